@@ -1,0 +1,3 @@
+//! The `fairhop` program.
+
+fn main() {}

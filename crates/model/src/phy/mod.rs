@@ -1,0 +1,8 @@
+//! The physical layer of 802.11a, b and g in numbers: rates, frame durations, inter-frame spaces and error rates.
+//!
+//! Sources are sections of IEEE Std 802.11-2020. Left out: HT and later, 802.11b protection in 802.11g networks,
+//! PBCC.
+
+mod timing;
+
+pub use timing::{Modulation, Phy, Preamble, Rate, Standard, frame};

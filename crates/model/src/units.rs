@@ -1,0 +1,232 @@
+//! Units as types: whole nanoseconds, bits a second, decibels and received power.
+//!
+//! Inside the program a quantity is one of these types; outside (TOML, JSON, tables) it is a plain number whose
+//! name carries the unit (`delay_ms`, `rate_mbps`).
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Mul, Rem, Sub, SubAssign};
+
+/// A time or a duration in whole nanoseconds. Reaches 584 years.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// The start of time and the empty duration.
+    pub const ZERO: Self = Self(0);
+    /// Later than every event.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// Whole microseconds.
+    pub const fn from_micros(us: u64) -> Self {
+        Self(us * 1_000)
+    }
+
+    /// Whole milliseconds.
+    pub const fn from_millis(ms: u64) -> Self {
+        Self(ms * 1_000_000)
+    }
+
+    /// Whole seconds.
+    pub const fn from_secs(s: u64) -> Self {
+        Self(s * 1_000_000_000)
+    }
+
+    /// Seconds, rounded to the nearest nanosecond; negative and NaN become zero, what is too large [`Nanos::MAX`].
+    pub fn from_secs_f64(s: f64) -> Self {
+        Self((s * 1e9).round() as u64)
+    }
+
+    /// Milliseconds, rounded to the nearest nanosecond.
+    pub fn from_millis_f64(ms: f64) -> Self {
+        Self((ms * 1e6).round() as u64)
+    }
+
+    /// This time in seconds.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 * 1e-9
+    }
+
+    /// This time in milliseconds.
+    pub fn as_millis_f64(self) -> f64 {
+        self.0 as f64 * 1e-6
+    }
+
+    /// This time in microseconds.
+    pub fn as_micros_f64(self) -> f64 {
+        self.0 as f64 * 1e-3
+    }
+
+    /// `self − other`, or zero where `other` is later.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// `self + other`, or [`Nanos::MAX`] where that is out of range.
+    #[must_use]
+    pub const fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// How many whole `step`s fit into this duration.
+    pub const fn div_floor(self, step: Self) -> u64 {
+        self.0 / step.0
+    }
+}
+
+impl Add for Nanos {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Nanos {
+    fn add_assign(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Nanos {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+impl SubAssign for Nanos {
+    fn sub_assign(&mut self, other: Self) {
+        self.0 -= other.0;
+    }
+}
+
+impl Mul<u64> for Nanos {
+    type Output = Self;
+    fn mul(self, times: u64) -> Self {
+        Self(self.0 * times)
+    }
+}
+
+impl Rem for Nanos {
+    type Output = Self;
+    fn rem(self, other: Self) -> Self {
+        Self(self.0 % other.0)
+    }
+}
+
+impl Sum for Nanos {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl fmt::Debug for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:09}s", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
+    }
+}
+
+/// A data rate in bits a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BitRate(pub u64);
+
+impl BitRate {
+    /// Megabits a second (10⁶ bit/s), rounded to whole bits a second.
+    pub fn from_mbps(mbps: f64) -> Self {
+        Self((mbps * 1e6).round() as u64)
+    }
+
+    /// This rate in megabits a second.
+    pub fn as_mbps(self) -> f64 {
+        self.0 as f64 * 1e-6
+    }
+
+    /// How long `bytes` take at this rate, rounded up to the nanosecond. A rate of zero takes for ever.
+    pub fn time_for(self, bytes: u64) -> Nanos {
+        if self.0 == 0 {
+            return Nanos::MAX;
+        }
+        let nanos = (u128::from(bytes) * 8 * 1_000_000_000).div_ceil(u128::from(self.0));
+        Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+/// A ratio in decibels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct Db(pub f64);
+
+impl Db {
+    /// The ratio as a plain factor.
+    pub fn as_ratio(self) -> f64 {
+        libm::exp10(self.0 / 10.0)
+    }
+
+    /// A factor in decibels.
+    pub fn from_ratio(ratio: f64) -> Self {
+        Self(10.0 * libm::log10(ratio))
+    }
+}
+
+/// A power in decibels over one milliwatt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct Dbm(pub f64);
+
+impl Sub<Db> for Dbm {
+    type Output = Self;
+    fn sub(self, loss: Db) -> Self {
+        Self(self.0 - loss.0)
+    }
+}
+
+impl Add<Db> for Dbm {
+    type Output = Self;
+    fn add(self, gain: Db) -> Self {
+        Self(self.0 + gain.0)
+    }
+}
+
+/// A received power in units of 10⁻¹⁹ W, so that sums of signals are exact and do not depend on their order.
+///
+/// From −150 dBm (10 units) to +32 dBm. Radio sums are taken with wrapping-free integer arithmetic; powers over the
+/// upper end saturate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Power(pub u64);
+
+impl Power {
+    /// No power at all.
+    pub const ZERO: Self = Self(0);
+
+    /// Power units in a milliwatt.
+    const PER_MILLIWATT: f64 = 1e16;
+
+    /// A power given in dBm.
+    pub fn from_dbm(dbm: Dbm) -> Self {
+        // A quarter of the range is left so that sums of many strong signals do not overflow.
+        Self(((Db(dbm.0).as_ratio() * Self::PER_MILLIWATT).round() as u64).min(u64::MAX / 1024))
+    }
+
+    /// This power in dBm; no power is −∞.
+    pub fn as_dbm(self) -> Dbm {
+        Dbm(Db::from_ratio(self.0 as f64 / Self::PER_MILLIWATT).0)
+    }
+
+    /// `self / other` as a factor.
+    pub fn ratio(self, other: Self) -> f64 {
+        self.0 as f64 / other.0 as f64
+    }
+}
+
+impl Add for Power {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Power {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}

@@ -1,0 +1,2 @@
+//! Sans-IO transport machines: they own no clock, socket, thread or random source. Time and packets come in,
+//! packets and the time of the next timer go out.
