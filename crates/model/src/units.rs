@@ -44,17 +44,17 @@ impl Nanos {
 
     /// This time in seconds.
     pub fn as_secs_f64(self) -> f64 {
-        self.0 as f64 * 1e-9
+        self.0 as f64 / 1e9
     }
 
     /// This time in milliseconds.
     pub fn as_millis_f64(self) -> f64 {
-        self.0 as f64 * 1e-6
+        self.0 as f64 / 1e6
     }
 
     /// This time in microseconds.
     pub fn as_micros_f64(self) -> f64 {
-        self.0 as f64 * 1e-3
+        self.0 as f64 / 1e3
     }
 
     /// `self − other`, or zero where `other` is later.
@@ -69,9 +69,12 @@ impl Nanos {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// How many whole `step`s fit into this duration.
+    /// How many whole `step`s fit into this duration; steps of no length fit without end ([`u64::MAX`]).
     pub const fn div_floor(self, step: Self) -> u64 {
-        self.0 / step.0
+        match self.0.checked_div(step.0) {
+            Some(steps) => steps,
+            None => u64::MAX,
+        }
     }
 }
 
@@ -139,7 +142,7 @@ impl BitRate {
 
     /// This rate in megabits a second.
     pub fn as_mbps(self) -> f64 {
-        self.0 as f64 * 1e-6
+        self.0 as f64 / 1e6
     }
 
     /// How long `bytes` take at this rate, rounded up to the nanosecond. A rate of zero takes for ever.
@@ -188,8 +191,8 @@ impl Add<Db> for Dbm {
 
 /// A received power in units of 10⁻¹⁹ W, so that sums of signals are exact and do not depend on their order.
 ///
-/// From −150 dBm (10 units) to +32 dBm. Radio sums are taken with wrapping-free integer arithmetic; powers over the
-/// upper end saturate.
+/// From −150 dBm (10 units) to +2.5 dBm, far over what a receiver meets; what is stronger counts as that much, so that
+/// 1024 of the strongest signals add up without overflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Power(pub u64);
 
@@ -200,10 +203,12 @@ impl Power {
     /// Power units in a milliwatt.
     const PER_MILLIWATT: f64 = 1e16;
 
-    /// A power given in dBm.
+    /// The strongest power: 1.8 mW.
+    const STRONGEST: u64 = u64::MAX / 1024;
+
+    /// A power given in dBm, at most +2.5 dBm; under −163 dBm it is none.
     pub fn from_dbm(dbm: Dbm) -> Self {
-        // A quarter of the range is left so that sums of many strong signals do not overflow.
-        Self(((Db(dbm.0).as_ratio() * Self::PER_MILLIWATT).round() as u64).min(u64::MAX / 1024))
+        Self(((Db(dbm.0).as_ratio() * Self::PER_MILLIWATT).round() as u64).min(Self::STRONGEST))
     }
 
     /// This power in dBm; no power is −∞.
@@ -211,7 +216,7 @@ impl Power {
         Dbm(Db::from_ratio(self.0 as f64 / Self::PER_MILLIWATT).0)
     }
 
-    /// `self / other` as a factor.
+    /// `self / other` as a factor: infinite where `other` is no power, not a number where neither is any.
     pub fn ratio(self, other: Self) -> f64 {
         self.0 as f64 / other.0 as f64
     }
@@ -228,5 +233,42 @@ impl Sub for Power {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
         Self(self.0 - other.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn time_for_rounds_up_and_survives_its_extremes() {
+        // 1500 B at 12 Mb/s: 1 ms; 1 B at 3 b/s: 8/3 s.
+        assert_eq!(BitRate(12_000_000).time_for(1500), Nanos::from_millis(1));
+        assert_eq!(BitRate(3).time_for(1), Nanos(2_666_666_667));
+        assert_eq!(BitRate(0).time_for(1), Nanos::MAX);
+        assert_eq!(BitRate(1).time_for(u64::MAX), Nanos::MAX);
+        assert_eq!(Nanos::from_secs_f64(f64::NAN), Nanos::ZERO);
+        assert_eq!(Nanos::from_secs_f64(-1.0), Nanos::ZERO);
+        assert_eq!(Nanos::from_secs_f64(1e300), Nanos::MAX);
+        assert_eq!(Nanos::from_secs(3).as_secs_f64(), 3.0);
+        assert_eq!(Nanos(1).div_floor(Nanos::ZERO), u64::MAX);
+    }
+
+    #[test]
+    fn power_of_a_milliwatt_is_zero_dbm_and_the_strongest_add_up() {
+        assert_eq!(Power::from_dbm(Dbm(0.0)), Power(10_000_000_000_000_000));
+        assert_eq!(Power::from_dbm(Dbm(-150.0)), Power(10));
+        assert_eq!(Power::ZERO.as_dbm(), Dbm(f64::NEG_INFINITY));
+        let strongest = Power::from_dbm(Dbm(40.0));
+        assert!((strongest.as_dbm().0 - 2.556).abs() < 0.001);
+        assert_eq!((0..1024).fold(Power::ZERO, |sum, _| sum + strongest).0, strongest.0 * 1024);
+    }
+
+    proptest! {
+        #[test]
+        fn powers_keep_their_decibels(dbm in -110.0..0.0_f64) {
+            prop_assert!((Power::from_dbm(Dbm(dbm)).as_dbm().0 - dbm).abs() < 1e-4);
+        }
     }
 }

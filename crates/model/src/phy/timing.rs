@@ -1,7 +1,9 @@
 //! Rates, frame durations and inter-frame spaces.
 //!
 //! OFDM (802.11a): clause 17.3.2, 17.3.4 and 17.4.3. DSSS: clause 15.2. CCK with long and short preamble
-//! (802.11b): clause 16.2 and 16.3.4. ERP (802.11g): clause 18.3.2.4 (signal extension) and 18.5.4.
+//! (802.11b): clause 16.2 and 16.3.4. ERP (802.11g): clause 18.3.2.4 (signal extension), 18.5.3 and 18.5.4. Waiting
+//! times: 10.3.2.3, 10.3.2.9 and 10.3.7. Propagation delay is not in any of them: it is under 1 µs over 300 m, and the
+//! radio accounts for it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,7 +42,10 @@ impl Standard {
         }
     }
 
-    /// The rates that every station must understand: the basic rates where a scenario names none.
+    /// The rates that every station in the band understands: the basic rates where a scenario names none.
+    ///
+    /// OFDM: the three that 17.3.2.3 makes mandatory. 802.11b: those of clause 15. A station of clause 16 must have 5.5
+    /// and 11 Mb/s too, but networks keep these off the basic rates so that their control frames reach further.
     pub const fn mandatory_rates(self) -> &'static [Rate] {
         match self {
             Self::Dot11a | Self::Dot11g => &[Rate::Ofdm6, Rate::Ofdm12, Rate::Ofdm24],
@@ -274,44 +279,185 @@ impl Phy {
         self.sifs + self.slot * 2
     }
 
-    /// EIFS: SIFS, the time of an ACK at `lowest_basic`, and DIFS (10.3.7).
+    /// EIFS: SIFS, the time of an ACK at `lowest_basic`, and DIFS (10.3.7). The standard means the lowest rate that is
+    /// mandatory for the PHY (10.3.2.3.7): 6 or 1 Mb/s.
     pub fn eifs(&self, lowest_basic: Rate) -> Nanos {
         self.sifs + self.frame_duration(lowest_basic, frame::ACK) + self.difs()
     }
 
     /// How long a station waits for the start of an ACK or CTS after its own frame: SIFS, a slot and
     /// aRxPHYStartDelay (10.3.2.9).
+    ///
+    /// With the short preamble it is too short for an answer at 1 Mb/s, which has the long one:
+    /// [`Phy::response_timeout_for`] knows.
     pub fn response_timeout(&self) -> Nanos {
         self.sifs + self.slot + self.rx_start_delay
     }
 
+    /// [`Phy::response_timeout`] where the answer is due at `rate`.
+    pub fn response_timeout_for(&self, rate: Rate) -> Nanos {
+        self.sifs + self.slot + self.header_duration(rate)
+    }
+
+    /// How long the PHY's preamble and header take in front of a frame at `rate`.
+    pub const fn header_duration(&self, rate: Rate) -> Nanos {
+        Nanos::from_micros(match (rate, self.preamble) {
+            // 144 µs and 48 µs at 1 Mb/s, or 72 µs at 1 Mb/s and 24 µs at 2 Mb/s, which 1 Mb/s frames may not use
+            // (16.2.2).
+            (Rate::Dsss1, _) | (Rate::Dsss2 | Rate::Cck5_5 | Rate::Cck11, Preamble::Long) => 192,
+            (Rate::Dsss2 | Rate::Cck5_5 | Rate::Cck11, Preamble::Short) => 96,
+            // 16 µs and SIGNAL, a symbol of 4 µs.
+            _ => 20,
+        })
+    }
+
     /// How long a frame of `bytes` (MAC header and frame check sequence included) is on the air at `rate`.
     pub fn frame_duration(&self, rate: Rate, bytes: u32) -> Nanos {
-        match rate.modulation() {
+        let body = match rate.modulation() {
             Modulation::Ofdm { .. } => {
-                // 16 µs preamble, 4 µs SIGNAL, then 4 µs symbols that carry 16 service bits, the frame, 6 tail bits
-                // and padding (17.4.3); 802.11g is followed by 6 µs of silence (18.3.2.4).
+                // 4 µs symbols that carry 16 service bits, the frame, 6 tail bits and padding (17.4.3); 802.11g is
+                // followed by 6 µs of silence (18.3.2.4).
                 let bits_per_symbol = rate.bit_rate().0 * 4 / 1_000_000;
                 let symbols = (16 + 8 * u64::from(bytes) + 6).div_ceil(bits_per_symbol);
                 let extension = if self.standard == Standard::Dot11g { 6 } else { 0 };
-                Nanos::from_micros(20 + 4 * symbols + extension)
+                4 * symbols + extension
             }
             Modulation::Dbpsk | Modulation::Dqpsk | Modulation::Cck { .. } => {
                 // 16.3.4: the PSDU's time is rounded up to the microsecond.
-                let preamble = match (self.preamble, rate) {
-                    (Preamble::Short, Rate::Dsss2 | Rate::Cck5_5 | Rate::Cck11) => 96,
-                    _ => 192,
-                };
-                let bits = 8 * u64::from(bytes);
-                Nanos::from_micros(preamble + (bits * 1_000_000).div_ceil(rate.bit_rate().0))
+                (8 * u64::from(bytes) * 1_000_000).div_ceil(rate.bit_rate().0)
             }
+        };
+        self.header_duration(rate) + Nanos::from_micros(body)
+    }
+
+    /// The rate of the control frame that answers a frame at `rate`: the fastest basic rate that is no faster, or the
+    /// fastest mandatory one where all basic rates are faster (10.6.6.5.2).
+    pub fn control_rate(&self, rate: Rate, basic: &[Rate]) -> Rate {
+        let fastest_in = |rates: &[Rate]| rates.iter().copied().filter(|r| *r <= rate).max();
+        fastest_in(basic)
+            .or_else(|| fastest_in(self.standard.mandatory_rates()))
+            .unwrap_or(self.standard.rates()[0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rate::*;
+    use super::*;
+
+    /// Microseconds on the air of a 1500-byte IP packet, a 60-byte IP packet, an ACK (or CTS) and an RTS.
+    type Row = (Rate, [u64; 4]);
+
+    fn assert_durations(phy: Phy, extension: u64, rows: &[Row]) {
+        assert_eq!(phy.standard.rates(), rows.iter().map(|row| row.0).collect::<Vec<_>>());
+        assert_eq!((frame::of_ip_packet(1500), frame::of_ip_packet(60)), (1536, 96));
+        for (rate, expected) in rows {
+            for (bytes, us) in [1536, 96, frame::ACK, frame::RTS].into_iter().zip(expected) {
+                let expected = Nanos::from_micros(us + extension);
+                assert_eq!(phy.frame_duration(*rate, bytes), expected, "{rate:?} {bytes} bytes");
+            }
+            assert_eq!(phy.frame_duration(*rate, frame::CTS), phy.frame_duration(*rate, frame::ACK));
         }
     }
 
-    /// The rate of the control frame that answers a frame at `rate`: the fastest basic rate that is no faster, or
-    /// the slowest basic rate where all are faster (10.6.6.5.2).
-    pub fn control_rate(&self, rate: Rate, basic: &[Rate]) -> Rate {
-        let slowest = basic.iter().copied().min().unwrap_or(self.standard.rates()[0]);
-        basic.iter().copied().filter(|b| *b <= rate).max().unwrap_or(slowest)
+    #[test]
+    fn ofdm_frame_durations_of_802_11a_and_g_by_hand() {
+        // Service, frame and tail: 16 + 8 · 1536 + 6 = 12310 bits, 16 + 8 · 96 + 6 = 790, 16 + 8 · 14 + 6 = 134,
+        // 16 + 8 · 20 + 6 = 182; preamble and SIGNAL 20 µs, symbols of 4 µs.
+        let rows = [
+            // 24 bits a symbol: 12310/24 → 513, 790/24 → 33, 134/24 → 6, 182/24 → 8 symbols.
+            (Ofdm6, [20 + 4 * 513, 20 + 4 * 33, 20 + 4 * 6, 20 + 4 * 8]),
+            // 36 bits a symbol: 12310/36 → 342, 790/36 → 22, 134/36 → 4, 182/36 → 6 symbols.
+            (Ofdm9, [20 + 4 * 342, 20 + 4 * 22, 20 + 4 * 4, 20 + 4 * 6]),
+            // 48 bits a symbol: 12310/48 → 257, 790/48 → 17, 134/48 → 3, 182/48 → 4 symbols.
+            (Ofdm12, [20 + 4 * 257, 20 + 4 * 17, 20 + 4 * 3, 20 + 4 * 4]),
+            // 72 bits a symbol: 12310/72 → 171, 790/72 → 11, 134/72 → 2, 182/72 → 3 symbols.
+            (Ofdm18, [20 + 4 * 171, 20 + 4 * 11, 20 + 4 * 2, 20 + 4 * 3]),
+            // 96 bits a symbol: 12310/96 → 129, 790/96 → 9, 134/96 → 2, 182/96 → 2 symbols.
+            (Ofdm24, [20 + 4 * 129, 20 + 4 * 9, 20 + 4 * 2, 20 + 4 * 2]),
+            // 144 bits a symbol: 12310/144 → 86, 790/144 → 6, 134/144 → 1, 182/144 → 2 symbols.
+            (Ofdm36, [20 + 4 * 86, 20 + 4 * 6, 20 + 4, 20 + 4 * 2]),
+            // 192 bits a symbol: 12310/192 → 65, 790/192 → 5, 134/192 → 1, 182/192 → 1 symbols.
+            (Ofdm48, [20 + 4 * 65, 20 + 4 * 5, 20 + 4, 20 + 4]),
+            // 216 bits a symbol: 12310/216 → 57, 790/216 → 4, 134/216 → 1, 182/216 → 1 symbols.
+            (Ofdm54, [20 + 4 * 57, 20 + 4 * 4, 20 + 4, 20 + 4]),
+        ];
+        assert_durations(Phy::new(Standard::Dot11a, Preamble::Long), 0, &rows);
+        assert_durations(Phy::new(Standard::Dot11g, Preamble::Long), 6, &rows);
+    }
+
+    #[test]
+    fn long_preamble_frame_durations_of_802_11b_by_hand() {
+        // 144 + 48 = 192 µs of preamble and header; 8 · 1536 = 12288 bits, 768, 112 and 160.
+        let rows = [
+            // 12288/1 → 12288, 768/1 → 768, 112/1 → 112, 160/1 → 160 µs.
+            (Dsss1, [192 + 12288, 192 + 768, 192 + 112, 192 + 160]),
+            // 12288/2 → 6144, 768/2 → 384, 112/2 → 56, 160/2 → 80 µs.
+            (Dsss2, [192 + 6144, 192 + 384, 192 + 56, 192 + 80]),
+            // 12288/5.5 → 2235, 768/5.5 → 140, 112/5.5 → 21, 160/5.5 → 30 µs.
+            (Cck5_5, [192 + 2235, 192 + 140, 192 + 21, 192 + 30]),
+            // 12288/11 → 1118, 768/11 → 70, 112/11 → 11, 160/11 → 15 µs.
+            (Cck11, [192 + 1118, 192 + 70, 192 + 11, 192 + 15]),
+        ];
+        assert_durations(Phy::new(Standard::Dot11b, Preamble::Long), 0, &rows);
+    }
+
+    #[test]
+    fn short_preamble_frame_durations_of_802_11b_by_hand() {
+        // 72 + 24 = 96 µs of preamble and header, but for 1 Mb/s.
+        let rows = [
+            // 12288/1 → 12288, 768/1 → 768, 112/1 → 112, 160/1 → 160 µs.
+            (Dsss1, [192 + 12288, 192 + 768, 192 + 112, 192 + 160]),
+            // 12288/2 → 6144, 768/2 → 384, 112/2 → 56, 160/2 → 80 µs.
+            (Dsss2, [96 + 6144, 96 + 384, 96 + 56, 96 + 80]),
+            // 12288/5.5 → 2235, 768/5.5 → 140, 112/5.5 → 21, 160/5.5 → 30 µs.
+            (Cck5_5, [96 + 2235, 96 + 140, 96 + 21, 96 + 30]),
+            // 12288/11 → 1118, 768/11 → 70, 112/11 → 11, 160/11 → 15 µs.
+            (Cck11, [96 + 1118, 96 + 70, 96 + 11, 96 + 15]),
+        ];
+        assert_durations(Phy::new(Standard::Dot11b, Preamble::Short), 0, &rows);
+    }
+
+    #[test]
+    fn waiting_times_by_hand() {
+        // (standard, preamble, slowest rate, slot, SIFS, DIFS = SIFS + 2 slots, EIFS = SIFS + ACK + DIFS,
+        // timeout = SIFS + slot + preamble and header)
+        let table = [
+            // 16 + 18 = 34; ACK at 6 Mb/s 44: 16 + 44 + 34 = 94; 16 + 9 + 20 = 45.
+            (Standard::Dot11a, Preamble::Long, Ofdm6, 9, 16, 34, 94, 45),
+            // 10 + 40 = 50; ACK at 1 Mb/s 192 + 112 = 304: 10 + 304 + 50 = 364; 10 + 20 + 192 = 222.
+            (Standard::Dot11b, Preamble::Long, Dsss1, 20, 10, 50, 364, 222),
+            // The ACK at 1 Mb/s keeps the long preamble; 10 + 20 + 96 = 126.
+            (Standard::Dot11b, Preamble::Short, Dsss1, 20, 10, 50, 364, 126),
+            // 10 + 18 = 28; ACK at 6 Mb/s 44 + 6 = 50: 10 + 50 + 28 = 88; 10 + 9 + 20 = 39.
+            (Standard::Dot11g, Preamble::Long, Ofdm6, 9, 10, 28, 88, 39),
+        ];
+        for (standard, preamble, slowest, slot, sifs, difs, eifs, timeout) in table {
+            let phy = Phy::new(standard, preamble);
+            let us = Nanos::from_micros;
+            assert_eq!((phy.slot, phy.sifs, phy.difs()), (us(slot), us(sifs), us(difs)), "{standard:?}");
+            assert_eq!((phy.eifs(slowest), phy.response_timeout()), (us(eifs), us(timeout)), "{standard:?}");
+            let cw_min = if standard == Standard::Dot11b { 31 } else { 15 };
+            assert_eq!((phy.cw_min, phy.cw_max), (cw_min, 1023));
+            assert_eq!(phy.response_timeout_for(standard.rates()[1]), phy.response_timeout());
+        }
+        let short = Phy::new(Standard::Dot11b, Preamble::Short);
+        assert_eq!(short.response_timeout_for(Dsss1), Nanos::from_micros(10 + 20 + 192));
+    }
+
+    #[test]
+    fn answers_go_at_the_fastest_basic_rate_no_faster_than_the_frame() {
+        let a = Phy::new(Standard::Dot11a, Preamble::Long);
+        let mandatory = Standard::Dot11a.mandatory_rates();
+        for (data, answer) in [(Ofdm6, Ofdm6), (Ofdm9, Ofdm6), (Ofdm18, Ofdm12), (Ofdm54, Ofdm24)] {
+            assert_eq!(a.control_rate(data, mandatory), answer);
+        }
+        assert_eq!(a.control_rate(Ofdm54, &[Ofdm6]), Ofdm6);
+        // No basic rate is slow enough: the mandatory ones serve.
+        assert_eq!(a.control_rate(Ofdm18, &[Ofdm24]), Ofdm12);
+        assert_eq!(a.control_rate(Ofdm9, &[]), Ofdm6);
+        let b = Phy::new(Standard::Dot11b, Preamble::Long);
+        assert_eq!(b.control_rate(Cck11, Standard::Dot11b.mandatory_rates()), Dsss2);
+        assert_eq!(b.control_rate(Cck11, &[Dsss1, Dsss2, Cck5_5, Cck11]), Cck11);
     }
 }
