@@ -3,7 +3,13 @@
 //! | module | what it computes | source |
 //! |---|---|---|
 //! | [`units`] | time, rate and power as types | – |
-//! | [`phy`] | frame durations, inter-frame spaces and error rates of 802.11a, b and g | IEEE 802.11-2020 |
+//! | [`phy`] | frame durations and inter-frame spaces of 802.11a, b and g | IEEE 802.11-2020, clauses 10 and 15 to 18 |
+//! | [`phy`] | chance that a piece of a frame is received | Miller 2003 (OFDM), Proakis (DSSS), Pursley and Royster 2009 (CCK) |
+//! | [`phy`] | sensitivity, noise floor | IEEE 802.11-2020, 15.4.6, 16.3.8, 17.3.10 |
+//! | [`voice`] | codecs, MOS of a call, lateness, jitter | Cole and Rosenbluth 2001, ITU-T G.107 and G.113, RFC 3550 |
+//! | [`stats`] | confidence intervals, fairness index | Student's t; Jain, Chiu and Hawe 1984 |
 
 pub mod phy;
+pub mod stats;
 pub mod units;
+pub mod voice;
