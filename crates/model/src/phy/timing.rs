@@ -232,6 +232,8 @@ pub struct Phy {
     pub cw_max: u32,
     /// aRxPHYStartDelay: from the start of a frame to the receiver's notice of it.
     pub rx_start_delay: Nanos,
+    /// aRxTxTurnaroundTime, the most that the standard allows: while it turns, a station does not listen.
+    pub turnaround: Nanos,
 }
 
 impl Phy {
@@ -247,6 +249,7 @@ impl Phy {
                 cw_min: 15,
                 cw_max: 1023,
                 rx_start_delay: Nanos::from_micros(20),
+                turnaround: Nanos::from_micros(2),
             },
             // Table 16-4.
             Standard::Dot11b => Self {
@@ -260,6 +263,7 @@ impl Phy {
                     Preamble::Long => Nanos::from_micros(192),
                     Preamble::Short => Nanos::from_micros(96),
                 },
+                turnaround: Nanos::from_micros(5),
             },
             // Table 18-5, short slot.
             Standard::Dot11g => Self {
@@ -270,6 +274,7 @@ impl Phy {
                 cw_min: 15,
                 cw_max: 1023,
                 rx_start_delay: Nanos::from_micros(20),
+                turnaround: Nanos::from_micros(2),
             },
         }
     }

@@ -235,6 +235,11 @@ pub struct Mac {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 65535))]
     pub rts_threshold_bytes: Option<u32>,
+    /// How long before its slot a station no longer notices that the medium becomes busy, in µs: it is turning from
+    /// receiving to transmitting. Left out: the standard's aRxTxTurnaroundTime.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 9.0))]
+    pub turnaround_us: Option<f64>,
     /// The interface queue of every node.
     pub queue: QueueLimit,
 }
@@ -247,6 +252,7 @@ impl Default for Mac {
             short_retry_limit: 7,
             long_retry_limit: 4,
             rts_threshold_bytes: None,
+            turnaround_us: None,
             queue: QueueLimit::default(),
         }
     }
@@ -580,6 +586,77 @@ pub enum Traffic {
         #[schemars(range(min = 0.0, max = 1_000_000.0))]
         stop_s: Option<f64>,
     },
+}
+
+impl Traffic {
+    /// The word for it in scenarios.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Call { .. } => "call",
+            Self::Bulk { .. } => "bulk",
+            Self::Cbr { .. } => "cbr",
+            Self::Burst { .. } => "burst",
+        }
+    }
+
+    /// The name given to it.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Call { name, .. }
+            | Self::Bulk { name, .. }
+            | Self::Cbr { name, .. }
+            | Self::Burst { name, .. } => name.as_deref(),
+        }
+    }
+
+    /// Where it comes from.
+    pub fn from(&self) -> Place {
+        match self {
+            Self::Call { from, .. }
+            | Self::Bulk { from, .. }
+            | Self::Cbr { from, .. }
+            | Self::Burst { from, .. } => *from,
+        }
+    }
+
+    /// Where it goes.
+    pub fn to(&self) -> Place {
+        match self {
+            Self::Call { to, .. } | Self::Bulk { to, .. } | Self::Cbr { to, .. } | Self::Burst { to, .. } => {
+                *to
+            }
+        }
+    }
+
+    /// How many copies of it there are.
+    pub fn count(&self) -> u32 {
+        match self {
+            Self::Call { count, .. }
+            | Self::Bulk { count, .. }
+            | Self::Cbr { count, .. }
+            | Self::Burst { count, .. } => *count,
+        }
+    }
+
+    /// When it starts, in seconds.
+    pub fn start_s(&self) -> f64 {
+        match self {
+            Self::Call { start_s, .. }
+            | Self::Bulk { start_s, .. }
+            | Self::Cbr { start_s, .. }
+            | Self::Burst { start_s, .. } => *start_s,
+        }
+    }
+
+    /// When it stops, in seconds.
+    pub fn stop_s(&self) -> Option<f64> {
+        match self {
+            Self::Call { stop_s, .. }
+            | Self::Bulk { stop_s, .. }
+            | Self::Cbr { stop_s, .. }
+            | Self::Burst { stop_s, .. } => *stop_s,
+        }
+    }
 }
 
 fn one_flow() -> u32 {

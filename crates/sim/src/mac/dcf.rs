@@ -1,0 +1,558 @@
+//! One station's distributed coordination function (IEEE 802.11-2020, 10.3).
+//!
+//! The station is told when its medium becomes busy and idle, which frames it received or lost, and when its timers
+//! fire; it says which frames to send. It never counts slots one by one: while the medium is idle the end of its backoff
+//! is a point in time, and when the medium becomes busy the slots that have passed are subtracted.
+//!
+//! Readings of the standard that matter:
+//! - A frame that finds the medium idle for a DIFS, with no backoff left over, is sent at once (10.3.4.2); otherwise
+//!   after a backoff. After every transmission a backoff is drawn, whether or not a frame waits (10.3.4.3).
+//! - Backoff slots are counted from a DIFS after the medium became idle; from an EIFS where the frame before was locked
+//!   and lost (10.3.2.3.7).
+//! - A station whose answer does not come counts its slots from a DIFS after the timeout. If the start of a frame was
+//!   noticed before the timeout, it waits for the end of that frame (10.3.2.9).
+//! - A station that is within its turnaround time of its slot cannot notice a carrier any more and sends (10.3.7, where
+//!   the slot time is made up of the turnaround, the carrier-sense time and the air propagation time).
+//!
+//! Left out: fragmentation, power save, PCF, rate adaptation, and association; addresses are node numbers.
+
+use fairhop_model::phy::{Rate, frame};
+use fairhop_model::units::Nanos;
+
+use super::params::MacParams;
+use crate::engine::{Event, EventKind, Events, Stream, Timer};
+use crate::packet::PacketId;
+use crate::queue::{DropTail, Waiting};
+use crate::scenario::QueueLimit;
+
+/// The receiver address of a frame for all neighbours.
+pub const BROADCAST: u32 = u32::MAX;
+
+/// Kinds of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameKind {
+    /// A data frame.
+    Data,
+    /// An acknowledgment.
+    Ack,
+    /// A request to send.
+    Rts,
+    /// A clear to send.
+    Cts,
+}
+
+/// A frame on the air.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// What it is.
+    pub kind: FrameKind,
+    /// It is a repetition.
+    pub retry: bool,
+    /// Sequence number of a data frame.
+    pub sequence: u16,
+    /// Receiver, or [`BROADCAST`].
+    pub to: u32,
+    /// The packet of a data frame.
+    pub packet: PacketId,
+    /// Size in bytes, header and check sequence included.
+    pub bytes: u32,
+    /// Rate.
+    pub rate: Rate,
+    /// Time on the air.
+    pub time: Nanos,
+    /// The duration field: how long the exchange goes on after this frame.
+    pub nav: Nanos,
+}
+
+/// The data frame that a station is busy with.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing {
+    /// The packet and where it goes.
+    pub waiting: Waiting,
+    sequence: u16,
+    bytes: u32,
+    time: Nanos,
+    protected: bool,
+    sent_before: bool,
+    short_retries: u32,
+    long_retries: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing to send.
+    Empty,
+    /// Waits for its turn.
+    Contending,
+    /// Its RTS or data frame is on the air.
+    Sending,
+    /// Waits for a CTS.
+    AwaitingCts,
+    /// Has received the CTS and sends data after a SIFS.
+    Cleared,
+    /// Waits for an ACK.
+    AwaitingAck,
+}
+
+/// A packet that the station has done with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The packet.
+    pub packet: PacketId,
+    /// Whether it was acknowledged, or broadcast.
+    pub delivered: bool,
+}
+
+/// What a received frame means to the station.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// It carries data for this station.
+    pub data: Data,
+    /// With it the station has done with a packet of its own.
+    pub done: Option<Done>,
+}
+
+/// Whether a frame carries data for a station.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Data {
+    /// It does not.
+    #[default]
+    None,
+    /// It does.
+    New,
+    /// It does, but the station has had it before: the acknowledgment was lost.
+    Duplicate,
+}
+
+/// What a station needs of its world when something happens to it.
+pub struct Context<'a> {
+    /// The event queue.
+    pub events: &'a mut Events,
+    /// The parameters of medium access.
+    pub params: &'a MacParams,
+    /// The station's number.
+    pub node: u32,
+}
+
+/// Medium access of one station.
+#[derive(Clone, Debug)]
+pub struct Dcf {
+    state: State,
+    /// The medium is idle, as far as the radio knows.
+    idle: bool,
+    /// EIFS goes before the next slot.
+    after_error: bool,
+    /// The time for an answer is up, but a frame was arriving.
+    overdue: bool,
+    cw: u32,
+    /// Slots of backoff that are left at `counting_from`.
+    backoff: u32,
+    /// When the slots begin that are counted; holds while the medium is idle.
+    counting_from: Nanos,
+    /// The medium is reserved up to here.
+    nav_until: Nanos,
+    access: Timer,
+    timeout: Timer,
+    response: Timer,
+    nav_check: Timer,
+    answer: Option<Frame>,
+    current: Option<Outgoing>,
+    queue: DropTail,
+    next_sequence: u16,
+    /// The last sequence number from each neighbour.
+    last_heard: Vec<(u32, u16)>,
+    random: Stream,
+}
+
+impl Dcf {
+    /// An idle station; `random` draws its backoffs.
+    pub fn new(params: &MacParams, queue: QueueLimit, random: Stream) -> Self {
+        Self {
+            state: State::Empty,
+            idle: true,
+            after_error: false,
+            overdue: false,
+            cw: params.cw_min,
+            backoff: 0,
+            counting_from: params.difs,
+            nav_until: Nanos::ZERO,
+            access: Timer::default(),
+            timeout: Timer::default(),
+            response: Timer::default(),
+            nav_check: Timer::default(),
+            answer: None,
+            current: None,
+            queue: DropTail::new(queue),
+            next_sequence: 0,
+            last_heard: Vec::with_capacity(8),
+            random,
+        }
+    }
+
+    /// Packets that wait, the one in service included.
+    pub fn backlog(&self) -> usize {
+        self.queue.len() + usize::from(self.current.is_some())
+    }
+
+    /// The packets that the station still has, the one in service first.
+    pub fn current(&self) -> Option<&Outgoing> {
+        self.current.as_ref()
+    }
+
+    /// A packet to send; false where the queue is full.
+    #[inline]
+    pub fn enqueue(&mut self, ctx: &mut Context<'_>, packet: Waiting) -> bool {
+        if self.current.is_some() {
+            return self.queue.push(packet);
+        }
+        self.current = Some(self.outgoing(ctx.params, packet));
+        let now = ctx.events.now();
+        if self.idle {
+            self.count_down(ctx.params, now);
+        }
+        let at_once = self.idle && now >= self.counting_from;
+        if self.backoff == 0 && !at_once {
+            self.draw_backoff();
+        }
+        self.contend(ctx);
+        true
+    }
+
+    fn outgoing(&mut self, params: &MacParams, waiting: Waiting) -> Outgoing {
+        let bytes = frame::of_ip_packet(waiting.bytes);
+        let broadcast = waiting.next_hop == BROADCAST;
+        let rate = if broadcast { params.broadcast_rate } else { params.data_rate };
+        let sequence = self.next_sequence;
+        self.next_sequence = (sequence + 1) & 0x0fff;
+        Outgoing {
+            waiting,
+            sequence,
+            bytes,
+            time: params.phy.frame_duration(rate, bytes),
+            protected: !broadcast && bytes > params.rts_threshold,
+            sent_before: false,
+            short_retries: 0,
+            long_retries: 0,
+        }
+    }
+
+    fn draw_backoff(&mut self) {
+        self.backoff = self.random.up_to(self.cw);
+    }
+
+    /// Waits for the station's turn, or for the medium to become idle.
+    #[inline]
+    fn contend(&mut self, ctx: &mut Context<'_>) {
+        self.state = State::Contending;
+        if self.idle {
+            let at =
+                (self.counting_from + ctx.params.phy.slot * u64::from(self.backoff)).max(ctx.events.now());
+            self.access.set(at, ctx.events, EventKind::Access, ctx.node);
+        }
+    }
+
+    /// Takes the slots off that have passed up to `now`, while the medium was idle.
+    #[inline]
+    fn count_down(&mut self, params: &MacParams, now: Nanos) {
+        if self.backoff > 0 && now > self.counting_from {
+            let passed = (now - self.counting_from).div_floor(params.phy.slot).min(u64::from(self.backoff));
+            self.backoff -= passed as u32;
+            self.counting_from += params.phy.slot * passed;
+        }
+    }
+
+    /// The medium becomes busy at `at` with somebody else's signal.
+    #[inline]
+    pub fn medium_busy(&mut self, params: &MacParams, at: Nanos) {
+        self.idle = false;
+        let noticed = at + params.turnaround;
+        if self.state == State::Contending {
+            if self.access.due() <= noticed {
+                return; // too late to notice
+            }
+            self.access.cancel();
+        }
+        self.count_down(params, noticed);
+    }
+
+    /// The medium is idle from `at` on.
+    #[inline]
+    pub fn medium_idle(&mut self, ctx: &mut Context<'_>, at: Nanos) {
+        self.idle = true;
+        let space = if self.after_error { ctx.params.eifs } else { ctx.params.difs };
+        self.counting_from = at.max(self.nav_until) + space;
+        if self.state == State::Contending {
+            self.contend(ctx);
+        }
+    }
+
+    /// The backoff may be over: the frame to send, if so.
+    #[inline]
+    pub fn on_access(&mut self, ctx: &mut Context<'_>, event: Event) -> Option<Frame> {
+        if !self.access.fires(event, ctx.events) || self.state != State::Contending {
+            return None;
+        }
+        let outgoing = self.current?;
+        self.backoff = 0;
+        self.start_sending();
+        Some(if outgoing.protected { Self::rts(ctx.params, &outgoing) } else { self.data(ctx.params)? })
+    }
+
+    fn start_sending(&mut self) {
+        self.state = State::Sending;
+        self.idle = false;
+        self.after_error = false;
+    }
+
+    fn rts(params: &MacParams, outgoing: &Outgoing) -> Frame {
+        Frame {
+            kind: FrameKind::Rts,
+            retry: outgoing.short_retries > 0,
+            sequence: 0,
+            to: outgoing.waiting.next_hop,
+            packet: outgoing.waiting.packet,
+            bytes: frame::RTS,
+            rate: params.control_rate,
+            time: params.phy.frame_duration(params.control_rate, frame::RTS),
+            nav: params.nav_of_rts(outgoing.time),
+        }
+    }
+
+    fn data(&mut self, params: &MacParams) -> Option<Frame> {
+        let outgoing = self.current.as_mut()?;
+        let broadcast = outgoing.waiting.next_hop == BROADCAST;
+        let retry = std::mem::replace(&mut outgoing.sent_before, true);
+        Some(Frame {
+            kind: FrameKind::Data,
+            retry,
+            sequence: outgoing.sequence,
+            to: outgoing.waiting.next_hop,
+            packet: outgoing.waiting.packet,
+            bytes: outgoing.bytes,
+            rate: if broadcast { params.broadcast_rate } else { params.data_rate },
+            time: outgoing.time,
+            nav: if broadcast { Nanos::ZERO } else { params.nav_of_data() },
+        })
+    }
+
+    /// What is due a SIFS after a received frame.
+    #[inline]
+    pub fn on_response(&mut self, ctx: &mut Context<'_>, event: Event) -> Option<Frame> {
+        if !self.response.fires(event, ctx.events) {
+            return None;
+        }
+        if self.state == State::Cleared {
+            self.start_sending();
+            return self.data(ctx.params);
+        }
+        let answer = self.answer.take();
+        if answer.is_some() {
+            // The slots stand still while it answers; the medium was idle for less than a DIFS.
+            self.idle = false;
+            self.after_error = false;
+            if self.state == State::Contending {
+                self.access.cancel();
+            }
+        }
+        answer
+    }
+
+    /// The station's own frame has ended. A broadcast is done with that.
+    #[inline]
+    pub fn on_sent(&mut self, ctx: &mut Context<'_>, frame: &Frame, end: Nanos) -> Option<Done> {
+        match frame.kind {
+            FrameKind::Ack | FrameKind::Cts => None,
+            FrameKind::Data if frame.to == BROADCAST => self.done(ctx, true),
+            FrameKind::Data => {
+                self.await_answer(ctx, State::AwaitingAck, end);
+                None
+            }
+            FrameKind::Rts => {
+                self.await_answer(ctx, State::AwaitingCts, end);
+                None
+            }
+        }
+    }
+
+    fn await_answer(&mut self, ctx: &mut Context<'_>, state: State, end: Nanos) {
+        self.state = state;
+        self.overdue = false;
+        self.timeout.set(end + ctx.params.response_timeout, ctx.events, EventKind::ResponseTimeout, ctx.node);
+    }
+
+    /// The time for an answer is up. `arriving` says since when a frame is being received, if one is.
+    pub fn on_timeout(
+        &mut self,
+        ctx: &mut Context<'_>,
+        event: Event,
+        arriving: Option<Nanos>,
+    ) -> Option<Done> {
+        if !self.timeout.fires(event, ctx.events) {
+            return None;
+        }
+        if arriving.is_some_and(|since| since + ctx.params.phy.rx_start_delay <= event.at) {
+            self.overdue = true;
+            return None;
+        }
+        self.fail(ctx)
+    }
+
+    /// The exchange has failed: again with a wider window, or never.
+    fn fail(&mut self, ctx: &mut Context<'_>) -> Option<Done> {
+        let waited_for = std::mem::replace(&mut self.state, State::Empty);
+        self.overdue = false;
+        self.timeout.cancel();
+        let outgoing = self.current.as_mut()?;
+        let exhausted = if waited_for == State::AwaitingAck && outgoing.protected {
+            outgoing.long_retries += 1;
+            outgoing.long_retries >= ctx.params.long_retry_limit
+        } else {
+            outgoing.short_retries += 1;
+            outgoing.short_retries >= ctx.params.short_retry_limit
+        };
+        self.counting_from = self.counting_from.max(ctx.events.now() + ctx.params.difs);
+        if exhausted {
+            return self.done(ctx, false);
+        }
+        self.cw = (2 * self.cw + 1).min(ctx.params.cw_max);
+        self.draw_backoff();
+        self.contend(ctx);
+        None
+    }
+
+    /// The station has done with its frame and goes on to the next one, after a backoff.
+    fn done(&mut self, ctx: &mut Context<'_>, delivered: bool) -> Option<Done> {
+        let outgoing = self.current.take()?;
+        self.cw = ctx.params.cw_min;
+        self.draw_backoff();
+        self.state = State::Empty;
+        if let Some(next) = self.queue.pop() {
+            self.current = Some(self.outgoing(ctx.params, next));
+            self.contend(ctx);
+        }
+        Some(Done { packet: outgoing.waiting.packet, delivered })
+    }
+
+    /// A frame from `from` was received whole; its last bit arrived at `at`.
+    #[inline]
+    pub fn on_received(&mut self, ctx: &mut Context<'_>, from: u32, frame: &Frame, at: Nanos) -> Received {
+        self.after_error = false;
+        let done = match (frame.kind, self.state) {
+            (FrameKind::Ack, State::AwaitingAck) if frame.to == ctx.node => {
+                self.timeout.cancel();
+                self.overdue = false;
+                self.done(ctx, true)
+            }
+            (FrameKind::Cts, State::AwaitingCts) if frame.to == ctx.node => {
+                self.timeout.cancel();
+                self.overdue = false;
+                self.state = State::Cleared;
+                self.response.set(at + ctx.params.phy.sifs, ctx.events, EventKind::Response, ctx.node);
+                None
+            }
+            _ => self.on_unexpected(ctx),
+        };
+        let data = match frame.kind {
+            FrameKind::Data if frame.to == BROADCAST => Data::New,
+            _ if frame.to != ctx.node => {
+                self.reserve(ctx, frame, at);
+                Data::None
+            }
+            FrameKind::Data => {
+                self.answer_with(ctx, FrameKind::Ack, from, Nanos::ZERO, at);
+                if self.seen_before(from, frame) { Data::Duplicate } else { Data::New }
+            }
+            FrameKind::Rts if self.nav_until <= at => {
+                self.answer_with(ctx, FrameKind::Cts, from, ctx.params.nav_of_cts(frame.nav), at);
+                Data::None
+            }
+            FrameKind::Rts | FrameKind::Cts | FrameKind::Ack => Data::None,
+        };
+        Received { data, done }
+    }
+
+    /// Virtual carrier sense (10.3.2.4): a frame for others reserves the medium.
+    #[inline]
+    fn reserve(&mut self, ctx: &mut Context<'_>, frame: &Frame, at: Nanos) {
+        let until = at + frame.nav;
+        if until <= self.nav_until {
+            return;
+        }
+        self.nav_until = until;
+        if frame.kind == FrameKind::Rts {
+            self.nav_check.set(at + reservation_check(ctx.params), ctx.events, EventKind::NavCheck, ctx.node);
+        } else {
+            self.nav_check.cancel();
+        }
+    }
+
+    /// The reservation of an RTS ends early where no frame began since.
+    pub fn on_nav_check(&mut self, ctx: &mut Context<'_>, event: Event, last_lock: Nanos) {
+        if !self.nav_check.fires(event, ctx.events) {
+            return;
+        }
+        let rts_end = event.at - reservation_check(ctx.params);
+        if last_lock >= rts_end || self.nav_until <= event.at {
+            return;
+        }
+        self.nav_until = event.at;
+        if self.idle {
+            self.counting_from = event.at + ctx.params.difs;
+            if self.state == State::Contending {
+                self.contend(ctx);
+            }
+        }
+    }
+
+    /// A frame that is not the awaited answer ends the wait for it, if the time for it is up.
+    #[inline]
+    fn on_unexpected(&mut self, ctx: &mut Context<'_>) -> Option<Done> {
+        if self.overdue { self.fail(ctx) } else { None }
+    }
+
+    /// A frame was locked on and lost.
+    #[inline]
+    pub fn on_lost(&mut self, ctx: &mut Context<'_>) -> Option<Done> {
+        self.after_error = true;
+        self.on_unexpected(ctx)
+    }
+
+    fn answer_with(&mut self, ctx: &mut Context<'_>, kind: FrameKind, to: u32, nav: Nanos, at: Nanos) {
+        let (bytes, time) = match kind {
+            FrameKind::Cts => (frame::CTS, ctx.params.cts_time),
+            _ => (frame::ACK, ctx.params.ack_time),
+        };
+        self.answer = Some(Frame {
+            kind,
+            retry: false,
+            sequence: 0,
+            to,
+            packet: PacketId::MAX,
+            bytes,
+            rate: ctx.params.control_rate,
+            time,
+            nav,
+        });
+        self.response.set(at + ctx.params.phy.sifs, ctx.events, EventKind::Response, ctx.node);
+    }
+
+    /// Duplicate detection (10.3.2.14): a repetition of the last frame from this neighbour.
+    fn seen_before(&mut self, from: u32, frame: &Frame) -> bool {
+        match self.last_heard.iter_mut().find(|(neighbour, _)| *neighbour == from) {
+            Some((_, last)) => {
+                let duplicate = frame.retry && *last == frame.sequence;
+                *last = frame.sequence;
+                duplicate
+            }
+            None => {
+                self.last_heard.push((from, frame.sequence));
+                false
+            }
+        }
+    }
+}
+
+/// How long after an RTS for others a station looks whether anything followed it (10.3.2.4).
+fn reservation_check(params: &MacParams) -> Nanos {
+    params.phy.sifs * 2 + params.cts_time + params.phy.rx_start_delay + params.phy.slot * 2
+}

@@ -1,0 +1,121 @@
+//! Packets and where they are kept.
+//!
+//! A packet is stored once, in a slab, and handled by index. Two stations may hold it at the same time: one that has
+//! passed it on and waits for the acknowledgment, and one that has received it.
+
+use fairhop_model::units::Nanos;
+use fairhop_transport::tcp::Segment;
+
+/// The index of a packet in the [`Packets`].
+pub type PacketId = u32;
+
+/// A node's number; the Internet host comes after the wireless nodes.
+pub type NodeId = u32;
+
+/// What an IP packet carries.
+#[derive(Clone, Copy, Debug)]
+pub enum Body {
+    /// A TCP segment.
+    Tcp(Segment),
+    /// A voice packet with its RTP fields (RFC 3550 §5.1). The sequence number and timestamp are counted from zero
+    /// and are cut to 16 and 32 bits on the wire.
+    Rtp {
+        /// Packets since the start of the stream.
+        sequence: u32,
+        /// Sampling instants since the start of the stream.
+        timestamp: u64,
+        /// Synchronization source.
+        ssrc: u32,
+        /// Payload type.
+        payload_type: u8,
+    },
+    /// A datagram of a source that counts its packets.
+    Udp {
+        /// Packets since the start of the stream.
+        sequence: u32,
+    },
+}
+
+/// An IP packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// Which stream it belongs to.
+    pub stream: u32,
+    /// Where it comes from.
+    pub source: NodeId,
+    /// Where it goes.
+    pub destination: NodeId,
+    /// Size of the IP packet in bytes, IP header included.
+    pub bytes: u32,
+    /// When it was made.
+    pub created: Nanos,
+    /// Its fate is settled: it arrived or was lost.
+    pub settled: bool,
+    /// What it carries.
+    pub body: Body,
+}
+
+/// All packets that are under way.
+#[derive(Debug, Default)]
+pub struct Packets {
+    slots: Vec<(Packet, u32)>,
+    free: Vec<PacketId>,
+}
+
+impl Packets {
+    /// Room for `capacity` packets before the first growth.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { slots: Vec::with_capacity(capacity), free: Vec::with_capacity(capacity) }
+    }
+
+    /// Stores a packet; whoever stores it holds it.
+    #[inline]
+    pub fn insert(&mut self, packet: Packet) -> PacketId {
+        match self.free.pop() {
+            Some(id) => {
+                self.slots[id as usize] = (packet, 1);
+                id
+            }
+            None => {
+                self.slots.push((packet, 1));
+                (self.slots.len() - 1) as PacketId
+            }
+        }
+    }
+
+    /// One more station holds the packet.
+    #[inline]
+    pub fn hold(&mut self, id: PacketId) {
+        self.slots[id as usize].1 += 1;
+    }
+
+    /// One station fewer holds the packet; true where it was the last one. The packet can still be looked at until the
+    /// next one is stored.
+    #[inline]
+    pub fn release(&mut self, id: PacketId) -> bool {
+        let holders = &mut self.slots[id as usize].1;
+        debug_assert!(*holders > 0, "a packet released twice");
+        *holders -= 1;
+        if *holders == 0 {
+            self.free.push(id);
+        }
+        *holders == 0
+    }
+
+    /// The packet.
+    #[inline]
+    pub fn get(&self, id: PacketId) -> &Packet {
+        &self.slots[id as usize].0
+    }
+
+    /// The packet, to be changed.
+    #[inline]
+    pub fn get_mut(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.slots[id as usize].0
+    }
+
+    /// The packets that somebody holds.
+    pub fn alive(&self) -> impl Iterator<Item = &Packet> {
+        self.slots.iter().filter(|(_, holders)| *holders > 0).map(|(packet, _)| packet)
+    }
+}

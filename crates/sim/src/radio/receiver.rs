@@ -1,0 +1,455 @@
+//! A receiver among overlapping signals: which frame it locks on, which survives, when the medium is busy.
+//!
+//! The order of things at a receiver is that of arrivals, propagation delay included. Signals are announced when they
+//! are sent, with the exact times at which they arrive and end here, so that one event at the end of a frame serves
+//! all who hear it.
+//!
+//! The rules (`crate::scenario::Capture`):
+//! - A receiver that transmits hears nothing; when it starts to transmit it loses what it was receiving.
+//! - An idle receiver locks on a preamble over the detection threshold that stands out of the other energy. A locked
+//!   receiver misses other frames, except under `stronger`, where one that is strong enough takes it over.
+//! - Under `none` any overlap with a signal that can be sensed destroys the frame. Under `first` and `stronger` the
+//!   frame survives, by threshold reception, as long as it is the capture ratio over the sum of all others, and by SINR
+//!   reception with the chance that its modulation gives, piece by piece between changes of interference.
+//! - The medium is busy while the station transmits, is locked, or senses energy over the detection threshold. EIFS
+//!   follows a frame that was locked and lost, so energy alone does not cause it.
+//!
+//! Left out: a frame that arrives within the propagation delay (some 2 µs) after the one before it ended at this
+//! receiver, but before it ended at the farthest one, finds the receiver still locked.
+
+use fairhop_model::phy::Rate;
+use fairhop_model::units::{Nanos, Power};
+
+use super::params::RadioParams;
+use crate::engine::Stream;
+use crate::scenario::{Capture, Reception};
+
+/// Why a frame was not received by a station that heard it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FrameLoss {
+    /// Another signal overlapped.
+    Collision,
+    /// The station was transmitting.
+    Transmitting,
+    /// The station was locked on another frame.
+    Busy,
+    /// A stronger frame took the receiver.
+    Captured,
+    /// Too weak to be decoded or detected.
+    Weak,
+    /// Bit errors without interference.
+    Noise,
+}
+
+impl FrameLoss {
+    /// Every reason.
+    pub const ALL: [Self; 6] =
+        [Self::Collision, Self::Transmitting, Self::Busy, Self::Captured, Self::Weak, Self::Noise];
+
+    /// The reason's name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Collision => "collision",
+            Self::Transmitting => "transmitting",
+            Self::Busy => "busy",
+            Self::Captured => "captured",
+            Self::Weak => "weak",
+            Self::Noise => "noise",
+        }
+    }
+}
+
+/// What became of a frame at a receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Decoded.
+    Received,
+    /// Locked on and lost: EIFS follows.
+    Lost(FrameLoss),
+    /// Never locked on, or dropped for another: to this station it was energy.
+    Missed(FrameLoss),
+}
+
+/// A signal at a receiver.
+#[derive(Clone, Copy, Debug)]
+pub struct Signal {
+    /// The sender.
+    pub from: u32,
+    /// Rate of the frame's body.
+    pub rate: Rate,
+    /// Received power.
+    pub power: Power,
+    /// When it begins to arrive.
+    pub arrive: Nanos,
+    /// When its last bit has arrived.
+    pub end: Nanos,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    signal: Signal,
+    /// Why it is not locked on; none where it is.
+    missed: Option<FrameLoss>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Lock {
+    signal: Signal,
+    /// Why it is already lost.
+    doomed: Option<FrameLoss>,
+    disturbed: bool,
+    /// Chance of success of what has been received up to `since`.
+    success: f64,
+    since: Nanos,
+}
+
+/// What the end of a signal means for a station.
+#[derive(Clone, Copy, Debug)]
+pub struct Departure {
+    /// What became of the frame.
+    pub outcome: Outcome,
+    /// When the medium became idle, if it did.
+    pub idle_since: Option<Nanos>,
+}
+
+/// Time that a station spent, by kind. What remains of the run is idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Airtime {
+    /// Its own transmissions.
+    pub own: Nanos,
+    /// Frames it received that were meant for it.
+    pub received: Nanos,
+    /// Frames it received that were meant for others.
+    pub overheard: Nanos,
+    /// Frames it locked on and lost.
+    pub collided: Nanos,
+    /// Time in which the medium was busy for any reason.
+    pub busy: Nanos,
+}
+
+impl Airtime {
+    /// What was spent since an earlier reading.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            own: self.own.saturating_sub(earlier.own),
+            received: self.received.saturating_sub(earlier.received),
+            overheard: self.overheard.saturating_sub(earlier.overheard),
+            collided: self.collided.saturating_sub(earlier.collided),
+            busy: self.busy.saturating_sub(earlier.busy),
+        }
+    }
+}
+
+/// The radio of one station.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    heard: Vec<Heard>,
+    lock: Option<Lock>,
+    energy: Power,
+    /// Signals that alone are over the energy threshold.
+    sensed: u32,
+    busy: bool,
+    busy_since: Nanos,
+    tx_until: Nanos,
+    last_end: Nanos,
+    last_lock: Nanos,
+    airtime: Airtime,
+    random: Stream,
+}
+
+impl Receiver {
+    /// An idle receiver; `random` decides on bit errors.
+    pub fn new(random: Stream) -> Self {
+        Self {
+            heard: Vec::with_capacity(8),
+            lock: None,
+            energy: Power::ZERO,
+            sensed: 0,
+            busy: false,
+            busy_since: Nanos::ZERO,
+            tx_until: Nanos::ZERO,
+            last_end: Nanos::ZERO,
+            last_lock: Nanos::ZERO,
+            airtime: Airtime::default(),
+            random,
+        }
+    }
+
+    /// When the frame that the receiver is locked on began to arrive.
+    pub fn locked_since(&self) -> Option<Nanos> {
+        self.lock.map(|lock| lock.signal.arrive)
+    }
+
+    /// When the receiver last locked on a frame.
+    pub fn last_lock(&self) -> Nanos {
+        self.last_lock
+    }
+
+    /// Airtime up to `now`.
+    pub fn airtime(&self, now: Nanos) -> Airtime {
+        let mut airtime = self.airtime;
+        if self.busy {
+            airtime.busy += now.saturating_sub(self.busy_since);
+        }
+        // A transmission in progress was counted whole.
+        airtime.own = airtime.own.saturating_sub(self.tx_until.saturating_sub(now));
+        airtime
+    }
+
+    /// A signal is on its way. True where the medium becomes busy with it.
+    #[inline]
+    pub fn arrive(&mut self, params: &RadioParams, signal: Signal) -> bool {
+        let others = self.overlapping_power(&signal);
+        let missed = self.try_lock(params, &signal, others);
+        if let Some(lock) = &mut self.lock
+            && lock.signal.from != signal.from
+        {
+            disturb(lock, params, &signal, self.energy + signal.power);
+        }
+        let alone_sensed = signal.power >= params.energy_detect;
+        self.sensed += u32::from(alone_sensed);
+        self.energy = self.energy + signal.power;
+        self.heard.push(Heard { signal, missed });
+        let sensed = alone_sensed || missed.is_none() || self.energy >= params.energy_detect;
+        sensed && self.become_busy(signal.arrive)
+    }
+
+    /// Power of the other signals that are still on the air when `signal` arrives.
+    #[inline]
+    fn overlapping_power(&self, signal: &Signal) -> Power {
+        let mut sum = Power::ZERO;
+        for other in &self.heard {
+            if other.signal.end > signal.arrive {
+                sum = sum + other.signal.power;
+            }
+        }
+        sum
+    }
+
+    /// Locks on the signal, or says why not.
+    #[inline]
+    fn try_lock(&mut self, params: &RadioParams, signal: &Signal, others: Power) -> Option<FrameLoss> {
+        if self.tx_until > signal.arrive {
+            return Some(FrameLoss::Transmitting);
+        }
+        if signal.power < params.preamble_detect {
+            return Some(FrameLoss::Weak);
+        }
+        if let Some(lock) = self.lock {
+            let earlier = signal.arrive < lock.signal.arrive && lock.signal.end > signal.arrive;
+            let takes_over =
+                params.capture == Capture::Stronger && stands_out(signal.power, others, params.capture_ratio);
+            if !earlier && !takes_over {
+                return Some(if params.capture == Capture::None {
+                    FrameLoss::Collision
+                } else {
+                    FrameLoss::Busy
+                });
+            }
+            self.drop_lock(if earlier { FrameLoss::Busy } else { FrameLoss::Captured });
+            if earlier && params.capture == Capture::None {
+                // The other frame was announced first but arrives second: both die, the first holds the receiver.
+                self.lock_on(signal, Some(FrameLoss::Collision));
+                return None;
+            }
+        } else if others > Power::ZERO {
+            let detected = match (params.capture, params.reception) {
+                (Capture::None, _) => others < params.energy_detect,
+                (_, Reception::Threshold) => stands_out(signal.power, others, params.capture_ratio),
+                (_, Reception::Sinr) => stands_out(signal.power, others + params.noise, params.preamble_sinr),
+            };
+            if !detected {
+                return Some(FrameLoss::Collision);
+            }
+        } else if params.reception == Reception::Sinr
+            && !stands_out(signal.power, params.noise, params.preamble_sinr)
+        {
+            return Some(FrameLoss::Weak);
+        }
+        self.lock_on(signal, None);
+        None
+    }
+
+    fn lock_on(&mut self, signal: &Signal, doomed: Option<FrameLoss>) {
+        self.last_lock = signal.arrive;
+        self.lock =
+            Some(Lock { signal: *signal, doomed, disturbed: false, success: 1.0, since: signal.arrive });
+    }
+
+    /// Gives up the frame being received; it goes on as energy.
+    fn drop_lock(&mut self, why: FrameLoss) {
+        if let Some(lock) = self.lock.take()
+            && let Some(heard) = self.heard.iter_mut().find(|heard| heard.signal.from == lock.signal.from)
+        {
+            heard.missed = Some(why);
+        }
+    }
+
+    /// The signal from `from` has ended; `for_me` says whether its frame was meant for this station.
+    #[inline]
+    pub fn depart(&mut self, params: &RadioParams, from: u32, for_me: bool) -> Option<Departure> {
+        let index = self.heard.iter().position(|heard| heard.signal.from == from)?;
+        let Heard { signal, missed } = self.heard.swap_remove(index);
+        let outcome = match missed {
+            Some(why) => Outcome::Missed(why),
+            None => self.finish(params, for_me),
+        };
+        if let Some(lock) = &mut self.lock {
+            receive_until(lock, params, signal.end, self.energy);
+        }
+        self.energy = self.energy - signal.power;
+        self.sensed -= u32::from(signal.power >= params.energy_detect);
+        self.last_end = self.last_end.max(signal.end);
+        Some(Departure { outcome, idle_since: self.become_idle(params) })
+    }
+
+    /// The locked frame is complete.
+    #[inline]
+    fn finish(&mut self, params: &RadioParams, for_me: bool) -> Outcome {
+        let Some(mut lock) = self.lock.take() else { return Outcome::Missed(FrameLoss::Busy) };
+        let Signal { arrive, end, .. } = lock.signal;
+        receive_until(&mut lock, params, end, self.energy);
+        let time = end - arrive;
+        let fate = match lock.doomed {
+            Some(why) => Some(why),
+            None => match params.reception {
+                Reception::Threshold => {
+                    let strong = lock.signal.power >= params.sensitivity[lock.signal.rate as usize];
+                    (!strong).then_some(FrameLoss::Weak)
+                }
+                Reception::Sinr => {
+                    let cause = if lock.disturbed { FrameLoss::Collision } else { FrameLoss::Noise };
+                    (!self.survives(lock.success)).then_some(cause)
+                }
+            },
+        };
+        match fate {
+            Some(why) => {
+                self.airtime.collided += time;
+                Outcome::Lost(why)
+            }
+            None => {
+                if for_me {
+                    self.airtime.received += time;
+                } else {
+                    self.airtime.overheard += time;
+                }
+                Outcome::Received
+            }
+        }
+    }
+
+    /// A draw that is spared where the result is certain.
+    fn survives(&mut self, chance: f64) -> bool {
+        const NEVER: f64 = 1e-12;
+        chance >= 1.0 - NEVER || (chance > NEVER && self.random.unit() < chance)
+    }
+
+    /// The station starts to transmit.
+    pub fn begin_transmission(&mut self, now: Nanos, until: Nanos) {
+        if let Some(lock) = self.lock {
+            if lock.signal.arrive < now {
+                self.airtime.collided += now - lock.signal.arrive;
+            }
+            self.drop_lock(FrameLoss::Transmitting);
+        }
+        self.tx_until = until;
+        self.airtime.own += until - now;
+        self.become_busy(now);
+    }
+
+    /// The station's transmission has ended. When the medium became idle, if it did.
+    pub fn end_transmission(&mut self, params: &RadioParams) -> Option<Nanos> {
+        self.last_end = self.last_end.max(self.tx_until);
+        self.become_idle(params)
+    }
+
+    fn become_busy(&mut self, at: Nanos) -> bool {
+        let was_idle = !self.busy;
+        if was_idle {
+            self.busy = true;
+            self.busy_since = at;
+        }
+        was_idle
+    }
+
+    #[inline]
+    fn become_idle(&mut self, params: &RadioParams) -> Option<Nanos> {
+        let quiet = self.sensed == 0
+            && self.lock.is_none()
+            && self.energy < params.energy_detect
+            && self.tx_until <= self.last_end;
+        if !(quiet && self.busy) {
+            return None;
+        }
+        self.busy = false;
+        self.airtime.busy += self.last_end.saturating_sub(self.busy_since);
+        Some(self.last_end)
+    }
+}
+
+#[inline]
+fn stands_out(power: Power, others: Power, ratio: f64) -> bool {
+    power.0 as f64 >= others.0 as f64 * ratio
+}
+
+/// Another signal overlaps the locked frame; `energy` is the sum of all, the new one included.
+#[inline]
+fn disturb(lock: &mut Lock, params: &RadioParams, other: &Signal, energy: Power) {
+    if other.arrive >= lock.signal.end {
+        return;
+    }
+    let interference = energy - lock.signal.power;
+    match (params.capture, params.reception) {
+        (Capture::None, _) => {
+            if interference >= params.energy_detect {
+                lock.doomed = Some(FrameLoss::Collision);
+            }
+        }
+        (_, Reception::Threshold) => {
+            if !stands_out(lock.signal.power, interference, params.capture_ratio) {
+                lock.doomed = Some(FrameLoss::Collision);
+            }
+        }
+        (_, Reception::Sinr) => {}
+    }
+    if params.reception == Reception::Sinr {
+        receive_until(lock, params, other.arrive, energy - other.power);
+        lock.disturbed = true;
+    }
+}
+
+/// Takes the piece of the frame up to `until` into account, received amid `energy` (the frame's own included).
+#[inline]
+fn receive_until(lock: &mut Lock, params: &RadioParams, until: Nanos, energy: Power) {
+    if params.reception == Reception::Threshold || lock.doomed.is_some() || until <= lock.since {
+        return;
+    }
+    let signal = &lock.signal;
+    let disturbance = energy - signal.power + params.noise;
+    let header_end = signal.arrive + params.header_duration;
+    let mut success = 1.0;
+    if lock.since < header_end {
+        let bits = piece_bits(params.header_rate, until.min(header_end) - lock.since);
+        success *= piece_success(params, params.header_rate, signal.power, disturbance, bits);
+    }
+    if until > header_end {
+        let bits = piece_bits(signal.rate, until - lock.since.max(header_end));
+        success *= piece_success(params, signal.rate, signal.power, disturbance, bits);
+    }
+    lock.success *= success;
+    lock.since = until;
+}
+
+fn piece_bits(rate: Rate, time: Nanos) -> f64 {
+    rate.bit_rate().0 as f64 * time.as_secs_f64()
+}
+
+fn piece_success(params: &RadioParams, rate: Rate, power: Power, disturbance: Power, bits: f64) -> f64 {
+    if disturbance == Power::ZERO {
+        return 1.0;
+    }
+    params.errors.success(rate, power.ratio(disturbance), bits)
+}

@@ -1,0 +1,514 @@
+//! Results: what a run showed, and the means of several runs, in the form that `fairhop run --json` prints.
+//!
+//! Times are milliseconds, rates Mb/s, losses fractions of the packets sent whose fate is known. A call's quality is
+//! the mean of its two directions; the worse one is given beside it.
+
+use std::collections::BTreeMap;
+
+use fairhop_model::stats;
+use fairhop_model::units::Nanos;
+use fairhop_model::voice::{self, Codec};
+use serde::{Deserialize, Serialize};
+
+use crate::radio::FrameLoss;
+use crate::recorder::{Loss, StreamRecord};
+use crate::scenario::Scenario;
+use crate::world::World;
+use crate::world::traffic::{FlowKind, TransferCounts, stream};
+
+/// A call whose worse direction is at least this good is acceptable (kim2010).
+pub const ACCEPTABLE_MOS: f64 = 3.6;
+
+/// What one run showed, or, as means, several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Version of the program.
+    pub fairhop: String,
+    /// Name of the scenario.
+    pub scenario: String,
+    /// The seeds.
+    pub seeds: Vec<u64>,
+    /// True where the run was ended early; its figures are those up to then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+    /// Simulated seconds.
+    pub sim_s: f64,
+    /// Frames on the air.
+    pub frames: f64,
+    /// Calls.
+    pub calls: Vec<CallSummary>,
+    /// Other flows.
+    pub flows: Vec<FlowSummary>,
+    /// Over all flows.
+    pub totals: Totals,
+    /// Stations.
+    pub nodes: Vec<NodeSummary>,
+}
+
+/// A call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallSummary {
+    /// Its name.
+    pub name: String,
+    /// Mean opinion score, mean of the directions.
+    pub mos: f64,
+    /// Mean opinion score of the worse direction.
+    pub mos_worst: f64,
+    /// Fraction of packets lost on the way.
+    pub loss: f64,
+    /// Fraction of packets that came too late to be played.
+    pub late: f64,
+    /// Mean one-way delay.
+    pub delay_ms: f64,
+    /// Mean interarrival jitter (RFC 3550).
+    pub jitter_ms: f64,
+    /// The direction from `from` to `to`.
+    pub forward: DirectionSummary,
+    /// The direction back.
+    pub backward: DirectionSummary,
+}
+
+/// One direction of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DirectionSummary {
+    /// Mean opinion score.
+    pub mos: f64,
+    /// Packets sent.
+    pub sent: f64,
+    /// Fraction of packets lost on the way.
+    pub loss: f64,
+    /// Fraction of packets that came too late.
+    pub late: f64,
+    /// Packets lost, by reason.
+    pub lost: BTreeMap<String, f64>,
+    /// One-way delay.
+    pub delay: DelaySummary,
+    /// Mean interarrival jitter.
+    pub jitter_ms: f64,
+}
+
+/// A distribution of one-way delays.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DelaySummary {
+    /// Shortest.
+    pub min_ms: f64,
+    /// Mean.
+    pub mean_ms: f64,
+    /// Median.
+    pub p50_ms: f64,
+    /// 95th percentile.
+    pub p95_ms: f64,
+    /// 99th percentile.
+    pub p99_ms: f64,
+    /// Longest.
+    pub max_ms: f64,
+}
+
+/// A flow that is not a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowSummary {
+    /// Its name.
+    pub name: String,
+    /// `bulk`, `cbr` or `burst`.
+    pub kind: String,
+    /// Payload delivered, in order and once.
+    pub goodput_mbps: f64,
+    /// Payload sent, repetitions included.
+    pub sent_mbps: f64,
+    /// Mean one-way delay of packets.
+    pub delay_ms: f64,
+    /// Fraction of packets lost.
+    pub loss: f64,
+    /// Packets sent.
+    pub sent: f64,
+    /// Packets lost, by reason.
+    pub lost: BTreeMap<String, f64>,
+    /// One-way delay of packets.
+    pub delay: DelaySummary,
+    /// Mean interarrival jitter.
+    pub jitter_ms: f64,
+    /// What only TCP has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpSummary>,
+}
+
+/// TCP's own counters, warm-up excluded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TcpSummary {
+    /// Goodput over what was sent.
+    pub efficiency: f64,
+    /// Segments sent again.
+    pub retransmitted: f64,
+    /// Retransmission timeouts.
+    pub timeouts: f64,
+    /// Fast recoveries.
+    pub recoveries: f64,
+    /// When a finite transfer was complete, in seconds; left out where it was not or has no end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_s: Option<f64>,
+}
+
+/// Figures over all flows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Mean of the calls' scores; 0 where there is no call.
+    pub mos_mean: f64,
+    /// The worst direction of any call.
+    pub mos_min: f64,
+    /// Calls whose worse direction is at least 3.6.
+    pub calls_ok: f64,
+    /// Goodput of all TCP flows.
+    pub tcp_goodput_mbps: f64,
+    /// Goodput of all datagram flows that are not calls.
+    pub udp_goodput_mbps: f64,
+    /// Jain's index of the goodputs of the flows that are not calls; 1 where there is none.
+    pub jain: f64,
+}
+
+/// A station.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeSummary {
+    /// Its number.
+    pub node: u32,
+    /// Fractions of time.
+    pub airtime: AirtimeSummary,
+    /// Frames sent.
+    pub frames_sent: f64,
+    /// Data frames and RTS sent again.
+    pub retries: f64,
+    /// Frames meant for it that it did not receive, by reason.
+    pub frames_lost: BTreeMap<String, f64>,
+    /// Packets that found its queue full.
+    pub queue_drops: f64,
+    /// Mean number of packets that wait, the one in service included.
+    pub queue_mean: f64,
+    /// Most packets that waited.
+    pub queue_max: f64,
+}
+
+/// How a station's time was spent, in fractions of the run after the warm-up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AirtimeSummary {
+    /// Its own frames.
+    pub own: f64,
+    /// Frames for it.
+    pub received: f64,
+    /// Frames for others.
+    pub overheard: f64,
+    /// Frames that it began to receive and lost.
+    pub collided: f64,
+    /// Energy that it did not lock on.
+    pub energy: f64,
+    /// Nothing.
+    pub idle: f64,
+}
+
+/// The mean opinion score of one direction of a call that lost or missed the fraction `unheard` of its packets.
+pub fn mos_of_direction(codec: Codec, record: &StreamRecord, unheard: f64) -> f64 {
+    if record.delay_min == Nanos::MAX {
+        return 1.0; // nothing was ever heard
+    }
+    voice::mos(codec, unheard, record.delay_min, record.playout)
+}
+
+fn fraction(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn delays(record: &StreamRecord) -> DelaySummary {
+    if record.arrived == 0 {
+        return DelaySummary::default();
+    }
+    let quantile = |q| record.delays.quantile(q).unwrap_or_default().as_millis_f64();
+    DelaySummary {
+        min_ms: record.delay_min.as_millis_f64(),
+        mean_ms: record.delay_sum.as_millis_f64() / record.arrived as f64,
+        p50_ms: quantile(0.5),
+        p95_ms: quantile(0.95),
+        p99_ms: quantile(0.99),
+        max_ms: record.delay_max.as_millis_f64(),
+    }
+}
+
+fn jitter_ms(record: &StreamRecord) -> f64 {
+    if record.arrived == 0 { 0.0 } else { record.jitter_sum.as_millis_f64() / record.arrived as f64 }
+}
+
+fn losses(record: &StreamRecord) -> BTreeMap<String, f64> {
+    Loss::ALL.iter().map(|&why| (why.name().to_owned(), record.lost[why as usize] as f64)).collect()
+}
+
+impl Summary {
+    /// What a world showed that has come to its end, or was stopped (`partial`).
+    pub fn of(world: &World, partial: bool) -> Self {
+        let recorder = world.recorder();
+        let measured_s = world.end().saturating_sub(recorder.warmup).as_secs_f64();
+        let mut calls = Vec::new();
+        let mut flows = Vec::new();
+        for (index, flow) in world.flows().iter().enumerate() {
+            let forward = &recorder.streams[stream(index, false) as usize];
+            let backward = &recorder.streams[stream(index, true) as usize];
+            match flow.kind {
+                FlowKind::Call(codec) => calls.push(call(&flow.name, codec, forward, backward)),
+                FlowKind::Bulk(_) | FlowKind::Cbr | FlowKind::Burst => {
+                    let tcp = match flow.kind {
+                        FlowKind::Bulk(tcp) => Some(tcp_summary(world, tcp, forward)),
+                        _ => None,
+                    };
+                    flows.push(flow_summary(&flow.name, flow.kind.name(), forward, measured_s, tcp));
+                }
+            }
+        }
+        Self {
+            fairhop: env!("CARGO_PKG_VERSION").to_owned(),
+            scenario: world.scenario().name.clone(),
+            seeds: vec![world.seed()],
+            partial,
+            sim_s: world.end().as_secs_f64(),
+            frames: recorder.frames as f64,
+            totals: totals(&calls, &flows),
+            calls,
+            flows,
+            nodes: (0..world.node_count()).map(|node| node_summary(world, node, measured_s)).collect(),
+        }
+    }
+}
+
+fn call(name: &str, codec: Codec, forward: &StreamRecord, backward: &StreamRecord) -> CallSummary {
+    let direction = |record: &StreamRecord| {
+        let decided = record.decided();
+        DirectionSummary {
+            mos: mos_of_direction(codec, record, fraction(record.lost_total() + record.late, decided)),
+            sent: record.sent as f64,
+            loss: fraction(record.lost_total(), decided),
+            late: fraction(record.late, decided),
+            lost: losses(record),
+            delay: delays(record),
+            jitter_ms: jitter_ms(record),
+        }
+    };
+    let (forward, backward) = (direction(forward), direction(backward));
+    let mean = |pick: fn(&DirectionSummary) -> f64| (pick(&forward) + pick(&backward)) / 2.0;
+    CallSummary {
+        name: name.to_owned(),
+        mos: mean(|d| d.mos),
+        mos_worst: forward.mos.min(backward.mos),
+        loss: mean(|d| d.loss),
+        late: mean(|d| d.late),
+        delay_ms: mean(|d| d.delay.mean_ms),
+        jitter_ms: mean(|d| d.jitter_ms),
+        forward,
+        backward,
+    }
+}
+
+fn flow_summary(
+    name: &str,
+    kind: &str,
+    record: &StreamRecord,
+    measured_s: f64,
+    tcp: Option<TcpSummary>,
+) -> FlowSummary {
+    let mbps = |bytes: u64| if measured_s > 0.0 { bytes as f64 * 8e-6 / measured_s } else { 0.0 };
+    let delay = delays(record);
+    FlowSummary {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        goodput_mbps: mbps(record.delivered_bytes),
+        sent_mbps: mbps(record.sent_bytes),
+        delay_ms: delay.mean_ms,
+        loss: fraction(record.lost_total(), record.decided()),
+        sent: record.sent as f64,
+        lost: losses(record),
+        delay,
+        jitter_ms: jitter_ms(record),
+        tcp,
+    }
+}
+
+fn tcp_summary(world: &World, index: usize, record: &StreamRecord) -> TcpSummary {
+    let transfer = &world.transfers()[index];
+    let now = TransferCounts::of(transfer.sender.stats());
+    TcpSummary {
+        efficiency: fraction(record.delivered_bytes, record.sent_bytes),
+        retransmitted: (now.retransmitted - transfer.warmup.retransmitted) as f64,
+        timeouts: (now.timeouts - transfer.warmup.timeouts) as f64,
+        recoveries: (now.recoveries - transfer.warmup.recoveries) as f64,
+        completed_s: transfer.completed.map(Nanos::as_secs_f64),
+    }
+}
+
+fn totals(calls: &[CallSummary], flows: &[FlowSummary]) -> Totals {
+    let scores: Vec<f64> = calls.iter().map(|call| call.mos).collect();
+    let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput_mbps).collect();
+    let sum =
+        |tcp: bool| flows.iter().filter(|flow| flow.tcp.is_some() == tcp).map(|flow| flow.goodput_mbps).sum();
+    Totals {
+        mos_mean: stats::mean(&scores).unwrap_or(0.0),
+        mos_min: calls.iter().map(|call| call.mos_worst).reduce(f64::min).unwrap_or(0.0),
+        calls_ok: calls.iter().filter(|call| call.mos_worst >= ACCEPTABLE_MOS).count() as f64,
+        tcp_goodput_mbps: sum(true),
+        udp_goodput_mbps: sum(false),
+        jain: stats::jain_index(&goodputs).unwrap_or(1.0),
+    }
+}
+
+fn node_summary(world: &World, node: usize, measured_s: f64) -> NodeSummary {
+    let record = &world.recorder().nodes[node];
+    let airtime = world.airtime(node);
+    let share = |time: Nanos| if measured_s > 0.0 { time.as_secs_f64() / measured_s } else { 0.0 };
+    let known = airtime.own + airtime.received + airtime.overheard + airtime.collided;
+    NodeSummary {
+        node: node as u32,
+        airtime: AirtimeSummary {
+            own: share(airtime.own),
+            received: share(airtime.received),
+            overheard: share(airtime.overheard),
+            collided: share(airtime.collided),
+            energy: share(airtime.busy.saturating_sub(known)),
+            idle: 1.0 - share(airtime.busy),
+        },
+        frames_sent: record.frames_sent as f64,
+        retries: record.retries as f64,
+        frames_lost: FrameLoss::ALL
+            .iter()
+            .map(|&why| (why.name().to_owned(), record.frames_lost[why as usize] as f64))
+            .collect(),
+        queue_drops: record.queue_drops as f64,
+        queue_mean: if measured_s > 0.0 { record.backlog_integral as f64 * 1e-9 / measured_s } else { 0.0 },
+        queue_max: f64::from(record.backlog_max),
+    }
+}
+
+/// Several runs of one scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replications {
+    /// Means over the seeds.
+    pub mean: serde_json::Value,
+    /// Half-widths of the 95 % confidence intervals (Student t), in the same form; empty for one run.
+    pub ci95: serde_json::Value,
+}
+
+impl Replications {
+    /// Means and intervals of runs of the same scenario.
+    ///
+    /// # Errors
+    /// There is no run.
+    pub fn of(runs: &[Summary]) -> Result<Self, NoRuns> {
+        let values: Vec<serde_json::Value> =
+            runs.iter().filter_map(|run| serde_json::to_value(run).ok()).collect();
+        let first = values.first().ok_or(NoRuns)?;
+        let mut mean = combine(first, &values.iter().collect::<Vec<_>>(), &|samples| {
+            stats::mean(samples).unwrap_or(f64::NAN)
+        });
+        let mut ci95 = if values.len() > 1 {
+            combine(first, &values.iter().collect::<Vec<_>>(), &|samples| {
+                stats::ci95_half_width(samples).unwrap_or(f64::NAN)
+            })
+        } else {
+            serde_json::json!({})
+        };
+        if let Some(object) = mean.as_object_mut() {
+            let seeds: Vec<u64> = runs.iter().flat_map(|run| run.seeds.clone()).collect();
+            object.insert("seeds".into(), seeds.into());
+            if runs.iter().any(|run| run.partial) {
+                object.insert("partial".into(), true.into());
+            }
+        }
+        if let Some(object) = ci95.as_object_mut() {
+            for key in ["fairhop", "scenario", "seeds", "partial", "sim_s"] {
+                object.remove(key);
+            }
+        }
+        Ok(Self { mean, ci95 })
+    }
+
+    /// One object: the means, with the intervals under `ci95`.
+    pub fn to_json(&self) -> serde_json::Value {
+        let mut value = self.mean.clone();
+        if let Some(object) = value.as_object_mut() {
+            object.insert("ci95".into(), self.ci95.clone());
+        }
+        value
+    }
+}
+
+/// There was no run to take a mean of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no run was completed")]
+pub struct NoRuns;
+
+/// Combines the numbers of values of the same form; what is not a number is that of the first. What some runs lack
+/// (a transfer that was not completed) is combined over those that have it.
+fn combine(
+    form: &serde_json::Value,
+    values: &[&serde_json::Value],
+    with: &impl Fn(&[f64]) -> f64,
+) -> serde_json::Value {
+    use serde_json::Value;
+    match form {
+        Value::Object(object) => {
+            let mut keys: Vec<&String> = object.keys().collect();
+            for value in values {
+                keys.extend(
+                    value.as_object().into_iter().flat_map(|o| o.keys()).filter(|k| !object.contains_key(*k)),
+                );
+            }
+            let mut seen = std::collections::BTreeSet::new();
+            keys.retain(|key| seen.insert(*key));
+            keys.into_iter()
+                .filter_map(|key| {
+                    let parts: Vec<&Value> = values.iter().filter_map(|value| value.get(key)).collect();
+                    Some((key.clone(), combine(parts.first()?, &parts, with)))
+                })
+                .collect()
+        }
+        Value::Array(items) => (0..items.len())
+            .map(|index| {
+                let parts: Vec<&Value> = values.iter().filter_map(|value| value.get(index)).collect();
+                combine(&items[index], &parts, with)
+            })
+            .collect(),
+        Value::Number(_) => {
+            let samples: Vec<f64> = values.iter().filter_map(|value| value.as_f64()).collect();
+            serde_json::Number::from_f64(with(&samples)).map_or(Value::Null, Value::Number)
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => form.clone(),
+    }
+}
+
+/// Runs a scenario under several seeds on all cores (`threads` of them, or all). `each` sees every world before it
+/// starts and may drive it itself.
+///
+/// The result is in the order of the seeds, whatever the threads did.
+pub fn replicate<E: Send>(
+    scenario: &Scenario,
+    seeds: &[u64],
+    threads: Option<usize>,
+    run: impl Fn(&Scenario, u64) -> Result<Summary, E> + Sync,
+) -> Result<Vec<Summary>, E> {
+    use rayon::prelude::*;
+    let work = || seeds.par_iter().map(|&seed| run(scenario, seed)).collect();
+    match rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build() {
+        Ok(pool) => pool.install(work),
+        Err(_) => seeds.iter().map(|&seed| run(scenario, seed)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn means_go_leaf_by_leaf_and_over_the_runs_that_have_a_leaf() {
+        let runs = [
+            json!({"name": "a", "x": 1.0, "deep": [{"y": 2.0}]}),
+            json!({"name": "a", "x": 3.0, "deep": [{"y": 4.0, "done_s": 7.0}]}),
+        ];
+        let runs: Vec<_> = runs.iter().collect();
+        let mean = combine(runs[0], &runs, &|s| stats::mean(s).unwrap());
+        assert_eq!(mean, json!({"name": "a", "x": 2.0, "deep": [{"y": 3.0, "done_s": 7.0}]}));
+    }
+}

@@ -1,0 +1,168 @@
+//! Static routes: shortest paths over links that decode at the data rate both ways, as a table at every node.
+//!
+//! The table is asked by source and destination, so that paths set by hand, and several paths to one place, cannot make
+//! a loop. Left out: routing protocols and reaction to loss.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use fairhop_model::phy::{Rate, frame};
+
+use crate::radio::{Links, RadioParams};
+use crate::scenario::{Metric, Routing};
+
+/// Which way packets go, by node.
+#[derive(Clone, Debug, Default)]
+pub struct Routes {
+    /// For each node, sorted by key: source and destination, and the next hop.
+    next_hops: Vec<Vec<(u64, u32)>>,
+}
+
+fn key(source: u32, destination: u32) -> u64 {
+    u64::from(source) << 32 | u64::from(destination)
+}
+
+impl Routes {
+    /// Empty tables for so many nodes.
+    pub fn new(nodes: usize) -> Self {
+        Self { next_hops: vec![Vec::new(); nodes] }
+    }
+
+    /// Where `node` sends a packet from `source` to `destination`.
+    #[inline]
+    pub fn next_hop(&self, node: u32, source: u32, destination: u32) -> Option<u32> {
+        let table = &self.next_hops[node as usize];
+        let key = key(source, destination);
+        let index = table.binary_search_by_key(&key, |entry| entry.0).ok()?;
+        Some(table[index].1)
+    }
+
+    /// Enters a path, from its first node to its last, for packets from `source` to `destination` (which lie at or
+    /// beyond its ends).
+    pub fn add(&mut self, path: &[u32], source: u32, destination: u32) {
+        let key = key(source, destination);
+        for hop in path.windows(2) {
+            let table = &mut self.next_hops[hop[0] as usize];
+            match table.binary_search_by_key(&key, |entry| entry.0) {
+                Ok(index) => table[index].1 = hop[1],
+                Err(index) => table.insert(index, (key, hop[1])),
+            }
+        }
+    }
+}
+
+/// The cost of a path: what the metric counts, then metres (both in thousandths), so that equal paths are told apart.
+type Cost = (u64, u64);
+
+/// Finds shortest paths.
+pub struct PathFinder<'a> {
+    links: &'a Links,
+    radio: &'a RadioParams,
+    routing: &'a Routing,
+    rate: Rate,
+    ack_rate: Rate,
+    best: Vec<(Cost, u32)>,
+    touched: Vec<u32>,
+}
+
+const UNREACHED: Cost = (u64::MAX, u64::MAX);
+
+impl<'a> PathFinder<'a> {
+    /// A finder for data frames at `rate`, acknowledged at `ack_rate`.
+    pub fn new(
+        links: &'a Links,
+        radio: &'a RadioParams,
+        routing: &'a Routing,
+        rate: Rate,
+        ack_rate: Rate,
+    ) -> Self {
+        let best = vec![(UNREACHED, u32::MAX); links.positions().len()];
+        Self { links, radio, routing, rate, ack_rate, best, touched: Vec::new() }
+    }
+
+    /// Whether a hop from one node to another can work at all: data one way, and its ACK the other.
+    pub fn usable(&self, from: u32, to: u32) -> bool {
+        self.hop_cost(from, to).is_some()
+    }
+
+    /// What a hop costs, in thousandths of a transmission.
+    fn hop_cost(&self, from: u32, to: u32) -> Option<u64> {
+        let there = self.links.between(from as usize, to as usize)?.power;
+        let back = self.links.between(to as usize, from as usize)?.power;
+        if !(self.radio.decodes(self.rate, there) && self.radio.decodes(self.rate, back)) {
+            return None;
+        }
+        Some(match self.routing.metric {
+            Metric::Hops => 1000,
+            Metric::Etx => {
+                let forward = self.radio.delivery_ratio(self.rate, there, frame::of_ip_packet(1500));
+                let backward = self.radio.delivery_ratio(self.ack_rate, back, frame::ACK);
+                (1000.0 / (forward * backward).max(1e-6)).round() as u64
+            }
+        })
+    }
+
+    /// The path between two nodes, both included: the one set by hand, or the shortest. None where there is none.
+    pub fn path(&mut self, from: u32, to: u32) -> Option<Vec<u32>> {
+        for path in &self.routing.paths {
+            if path.first() == Some(&from) && path.last() == Some(&to) {
+                return Some(path.clone());
+            }
+            if path.first() == Some(&to) && path.last() == Some(&from) {
+                return Some(path.iter().rev().copied().collect());
+            }
+        }
+        // Always searched from the lower number, so that both directions take the same path.
+        let (start, goal) = (from.min(to), from.max(to));
+        let mut path = self.shortest(start, goal)?;
+        if from == start {
+            path.reverse();
+        }
+        Some(path)
+    }
+
+    /// Dijkstra's algorithm from `start`; the path is given from `goal` back to `start`.
+    fn shortest(&mut self, start: u32, goal: u32) -> Option<Vec<u32>> {
+        for node in self.touched.drain(..) {
+            self.best[node as usize] = (UNREACHED, u32::MAX);
+        }
+        let mut open = BinaryHeap::new();
+        self.best[start as usize] = ((0, 0), start);
+        self.touched.push(start);
+        open.push(Reverse(((0, 0), start)));
+        while let Some(Reverse((cost, node))) = open.pop() {
+            if node == goal {
+                break;
+            }
+            if cost > self.best[node as usize].0 {
+                continue;
+            }
+            let links = self.links;
+            let positions = links.positions();
+            for link in links.from(node as usize) {
+                let Some(hop) = self.hop_cost(node, link.to) else { continue };
+                let metres = positions[node as usize].distance_m(positions[link.to as usize]);
+                let reached = (cost.0 + hop, cost.1 + (metres * 1000.0).round() as u64);
+                let best = &mut self.best[link.to as usize];
+                if best.0 == UNREACHED {
+                    self.touched.push(link.to);
+                }
+                // Among equals the lowest predecessor, which comes first.
+                if reached < best.0 {
+                    *best = (reached, node);
+                    open.push(Reverse((reached, link.to)));
+                }
+            }
+        }
+        if self.best[goal as usize].0 == UNREACHED {
+            return None;
+        }
+        let mut path = vec![goal];
+        let mut node = goal;
+        while node != start {
+            node = self.best[node as usize].1;
+            path.push(node);
+        }
+        Some(path)
+    }
+}

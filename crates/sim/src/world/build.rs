@@ -1,0 +1,392 @@
+//! From a scenario to a World that is ready to run.
+
+use fairhop_model::phy::Rate;
+use fairhop_model::units::{BitRate, Nanos};
+use fairhop_model::voice::Codec;
+use fairhop_transport::tcp::{CongestionKind, Receiver, ReceiverConfig, Sender, SenderConfig};
+
+use super::World;
+use super::traffic::{
+    DatagramSource, Flow, FlowKind, IP_HEADER, Interval, RTP_HEADER, Source, Transfer, TransferCounts,
+    UDP_HEADER, stream,
+};
+use crate::engine::{EventKind, Events, Purpose, Stream, Timer};
+use crate::mac::{BROADCAST, Dcf, MacParams};
+use crate::packet::{NodeId, Packets};
+use crate::radio::{LIGHT_M_PER_S, Links, Position, RadioParams, Receiver as RadioReceiver};
+use crate::recorder::Recorder;
+use crate::routing::{PathFinder, Routes};
+use crate::scenario::{CodecName, Endpoint, Finding, Scenario, TcpVariant, Traffic};
+use crate::wired::WiredLink;
+
+impl World {
+    /// A World that is ready to run, with every random draw fixed by `seed`. The scenario must have passed
+    /// [`Scenario::check`].
+    ///
+    /// # Errors
+    /// What only the placed network can tell: flows without a route, paths set by hand over links that do not work,
+    /// random nodes that cannot be connected, radios that reach farther than the timing of 802.11 allows.
+    pub fn new(scenario: &Scenario, seed: u64) -> Result<Self, Vec<Finding>> {
+        let radio = RadioParams::new(&scenario.radio);
+        let standard = scenario.radio.standard;
+        let data_rate = standard.rate(scenario.radio.rate_mbps).unwrap_or(standard.rates()[0]);
+        let basic_rates: Vec<Rate> = match &scenario.radio.basic_rates_mbps {
+            Some(rates) => rates.iter().filter_map(|&mbps| standard.rate(mbps)).collect(),
+            None => standard.mandatory_rates().to_vec(),
+        };
+        let mac = MacParams::new(&scenario.radio, &scenario.mac, data_rate, &basic_rates);
+        let links = place(scenario, &radio, data_rate, seed)?;
+        check_reach(&links, &mac)?;
+
+        let nodes = links.positions().len();
+        let mut plan = Plan::new(scenario, seed, nodes as NodeId);
+        for (index, traffic) in scenario.traffic.iter().enumerate() {
+            plan.add(index, traffic);
+        }
+        let routes = plan.routes(&links, &radio, &mac)?;
+
+        let duration = Nanos::from_secs_f64(scenario.duration_s);
+        let mut events =
+            Events::with_capacity(4 * nodes + 2 * plan.sources.len() + 2 * plan.transfers.len() + 64);
+        for (index, start) in plan.starts.iter().enumerate() {
+            events.push(*start, EventKind::Source, index as u32);
+        }
+        let recorder = Recorder::new(
+            Nanos::from_secs_f64(scenario.warmup_s),
+            Nanos::from_secs_f64(scenario.record.interval_s),
+            duration,
+            Nanos::from_millis_f64(scenario.voice.playout_ms),
+            &plan.measured,
+            plan.transfers.len(),
+            nodes,
+        );
+        let first_sample =
+            if recorder.warmup == Nanos::ZERO { Nanos::ZERO } else { recorder.next_sample(Nanos::ZERO) };
+        if first_sample <= duration {
+            events.push(first_sample, EventKind::Sample, 0);
+        }
+        let wired = scenario.internet.as_ref().map(|internet| {
+            let link = WiredLink::new(
+                BitRate::from_mbps(internet.rate_mbps),
+                Nanos::from_millis_f64(internet.delay_ms),
+                internet.queue,
+            );
+            [link.clone(), link]
+        });
+        Ok(Self {
+            receivers: (0..nodes)
+                .map(|n| RadioReceiver::new(Stream::new(seed, n as u64, Purpose::Reception)))
+                .collect(),
+            stations: (0..nodes)
+                .map(|n| Dcf::new(&mac, scenario.mac.queue, Stream::new(seed, n as u64, Purpose::Backoff)))
+                .collect(),
+            on_air: vec![None; nodes],
+            gateway: scenario.topology.gateway(),
+            scenario: scenario.clone(),
+            seed,
+            events,
+            radio,
+            mac,
+            links,
+            routes,
+            wired,
+            packets: Packets::with_capacity(1024),
+            flows: plan.flows,
+            sources: plan.sources,
+            transfers: plan.transfers,
+            recorder,
+            end: duration,
+            finished: false,
+            tap: None,
+        })
+    }
+}
+
+/// Places the nodes and computes who hears whom.
+fn place(
+    scenario: &Scenario,
+    radio: &RadioParams,
+    data_rate: Rate,
+    seed: u64,
+) -> Result<Links, Vec<Finding>> {
+    let mut draws = Stream::new(seed, 0, Purpose::Placement);
+    let model = &scenario.radio.propagation;
+    let linked = |at: &[(f64, f64)], from: usize, to: usize| {
+        let power =
+            Links::power_between(model, radio, seed, (from, to), position(at[from]), position(at[to]));
+        radio.decodes(data_rate, power)
+    };
+    let at = scenario.topology.positions(|| draws.unit(), linked).map_err(|finding| vec![finding])?;
+    Ok(Links::new(model, radio, seed, at.into_iter().map(position).collect()))
+}
+
+fn position((x_m, y_m): (f64, f64)) -> Position {
+    Position { x_m, y_m }
+}
+
+/// A signal must reach everybody before an answer to it can begin: the timing of the standard supposes so.
+fn check_reach(links: &Links, mac: &MacParams) -> Result<(), Vec<Finding>> {
+    let longest =
+        (0..links.positions().len()).map(|node| links.longest_delay(node)).max().unwrap_or_default();
+    if longest < mac.phy.sifs {
+        return Ok(());
+    }
+    let most_m = (mac.phy.sifs.as_secs_f64() * LIGHT_M_PER_S).floor();
+    Err(vec![Finding::new(
+        "radio.propagation",
+        format!(
+            "signals are heard over {:.0} m, but the inter-frame spaces of 802.11 bridge {most_m:.0} m at most",
+            longest.as_secs_f64() * LIGHT_M_PER_S
+        ),
+        "reaches too far",
+        "place the nodes closer together, lower tx_power_dbm, or shorten the radii of the range model",
+    )])
+}
+
+/// Flows, sources and transfers in the making.
+struct Plan<'a> {
+    scenario: &'a Scenario,
+    seed: u64,
+    internet: NodeId,
+    flows: Vec<Flow>,
+    /// The entry of `[[traffic]]` that each flow comes from.
+    entries: Vec<usize>,
+    measured: Vec<bool>,
+    sources: Vec<Source>,
+    starts: Vec<Nanos>,
+    transfers: Vec<Transfer>,
+}
+
+impl<'a> Plan<'a> {
+    fn new(scenario: &'a Scenario, seed: u64, internet: NodeId) -> Self {
+        Self {
+            scenario,
+            seed,
+            internet,
+            flows: Vec::new(),
+            entries: Vec::new(),
+            measured: Vec::new(),
+            sources: Vec::new(),
+            starts: Vec::new(),
+            transfers: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, entry: usize, traffic: &Traffic) {
+        for copy in 0..traffic.count() {
+            let mut flow = Flow {
+                name: self.unique_name(traffic, copy),
+                kind: FlowKind::Cbr,
+                from: self.node(traffic.from()),
+                to: self.node(traffic.to()),
+                header_bytes: IP_HEADER + UDP_HEADER,
+                start: Nanos::from_secs_f64(traffic.start_s()),
+                stop: traffic.stop_s().map_or(Nanos::MAX, Nanos::from_secs_f64),
+            };
+            let index = self.flows.len();
+            match traffic {
+                Traffic::Call { codec, .. } => {
+                    let codec = codec_of(*codec);
+                    flow.kind = FlowKind::Call(codec);
+                    flow.header_bytes += RTP_HEADER;
+                    let profile = codec.profile();
+                    let bytes = flow.header_bytes + profile.payload_bytes;
+                    let seconds = profile.interval.as_secs_f64();
+                    self.datagrams(index, &flow, false, bytes, seconds, 1, Some(codec));
+                    self.datagrams(index, &flow, true, bytes, seconds, 1, Some(codec));
+                }
+                Traffic::Bulk { .. } => {
+                    flow.kind = FlowKind::Bulk(self.transfers.len());
+                    self.transfer(index, &flow, traffic);
+                }
+                Traffic::Cbr { rate_kbps, payload_bytes, .. } => {
+                    let bytes = flow.header_bytes + payload_bytes;
+                    let seconds = f64::from(*payload_bytes) * 8.0 / (rate_kbps * 1000.0);
+                    self.datagrams(index, &flow, false, bytes, seconds, 1, None);
+                }
+                Traffic::Burst { rate_kbps, packet_bytes, burst_packets, .. } => {
+                    flow.kind = FlowKind::Burst;
+                    let seconds =
+                        f64::from(*packet_bytes) * 8.0 * f64::from(*burst_packets) / (rate_kbps * 1000.0);
+                    self.datagrams(index, &flow, false, *packet_bytes, seconds, *burst_packets, None);
+                }
+            }
+            self.measured.push(true);
+            self.measured.push(matches!(flow.kind, FlowKind::Call(_)));
+            self.flows.push(flow);
+            self.entries.push(entry);
+        }
+    }
+
+    /// The flow's name: as written, with a number where there are several of the name.
+    fn unique_name(&self, traffic: &Traffic, copy: u32) -> String {
+        match traffic.name() {
+            Some(name) if traffic.count() == 1 => name.to_owned(),
+            Some(name) => format!("{name}-{copy}"),
+            None => {
+                let kind = traffic.kind();
+                let before = self.flows.iter().filter(|flow| flow.kind.name() == kind).count();
+                format!("{kind}-{before}")
+            }
+        }
+    }
+
+    fn node(&self, place: crate::scenario::Place) -> NodeId {
+        match self.scenario.resolve_place(place) {
+            Endpoint::Node(node) => node,
+            Endpoint::Internet => self.internet,
+            Endpoint::Broadcast => BROADCAST,
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn datagrams(
+        &mut self,
+        index: usize,
+        flow: &Flow,
+        back: bool,
+        bytes: u32,
+        seconds: f64,
+        burst: u32,
+        codec: Option<Codec>,
+    ) {
+        let stream = stream(index, back);
+        let phase = Stream::new(self.seed, u64::from(stream), Purpose::Source).unit() * seconds;
+        let start = flow.start.saturating_add(Nanos::from_secs_f64(phase));
+        let (from, to) = if back { (flow.to, flow.from) } else { (flow.from, flow.to) };
+        self.starts.push(start);
+        self.sources.push(Source::Datagrams(DatagramSource {
+            stream,
+            from,
+            to,
+            bytes,
+            interval: Interval::new(start, seconds),
+            burst,
+            stop: flow.stop,
+            sequence: 0,
+            codec,
+        }));
+    }
+
+    fn transfer(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
+        let Traffic::Bulk {
+            tcp,
+            size_bytes,
+            mss_bytes,
+            receive_buffer_bytes,
+            max_window_packets,
+            initial_window_packets,
+            delayed_ack_segments,
+            delayed_ack_ms,
+            sack,
+            timestamps,
+            rto_min_ms,
+            stop_s,
+            ..
+        } = traffic
+        else {
+            return;
+        };
+        let sender = SenderConfig {
+            mss: *mss_bytes,
+            initial_window: *initial_window_packets,
+            congestion: match tcp {
+                TcpVariant::Newreno => CongestionKind::NewReno,
+            },
+            sack: *sack,
+            timestamps: *timestamps,
+            max_window: *max_window_packets,
+            min_rto: Nanos::from_millis_f64(*rto_min_ms),
+            ..SenderConfig::default()
+        };
+        let receiver = ReceiverConfig {
+            mss: *mss_bytes,
+            buffer: *receive_buffer_bytes,
+            delayed_ack_segments: *delayed_ack_segments,
+            delayed_ack_timeout: Nanos::from_millis_f64(*delayed_ack_ms),
+            sack: *sack,
+            timestamps: *timestamps,
+            ..ReceiverConfig::default()
+        };
+        let tcp = self.transfers.len();
+        self.transfers.push(Transfer {
+            flow: index,
+            sender: Sender::new(sender),
+            receiver: Receiver::new(receiver),
+            sender_timer: Timer::default(),
+            receiver_timer: Timer::default(),
+            delivered: 0,
+            warmup: TransferCounts::default(),
+            completed: None,
+            size: *size_bytes,
+        });
+        self.starts.push(flow.start);
+        let offer = size_bytes.unwrap_or(u64::MAX);
+        self.sources.push(Source::Transfer { tcp, stop: stop_s.map(Nanos::from_secs_f64), offer });
+    }
+
+    /// Routes for every flow, both ways.
+    fn routes(&self, links: &Links, radio: &RadioParams, mac: &MacParams) -> Result<Routes, Vec<Finding>> {
+        let mut routes = Routes::new(links.positions().len());
+        let mut finder =
+            PathFinder::new(links, radio, &self.scenario.routing, mac.data_rate, mac.control_rate);
+        let mut findings = Vec::new();
+        for (index, path) in self.scenario.routing.paths.iter().enumerate() {
+            if let Some(hop) = path.windows(2).find(|hop| !finder.usable(hop[0], hop[1])) {
+                findings.push(Finding::new(
+                    format!("routing.paths.{index}"),
+                    format!("nodes {} and {} cannot hear each other well enough for a hop", hop[0], hop[1]),
+                    "this path does not work",
+                    distance_hint(links, hop[0], hop[1]),
+                ));
+            }
+        }
+        let mut told = None;
+        for (flow, entry) in self.flows.iter().zip(&self.entries) {
+            if flow.to == BROADCAST || told == Some(*entry) {
+                continue;
+            }
+            let mesh_end = |node| if node == self.internet { self.scenario.topology.gateway() } else { node };
+            let (from, to) = (mesh_end(flow.from), mesh_end(flow.to));
+            match finder.path(from, to) {
+                Some(mut path) => {
+                    routes.add(&path, flow.from, flow.to);
+                    path.reverse();
+                    routes.add(&path, flow.to, flow.from);
+                }
+                None => {
+                    told = Some(*entry);
+                    findings.push(Finding::no_route(*entry, from, to, &distance_hint(links, from, to)));
+                }
+            }
+        }
+        if findings.is_empty() { Ok(routes) } else { Err(findings) }
+    }
+}
+
+/// What would bring two nodes together.
+fn distance_hint(links: &Links, from: u32, to: u32) -> String {
+    let at = links.positions();
+    let nearest = |node: u32| {
+        (0..at.len())
+            .filter(|&other| other != node as usize)
+            .map(|other| at[node as usize].distance_m(at[other]))
+            .fold(f64::INFINITY, f64::min)
+    };
+    format!(
+        "they are {:.0} m apart; the nearest node to {from} is {:.0} m away, the nearest to {to} {:.0} m; place nodes \
+         between them, or raise the reach of the radio (receive_m, tx_power_dbm, or a slower rate_mbps)",
+        at[from as usize].distance_m(at[to as usize]),
+        nearest(from),
+        nearest(to),
+    )
+}
+
+fn codec_of(name: CodecName) -> Codec {
+    match name {
+        CodecName::G729a => Codec::G729a,
+        CodecName::G711 => Codec::G711,
+        CodecName::G7231 => Codec::G7231,
+        CodecName::Opus => Codec::Opus,
+    }
+}

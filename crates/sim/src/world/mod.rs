@@ -1,0 +1,631 @@
+//! The World: stations, links and flows, and the loop that takes one event after the other.
+//!
+//! The way of a packet: a source makes it ([`traffic`]); [`World::forward`] finds its next hop and puts it into a
+//! station's queue; the station contends ([`crate::mac`]) and [`World::transmit`] puts its frame on the air, which tells
+//! every receiver in reach ([`crate::radio`]); at the frame's end [`World::frame_end`] asks each of them what it got.
+//! Who received it acknowledges and forwards, until [`World::arrived`] hands the packet to its flow.
+
+mod build;
+pub mod traffic;
+
+use fairhop_model::units::Nanos;
+use fairhop_transport::tcp::Segment;
+
+use crate::engine::{Event, EventKind, Events};
+use crate::mac::{BROADCAST, Context, Data, Dcf, Done, Frame, MacParams};
+use crate::packet::{Body, NodeId, Packet, PacketId, Packets};
+use crate::queue::Waiting;
+use crate::radio::{Airtime, Departure, Links, Outcome, RadioParams, Receiver, Signal};
+use crate::recorder::{Loss, NodeSample, Recorder, TcpSample};
+use crate::routing::Routes;
+use crate::scenario::Scenario;
+use crate::wired::WiredLink;
+use traffic::{Flow, IP_HEADER, Source, Transfer, TransferCounts, flow_of, stream};
+
+/// Somebody who watches packets and frames go by, to write them down.
+pub trait Tap {
+    /// A station has sent (`received` false) or received a frame that began at `at` on its antenna.
+    fn frame(
+        &mut self,
+        node: NodeId,
+        at: Nanos,
+        frame: &Frame,
+        from: NodeId,
+        packet: Option<&Packet>,
+        received: bool,
+    );
+    /// A packet enters (`arrived` false) or leaves the wired link at one of its ends.
+    fn wired(&mut self, node: NodeId, at: Nanos, packet: &Packet, arrived: bool);
+}
+
+/// A simulated network and everything in it.
+pub struct World {
+    scenario: Scenario,
+    seed: u64,
+    events: Events,
+    radio: RadioParams,
+    mac: MacParams,
+    links: Links,
+    receivers: Vec<Receiver>,
+    stations: Vec<Dcf>,
+    on_air: Vec<Option<OnAir>>,
+    routes: Routes,
+    gateway: NodeId,
+    /// Towards the Internet, and from it.
+    wired: Option<[WiredLink; 2]>,
+    packets: Packets,
+    flows: Vec<Flow>,
+    sources: Vec<Source>,
+    transfers: Vec<Transfer>,
+    recorder: Recorder,
+    end: Nanos,
+    finished: bool,
+    tap: Option<Box<dyn Tap>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OnAir {
+    frame: Frame,
+    start: Nanos,
+    end: Nanos,
+}
+
+/// Towards the Internet, as an index of the wired link's directions.
+const UPLINK: usize = 0;
+/// From the Internet.
+const DOWNLINK: usize = 1;
+
+impl World {
+    /// The scenario that it was built from.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// The seed that it was built with.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The simulated time.
+    pub fn now(&self) -> Nanos {
+        self.events.now()
+    }
+
+    /// When the run ends.
+    pub fn end(&self) -> Nanos {
+        self.end
+    }
+
+    /// Events handled so far.
+    pub fn events_handled(&self) -> u64 {
+        self.events.popped()
+    }
+
+    /// What was measured so far.
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// The flows.
+    pub fn flows(&self) -> &[Flow] {
+        &self.flows
+    }
+
+    /// The TCP transfers.
+    pub fn transfers(&self) -> &[Transfer] {
+        &self.transfers
+    }
+
+    /// Who hears whom.
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// How many wireless nodes there are; the Internet host has the number after them.
+    pub fn node_count(&self) -> usize {
+        self.stations.len()
+    }
+
+    /// Lets somebody watch.
+    pub fn set_tap(&mut self, tap: Box<dyn Tap>) {
+        self.tap = Some(tap);
+    }
+
+    /// Handles all events up to and including `until`, or the end of the scenario.
+    pub fn run_until(&mut self, until: Nanos) {
+        let until = until.min(self.end);
+        while let Some(event) = self.events.pop_until(until) {
+            self.handle(event);
+        }
+        if until == self.end {
+            self.finish_at(self.end);
+        }
+    }
+
+    /// Runs to the end of the scenario.
+    pub fn run(&mut self) {
+        self.run_until(self.end);
+    }
+
+    /// Ends the run early: what was measured up to `at` counts.
+    pub fn stop(&mut self, at: Nanos) {
+        self.finish_at(at);
+    }
+
+    fn finish_at(&mut self, at: Nanos) {
+        if std::mem::replace(&mut self.finished, true) {
+            return;
+        }
+        self.end = at;
+        for (node, station) in self.stations.iter().enumerate() {
+            self.recorder.nodes[node].set_backlog(station.backlog(), at, self.recorder.warmup);
+        }
+        let unfinished: Vec<Packet> =
+            self.packets.alive().filter(|packet| !packet.settled).copied().collect();
+        for packet in unfinished {
+            self.recorder.packet_unfinished(&packet, at);
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        let node = event.subject as usize;
+        match event.kind {
+            EventKind::FrameEnd => self.frame_end(event.subject),
+            EventKind::Access => {
+                if let Some(frame) = self.at_station(node, |dcf, ctx| dcf.on_access(ctx, event)) {
+                    self.transmit(event.subject, frame);
+                }
+            }
+            EventKind::Response => {
+                if let Some(frame) = self.at_station(node, |dcf, ctx| dcf.on_response(ctx, event)) {
+                    self.transmit(event.subject, frame);
+                }
+            }
+            EventKind::ResponseTimeout => {
+                let arriving = self.receivers[node].locked_since();
+                let done = self.at_station(node, |dcf, ctx| dcf.on_timeout(ctx, event, arriving));
+                self.settle(event.subject, done);
+            }
+            EventKind::NavCheck => {
+                let last_lock = self.receivers[node].last_lock();
+                self.at_station(node, |dcf, ctx| dcf.on_nav_check(ctx, event, last_lock));
+            }
+            EventKind::WiredArrival => self.wired_arrival(node),
+            EventKind::Source => self.source(node),
+            EventKind::TcpSender => {
+                let transfer = &mut self.transfers[node];
+                if transfer.sender_timer.fires(event, &mut self.events) {
+                    transfer.sender.on_timer(event.at);
+                    self.pump_sender(node);
+                }
+            }
+            EventKind::TcpReceiver => {
+                let transfer = &mut self.transfers[node];
+                if transfer.receiver_timer.fires(event, &mut self.events) {
+                    transfer.receiver.on_timer(event.at);
+                    self.pump_receiver(node);
+                }
+            }
+            EventKind::Sample => self.sample(),
+        }
+    }
+
+    #[inline]
+    fn at_station<T>(&mut self, node: usize, act: impl FnOnce(&mut Dcf, &mut Context<'_>) -> T) -> T {
+        let mut ctx = Context { events: &mut self.events, params: &self.mac, node: node as u32 };
+        act(&mut self.stations[node], &mut ctx)
+    }
+
+    // ---- frames ----
+
+    /// Puts a frame on the air.
+    fn transmit(&mut self, node: NodeId, frame: Frame) {
+        let index = node as usize;
+        let start = self.events.now();
+        let end = start + frame.time;
+        self.recorder.frame_sent(start, node, frame.kind as u32, frame.bytes, frame.retry);
+        self.receivers[index].begin_transmission(start, end);
+        for link in self.links.from(index) {
+            let arrive = start + link.delay();
+            let signal =
+                Signal { from: node, rate: frame.rate, power: link.power, arrive, end: arrive + frame.time };
+            let peer = link.to as usize;
+            if self.receivers[peer].arrive(&self.radio, signal) {
+                self.stations[peer].medium_busy(&self.mac, arrive);
+            }
+        }
+        self.on_air[index] = Some(OnAir { frame, start, end });
+        self.events.push(end + self.links.longest_delay(index), EventKind::FrameEnd, node);
+        if let Some(tap) = &mut self.tap {
+            let packet = (frame.packet != PacketId::MAX).then(|| self.packets.get(frame.packet));
+            tap.frame(node, start, &frame, node, packet, false);
+        }
+    }
+
+    /// A frame has ended at everybody who hears it.
+    fn frame_end(&mut self, node: NodeId) {
+        let index = node as usize;
+        let Some(OnAir { frame, start, end }) = self.on_air[index].take() else { return };
+        let done = self.at_station(index, |dcf, ctx| dcf.on_sent(ctx, &frame, end));
+        if let Some(idle) = self.receivers[index].end_transmission(&self.radio) {
+            self.at_station(index, |dcf, ctx| dcf.medium_idle(ctx, idle));
+        }
+        for position in 0..self.links.from(index).len() {
+            let link = self.links.from(index)[position];
+            let peer = link.to as usize;
+            let for_me = frame.to == link.to || frame.to == BROADCAST;
+            let Some(Departure { outcome, idle_since }) =
+                self.receivers[peer].depart(&self.radio, node, for_me)
+            else {
+                continue;
+            };
+            let ended = end + link.delay();
+            let mut data = Data::None;
+            let mut peer_done = None;
+            match outcome {
+                Outcome::Received => {
+                    let received =
+                        self.at_station(peer, |dcf, ctx| dcf.on_received(ctx, node, &frame, ended));
+                    data = received.data;
+                    peer_done = received.done;
+                }
+                Outcome::Lost(why) => {
+                    peer_done = self.at_station(peer, Dcf::on_lost);
+                    if for_me {
+                        self.recorder.frame_lost(ended, link.to, why);
+                    }
+                }
+                Outcome::Missed(why) => {
+                    if for_me {
+                        self.recorder.frame_lost(ended, link.to, why);
+                    }
+                }
+            }
+            if let Some(idle) = idle_since {
+                self.at_station(peer, |dcf, ctx| dcf.medium_idle(ctx, idle));
+            }
+            if let Some(tap) = &mut self.tap
+                && outcome == Outcome::Received
+            {
+                let packet = (frame.packet != PacketId::MAX).then(|| self.packets.get(frame.packet));
+                tap.frame(link.to, start + link.delay(), &frame, node, packet, true);
+            }
+            if peer_done.is_some() {
+                self.settle(link.to, peer_done);
+            }
+            if data == Data::New {
+                self.received(link.to, &frame);
+            }
+        }
+        self.settle(node, done);
+    }
+
+    /// A station has done with a packet.
+    fn settle(&mut self, node: NodeId, done: Option<Done>) {
+        let Some(Done { packet, delivered }) = done else { return };
+        if !delivered {
+            self.drop_packet(packet, Loss::RetryLimit);
+        } else {
+            self.packets.release(packet);
+        }
+        self.note_backlog(node);
+    }
+
+    /// A holder of a packet gives it up. It is lost if nobody else has it.
+    fn drop_packet(&mut self, id: PacketId, why: Loss) {
+        if self.packets.release(id) {
+            let packet = self.packets.get_mut(id);
+            if !std::mem::replace(&mut packet.settled, true) {
+                self.recorder.packet_lost(packet, why);
+            }
+        }
+    }
+
+    #[inline]
+    fn note_backlog(&mut self, node: NodeId) {
+        let backlog = self.stations[node as usize].backlog();
+        self.recorder.nodes[node as usize].set_backlog(backlog, self.events.now(), self.recorder.warmup);
+    }
+
+    // ---- packets ----
+
+    /// A station has received a data frame that it had not had.
+    fn received(&mut self, node: NodeId, frame: &Frame) {
+        if frame.to == BROADCAST {
+            let packet = *self.packets.get(frame.packet);
+            self.recorder.packet_arrived(&packet, self.events.now());
+            self.recorder.delivered(packet.stream, u64::from(self.payload(&packet)), self.events.now());
+            return;
+        }
+        let packet = self.packets.get(frame.packet);
+        if packet.destination == node {
+            self.arrived(frame.packet);
+        } else {
+            self.packets.hold(frame.packet);
+            self.forward(node, frame.packet);
+        }
+    }
+
+    /// Sends a packet that `node` holds on its way.
+    fn forward(&mut self, node: NodeId, id: PacketId) {
+        let packet = *self.packets.get(id);
+        if node as usize == self.stations.len()
+            || (self.wired_host(packet.destination) && node == self.gateway)
+        {
+            self.send_wired(node, id);
+            return;
+        }
+        let next_hop = if packet.destination == BROADCAST {
+            Some(BROADCAST)
+        } else {
+            self.routes.next_hop(node, packet.source, packet.destination)
+        };
+        // Every flow was given its route when the World was built.
+        let Some(next_hop) = next_hop else { return self.drop_packet(id, Loss::RetryLimit) };
+        let waiting = Waiting { packet: id, next_hop, bytes: packet.bytes };
+        if self.at_station(node as usize, |dcf, ctx| dcf.enqueue(ctx, waiting)) {
+            self.note_backlog(node);
+        } else {
+            if self.events.now() >= self.recorder.warmup {
+                self.recorder.nodes[node as usize].queue_drops += 1;
+            }
+            self.drop_packet(id, Loss::QueueFull);
+        }
+    }
+
+    fn wired_host(&self, node: NodeId) -> bool {
+        node as usize == self.stations.len()
+    }
+
+    fn send_wired(&mut self, node: NodeId, id: PacketId) {
+        let direction = if self.wired_host(node) { DOWNLINK } else { UPLINK };
+        let now = self.events.now();
+        let bytes = self.packets.get(id).bytes;
+        let Some(wired) = &mut self.wired else { return self.drop_packet(id, Loss::WiredQueueFull) };
+        match wired[direction].send(id, bytes, now) {
+            Ok(first) => {
+                if let Some(at) = first {
+                    self.events.push(at, EventKind::WiredArrival, direction as u32);
+                }
+                if let Some(tap) = &mut self.tap {
+                    tap.wired(node, now, self.packets.get(id), false);
+                }
+            }
+            Err(_) => self.drop_packet(id, Loss::WiredQueueFull),
+        }
+    }
+
+    fn wired_arrival(&mut self, direction: usize) {
+        let Some((id, next)) = self.wired.as_mut().and_then(|wired| wired[direction].arrive()) else {
+            return;
+        };
+        if let Some(at) = next {
+            self.events.push(at, EventKind::WiredArrival, direction as u32);
+        }
+        let node = if direction == UPLINK { self.stations.len() as NodeId } else { self.gateway };
+        if let Some(tap) = &mut self.tap {
+            tap.wired(node, self.events.now(), self.packets.get(id), true);
+        }
+        if self.packets.get(id).destination == node {
+            self.arrived(id);
+            self.packets.release(id);
+        } else {
+            self.forward(node, id);
+        }
+    }
+
+    /// A packet has arrived where it goes.
+    fn arrived(&mut self, id: PacketId) {
+        let now = self.events.now();
+        let packet = self.packets.get_mut(id);
+        packet.settled = true;
+        let packet = *packet;
+        if self.recorder.is_measured(packet.stream) {
+            self.recorder.packet_arrived(&packet, now);
+        }
+        match packet.body {
+            Body::Tcp(segment) => self.segment_arrived(&packet, &segment),
+            Body::Rtp { .. } | Body::Udp { .. } => {
+                let payload = self.payload(&packet);
+                self.recorder.delivered(packet.stream, u64::from(payload), now);
+            }
+        }
+    }
+
+    fn payload(&self, packet: &Packet) -> u32 {
+        match packet.body {
+            Body::Tcp(segment) => segment.len,
+            Body::Rtp { .. } | Body::Udp { .. } => {
+                packet.bytes - self.flows[flow_of(packet.stream)].header_bytes
+            }
+        }
+    }
+
+    /// Makes a packet at `node` and sends it on its way.
+    fn originate(&mut self, node: NodeId, packet: Packet) {
+        if self.recorder.is_measured(packet.stream) {
+            let payload = self.payload(&packet);
+            self.recorder.packet_sent(&packet, payload);
+        }
+        let id = self.packets.insert(packet);
+        self.forward(node, id);
+    }
+
+    // ---- sources ----
+
+    fn source(&mut self, index: usize) {
+        let now = self.events.now();
+        match &mut self.sources[index] {
+            Source::Datagrams(source) => {
+                if now >= source.stop {
+                    return;
+                }
+                let next = source.interval.next_start();
+                let (from, burst) = (source.from, source.burst);
+                let mut packet = Packet {
+                    stream: source.stream,
+                    source: from,
+                    destination: source.to,
+                    bytes: source.bytes,
+                    created: now,
+                    settled: false,
+                    body: Body::Udp { sequence: 0 },
+                };
+                self.events.push(next.max(now), EventKind::Source, index as u32);
+                for _ in 0..burst {
+                    if let Source::Datagrams(source) = &mut self.sources[index] {
+                        packet.body = source.next_body();
+                    }
+                    self.originate(from, packet);
+                }
+            }
+            Source::Transfer { tcp, stop, offer } => {
+                let (tcp, offer) = (*tcp, *offer);
+                if offer > 0 {
+                    let stop = *stop;
+                    self.sources[index] = Source::Transfer { tcp, stop, offer: 0 };
+                    let transfer = &mut self.transfers[tcp];
+                    transfer.sender.open(now);
+                    transfer.sender.offer(offer);
+                    if offer != u64::MAX {
+                        transfer.sender.close();
+                    }
+                    if let Some(stop) = stop {
+                        self.events.push(stop.max(now), EventKind::Source, index as u32);
+                    }
+                } else {
+                    self.transfers[tcp].sender.close();
+                }
+                self.pump_sender(tcp);
+            }
+        }
+    }
+
+    // ---- TCP ----
+
+    fn segment_arrived(&mut self, packet: &Packet, segment: &Segment) {
+        let now = self.events.now();
+        let Some(tcp) = self.transfer_of(packet.stream) else { return };
+        let back = packet.stream % 2 == 1;
+        let transfer = &mut self.transfers[tcp];
+        if back {
+            transfer.sender.on_segment(now, segment);
+            self.pump_sender(tcp);
+        } else {
+            transfer.receiver.on_segment(now, segment);
+            let delivered = transfer.receiver.delivered();
+            let fresh = delivered - transfer.delivered;
+            transfer.delivered = delivered;
+            if transfer.completed.is_none() && transfer.size.is_some_and(|size| delivered >= size) {
+                transfer.completed = Some(now);
+            }
+            if fresh > 0 {
+                self.recorder.delivered(packet.stream, fresh, now);
+            }
+            self.pump_receiver(tcp);
+        }
+    }
+
+    fn transfer_of(&self, stream: u32) -> Option<usize> {
+        match self.flows[flow_of(stream)].kind {
+            traffic::FlowKind::Bulk(tcp) => Some(tcp),
+            _ => None,
+        }
+    }
+
+    /// Sends what a TCP sender has to send and sets its timer.
+    fn pump_sender(&mut self, tcp: usize) {
+        let now = self.events.now();
+        while let Some(segment) = self.transfers[tcp].sender.poll_transmit(now) {
+            let flow = self.transfers[tcp].flow;
+            let (from, to) = (self.flows[flow].from, self.flows[flow].to);
+            self.originate_segment(stream(flow, false), from, to, segment);
+        }
+        let transfer = &mut self.transfers[tcp];
+        match transfer.sender.next_timer() {
+            Some(at) => {
+                transfer.sender_timer.set(at.max(now), &mut self.events, EventKind::TcpSender, tcp as u32);
+            }
+            None => transfer.sender_timer.cancel(),
+        }
+    }
+
+    /// Sends what a TCP receiver has to send and sets its timer.
+    fn pump_receiver(&mut self, tcp: usize) {
+        let now = self.events.now();
+        while let Some(segment) = self.transfers[tcp].receiver.poll_transmit(now) {
+            let flow = self.transfers[tcp].flow;
+            let (from, to) = (self.flows[flow].from, self.flows[flow].to);
+            self.originate_segment(stream(flow, true), to, from, segment);
+        }
+        let transfer = &mut self.transfers[tcp];
+        match transfer.receiver.next_timer() {
+            Some(at) => {
+                transfer.receiver_timer.set(
+                    at.max(now),
+                    &mut self.events,
+                    EventKind::TcpReceiver,
+                    tcp as u32,
+                );
+            }
+            None => transfer.receiver_timer.cancel(),
+        }
+    }
+
+    fn originate_segment(&mut self, stream: u32, source: NodeId, destination: NodeId, segment: Segment) {
+        let packet = Packet {
+            stream,
+            source,
+            destination,
+            bytes: IP_HEADER + segment.header_bytes() + segment.len,
+            created: self.events.now(),
+            settled: false,
+            body: Body::Tcp(segment),
+        };
+        self.originate(source, packet);
+    }
+
+    // ---- samples ----
+
+    fn sample(&mut self) {
+        let now = self.events.now();
+        let end_of_warmup = now == self.recorder.warmup;
+        for (index, transfer) in self.transfers.iter_mut().enumerate() {
+            let stats = transfer.sender.stats();
+            if end_of_warmup {
+                transfer.warmup = TransferCounts::of(stats);
+            }
+            if self.recorder.is_bin_edge(now) {
+                self.recorder.tcp[index].push(TcpSample {
+                    at: now,
+                    cwnd_bytes: transfer.sender.cwnd(),
+                    ssthresh_bytes: transfer.sender.ssthresh(),
+                    srtt: transfer.sender.srtt(),
+                    in_flight_bytes: transfer.sender.in_flight(),
+                    retransmitted: stats.segments_retransmitted,
+                    timeouts: stats.timeouts,
+                });
+            }
+        }
+        for node in 0..self.stations.len() {
+            let airtime = self.receivers[node].airtime(now);
+            if end_of_warmup {
+                self.recorder.nodes[node].airtime_warmup = airtime;
+            }
+            if self.recorder.is_bin_edge(now) {
+                let backlog = self.stations[node].backlog() as u32;
+                self.recorder.node_samples[node].push(NodeSample { at: now, backlog, airtime });
+            }
+        }
+        let next = self.recorder.next_sample(now);
+        if next <= self.end {
+            self.events.push(next, EventKind::Sample, 0);
+        }
+    }
+
+    /// Airtime of a station from the end of the warm-up to the end of the run, or to now.
+    pub fn airtime(&self, node: usize) -> Airtime {
+        let until = if self.finished { self.end } else { self.now() };
+        self.receivers[node].airtime(until).since(&self.recorder.nodes[node].airtime_warmup)
+    }
+}
