@@ -1,0 +1,181 @@
+//! Where the nodes of a topology stand, and what the places of a scenario mean.
+//!
+//! Nodes are numbered as [`Topology`] says: line by line, row by row, around the circle from the east, in the order of
+//! the list. Random placements are drawn as wholes until one is connected, so that the result is a sample of all
+//! connected placements, not one grown around its first node.
+
+use std::f64::consts::PI;
+
+use super::error::Finding;
+use super::types::{NamedPlace, Place, Scenario, Topology};
+
+/// x and y in metres.
+pub type Position = (f64, f64);
+
+/// How many placements are drawn before a random topology is given up.
+const MAX_PLACEMENTS: u32 = 1_000;
+
+/// How often links are asked for before a random topology is given up; some seconds of work.
+const MAX_LINK_CHECKS: u64 = 1_000_000_000;
+
+/// Where a [`Place`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// In the mesh.
+    Node(u32),
+    /// Behind the gateway.
+    Internet,
+    /// All neighbours of the sender.
+    Broadcast,
+}
+
+impl Topology {
+    /// How many nodes there are.
+    pub fn node_count(&self) -> usize {
+        match self {
+            Self::String { hops, lines, .. } => (*hops as usize + 1) * *lines as usize,
+            Self::Grid { columns, rows, .. } => *columns as usize * *rows as usize,
+            Self::Ring { nodes, .. } | Self::Random { nodes, .. } => *nodes as usize,
+            Self::Explicit { nodes, .. } => nodes.len(),
+        }
+    }
+
+    /// The node where the Internet is attached.
+    pub fn gateway(&self) -> u32 {
+        match self {
+            Self::String { gateway, .. }
+            | Self::Grid { gateway, .. }
+            | Self::Ring { gateway, .. }
+            | Self::Random { gateway, .. }
+            | Self::Explicit { gateway, .. } => *gateway,
+        }
+    }
+
+    /// Where the nodes stand. Only a random topology asks `draw`, for numbers evenly spread over [0, 1), and
+    /// `linked`, which says of a placement whether two of its nodes can exchange frames.
+    ///
+    /// # Errors
+    /// A random topology of which no placement was connected.
+    pub fn positions(
+        &self,
+        mut draw: impl FnMut() -> f64,
+        linked: impl Fn(&[Position], usize, usize) -> bool,
+    ) -> Result<Vec<Position>, Finding> {
+        Ok(match self {
+            Self::String { hops, spacing_m, lines, line_spacing_m, .. } => {
+                lattice(hops + 1, *lines, *spacing_m, line_spacing_m.unwrap_or(*spacing_m))
+            }
+            Self::Grid { columns, rows, spacing_m, .. } => lattice(*columns, *rows, *spacing_m, *spacing_m),
+            Self::Ring { nodes, spacing_m, .. } => circle(*nodes, *spacing_m),
+            Self::Random { nodes, width_m, height_m, .. } => {
+                connected(*nodes as usize, (*width_m, *height_m), &mut draw, &linked)?
+            }
+            Self::Explicit { nodes, .. } => nodes.iter().map(|n| (n.x_m, n.y_m)).collect(),
+        })
+    }
+}
+
+impl Scenario {
+    /// Where a place is: `gateway` becomes its node.
+    pub fn resolve_place(&self, place: Place) -> Endpoint {
+        match place {
+            Place::Node(node) => Endpoint::Node(node),
+            Place::Named(NamedPlace::Gateway) => Endpoint::Node(self.topology.gateway()),
+            Place::Named(NamedPlace::Internet) => Endpoint::Internet,
+            Place::Named(NamedPlace::Broadcast) => Endpoint::Broadcast,
+        }
+    }
+}
+
+fn lattice(columns: u32, rows: u32, dx: f64, dy: f64) -> Vec<Position> {
+    (0..rows).flat_map(|r| (0..columns).map(move |c| (f64::from(c) * dx, f64::from(r) * dy))).collect()
+}
+
+fn circle(nodes: u32, chord: f64) -> Vec<Position> {
+    let step = 2.0 * PI / f64::from(nodes);
+    let radius = chord / (2.0 * libm::sin(step / 2.0));
+    let at = |i: u32| (radius * libm::cos(f64::from(i) * step), radius * libm::sin(f64::from(i) * step));
+    (0..nodes).map(at).collect()
+}
+
+fn connected(
+    nodes: usize,
+    (width, height): (f64, f64),
+    draw: &mut impl FnMut() -> f64,
+    linked: &impl Fn(&[Position], usize, usize) -> bool,
+) -> Result<Vec<Position>, Finding> {
+    let mut at = vec![(0.0, 0.0); nodes];
+    let mut checks = 0;
+    let mut placements = 0;
+    while placements < MAX_PLACEMENTS && checks < MAX_LINK_CHECKS {
+        for (x, y) in &mut at {
+            *x = draw() * width;
+            *y = draw() * height;
+        }
+        placements += 1;
+        if reaches_all(&at, linked, &mut checks) {
+            return Ok(at);
+        }
+    }
+    Err(not_connected(&at, (width, height), placements, linked))
+}
+
+/// Breadth first from node 0.
+fn reaches_all(
+    at: &[Position],
+    linked: &impl Fn(&[Position], usize, usize) -> bool,
+    checks: &mut u64,
+) -> bool {
+    let mut unreached: Vec<usize> = (1..at.len()).collect();
+    let mut frontier = vec![0];
+    while let Some(from) = frontier.pop() {
+        *checks += unreached.len() as u64;
+        unreached.retain(|&to| {
+            let reached = linked(at, from, to);
+            if reached {
+                frontier.push(to);
+            }
+            !reached
+        });
+    }
+    unreached.is_empty()
+}
+
+/// Says how much denser the nodes must stand. Random geometric graphs become connected around ln n neighbours a node
+/// (Gupta and Kumar 1998); with ln n + 3, and the edge of the rectangle against it, a few placements in ten are.
+fn not_connected(
+    at: &[Position],
+    (width, height): (f64, f64),
+    placements: u32,
+    linked: &impl Fn(&[Position], usize, usize) -> bool,
+) -> Finding {
+    let nodes = at.len();
+    let links = (0..nodes).map(|i| (0..i).filter(|&j| linked(at, i, j)).count()).sum::<usize>();
+    let neighbours = 2.0 * links as f64 / nodes as f64;
+    let wanted = libm::log(nodes as f64) + 3.0;
+    let help = if links == 0 {
+        "no two nodes could hear each other: make width_m and height_m many times smaller, or raise the reach of the \
+         radio"
+            .to_owned()
+    } else if neighbours < wanted {
+        let shrink = libm::sqrt(neighbours / wanted);
+        let more = nodes as f64 * wanted / neighbours;
+        format!(
+            "the nodes had {neighbours:.1} neighbours on average and need about {wanted:.0}: try width_m = {:.0} and \
+             height_m = {:.0}, or nodes = {more:.0}, or a longer reach of the radio",
+            width * shrink,
+            height * shrink,
+        )
+    } else {
+        format!(
+            "the nodes had {neighbours:.1} neighbours on average, which is enough in the open: the rectangle may be too \
+             long and narrow, or the radio too uneven; try more nodes or another seed"
+        )
+    };
+    Finding::new(
+        "topology",
+        format!("none of {placements} random placements of {nodes} nodes was connected"),
+        "too sparse",
+        help,
+    )
+}
