@@ -1,7 +1,9 @@
 //! Saturated stations in one cell against Bianchi's model of the DCF, with the standard's freezing of the backoff and
 //! the standard's waits after a collision (`fairhop_model::bianchi` says how far the plain model is off by them).
 
-use fairhop_model::bianchi::{AfterCollision, Contention, Exchange, head_start, saturation, saturation_with_freezing};
+use fairhop_model::bianchi::{
+    AfterCollision, Contention, Exchange, head_start, saturation, saturation_with_freezing,
+};
 use fairhop_model::phy::{Phy, Preamble, Standard};
 use fairhop_sim::scenario::Scenario;
 use fairhop_sim::world::World;
@@ -10,7 +12,14 @@ const ATTEMPTS: u32 = 7;
 const PAYLOAD: u32 = 1472;
 
 /// Stations on a small circle that always have packets for station 0. Mb/s of payload.
-fn simulated(standard: &str, rate_mbps: f64, basic_mbps: f64, rts: bool, stations: u32, duration_s: f64) -> f64 {
+fn simulated(
+    standard: &str,
+    rate_mbps: f64,
+    basic_mbps: f64,
+    rts: bool,
+    stations: u32,
+    duration_s: f64,
+) -> f64 {
     let offered_kbps = rate_mbps * 1500.0 / f64::from(stations);
     let mut text = format!(
         r#"
