@@ -171,11 +171,6 @@ pub struct ScenarioErrors {
 }
 
 impl ScenarioErrors {
-    /// `None` where nothing is wrong.
-    pub(super) fn from_problems(problems: Vec<Problem>) -> Option<Self> {
-        (!problems.is_empty()).then_some(Self { problems, untold: 0 })
-    }
-
     /// The first `most` of the problems; the others are counted.
     pub(super) fn limited(mut problems: Vec<Problem>, most: usize) -> Self {
         let untold = problems.len().saturating_sub(most);

@@ -7,6 +7,7 @@
 
 mod check;
 mod error;
+mod library;
 mod schema;
 mod suggest;
 mod topology;
@@ -19,6 +20,7 @@ use miette::NamedSource;
 use serde::Deserialize;
 
 pub use error::{Finding, Problem, ScenarioErrors};
+pub use library::{Ready, library, nearest_ready_made, ready_made};
 pub use schema::schema;
 pub use topology::{Endpoint, Position};
 pub use types::*;
@@ -60,7 +62,8 @@ pub struct Loaded {
 impl Loaded {
     /// Findings with their places in the text; `None` where there are none.
     pub fn locate(&self, findings: Vec<Finding>) -> Option<ScenarioErrors> {
-        ScenarioErrors::from_problems(located(findings, &self.tree, &self.sources))
+        let problems = located(findings, &self.tree, &self.sources);
+        (!problems.is_empty()).then(|| errors(problems, &self.sources))
     }
 }
 
@@ -102,9 +105,10 @@ pub fn load(source_name: &str, text: &str, overrides: &[Override]) -> Result<Loa
         let message = format!("the scenario cannot be read: {e}");
         errors(vec![Problem::new(&sources[0], 0..0, message, String::new(), String::new())], &sources)
     })?;
-    match ScenarioErrors::from_problems(located(scenario.findings(), &tree, &sources)) {
-        Some(problems) => Err(errors(problems.into_iter().collect(), &sources)),
-        None => Ok(Loaded { scenario, tree, sources }),
+    let loaded = Loaded { scenario, tree, sources };
+    match loaded.locate(loaded.scenario.findings()) {
+        Some(errors) => Err(errors),
+        None => Ok(loaded),
     }
 }
 

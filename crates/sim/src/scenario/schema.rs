@@ -61,6 +61,9 @@ fn as_written_in_toml(schema: &mut Json) {
     }
 }
 
+/// A word or key, and the schema of what it stands for.
+type Named = (&'static str, &'static Json);
+
 /// What a schema asks for, references resolved.
 enum Shape {
     /// One of some words.
@@ -68,10 +71,10 @@ enum Shape {
     /// A table whose keys depend on the word under `tag`.
     Tagged {
         tag: &'static str,
-        variants: Vec<(&'static str, &'static Json)>,
+        variants: Vec<Named>,
     },
     /// A table with exactly one of some keys.
-    Keyed(Vec<(&'static str, &'static Json)>),
+    Keyed(Vec<Named>),
     /// Any of some shapes of different types.
     Mixed(Vec<&'static Json>),
     Table,
@@ -93,7 +96,7 @@ fn description(property: &'static Json) -> &'static str {
     property["description"].as_str().or_else(|| resolve(property)["description"].as_str()).unwrap_or_default()
 }
 
-fn properties(schema: &'static Json) -> impl Iterator<Item = (&'static str, &'static Json)> {
+fn properties(schema: &'static Json) -> impl Iterator<Item = Named> {
     schema["properties"].as_object().into_iter().flatten().map(|(k, v)| (k.as_str(), v))
 }
 
@@ -236,7 +239,7 @@ struct TableAt<'p> {
     path: &'p str,
     schema: &'static Json,
     /// Its tag, the tag's word, and all variants, where it has a tag.
-    tag: Option<(&'static str, &'static str, &'p [(&'static str, &'static Json)])>,
+    tag: Option<(&'static str, &'static str, &'p [Named])>,
 }
 
 impl TableAt<'_> {
@@ -303,7 +306,7 @@ impl Checker<'_> {
         node: &Node,
         members: &[Member],
         tag: &'static str,
-        variants: &[(&'static str, &'static Json)],
+        variants: &[Named],
         path: &str,
     ) {
         let words: Vec<_> = variants.iter().map(|(word, _)| *word).collect();
@@ -346,13 +349,7 @@ impl Checker<'_> {
         }
     }
 
-    fn visit_keyed(
-        &mut self,
-        node: &Node,
-        members: &[Member],
-        options: &[(&'static str, &'static Json)],
-        path: &str,
-    ) {
+    fn visit_keyed(&mut self, node: &Node, members: &[Member], options: &[Named], path: &str) {
         let names = || options.iter().map(|(key, _)| *key);
         let mut found = Vec::new();
         for member in members {
