@@ -1,0 +1,165 @@
+//! `fairhop run`: simulate a scenario, under one seed or several, and show what came of it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fairhop_model::units::Nanos;
+use fairhop_sim::results::{Replications, Summary};
+use fairhop_sim::scenario::{Loaded, Override};
+use fairhop_sim::world::World;
+use serde_json::{Map, Value};
+
+use crate::campaign::Campaign;
+use crate::failure::{Failure, exit};
+use crate::interrupt::Interrupt;
+use crate::progress::{Progress, significant};
+use crate::table::whole;
+use crate::{choose, report, ui};
+
+/// Examples of the command, for its help.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  fairhop run k-mix                             five calls and three downloads over four hops
+  fairhop run k-mix --set traffic.1.count=0     the calls alone
+  fairhop run k-mix --set radio.capture=none    under another collision rule
+  fairhop run k-mix --seeds 10                  means and 95 % confidence intervals
+  fairhop run mesh.toml --out results/mesh      your own scenario; tables in Parquet
+  fairhop run k-mix --json | jq .totals         for other programs
+
+Ctrl-C ends the runs where they are and keeps what they measured; a second one ends at once.
+Exit codes: 0 done, 1 something is wrong with the input, 2 with the command line, 130 ended by Ctrl-C.";
+
+/// What `fairhop run` is asked to do.
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// A file in TOML, the name of a ready-made scenario (see `fairhop scenarios`), or - for standard input
+    scenario: PathBuf,
+    /// Change a value of the scenario by its dotted path; can be repeated
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    overrides: Vec<String>,
+    /// Seed of all random draws, instead of the scenario's
+    #[arg(long, value_name = "N", conflicts_with = "seeds")]
+    seed: Option<u64>,
+    /// Run N seeds, the scenario's and those after it; show means and 95 % confidence intervals
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    seeds: Option<u32>,
+    /// Write summary.json and Parquet tables into a new directory; nothing is ever overwritten
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// With --out: a capture of every node for Wireshark (pcapng); with --seeds, of every seed in a folder of its own
+    #[arg(long, requires = "out")]
+    pcap: bool,
+    /// Print the results as one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+    /// How many seeds run at a time [default: one a core]; changes nothing in the results
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+/// Runs and reports; the exit code.
+///
+/// # Errors
+/// The scenario cannot be read or simulated, or the results cannot be written.
+pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
+    let overrides: Vec<Override> = args.overrides.iter().map(Override::new).collect();
+    let mut loaded = choose::load(&args.scenario, &overrides)?;
+    if let Some(seed) = args.seed {
+        loaded.scenario.seed = seed;
+    }
+    let seeds = seeds(loaded.scenario.seed, args.seeds.unwrap_or(1))?;
+    let total = Nanos::from_secs_f64(loaded.scenario.duration_s);
+    let campaign = Campaign {
+        interrupt: Interrupt::listen(),
+        progress: Progress::new(Nanos(total.0.saturating_mul(seeds.len() as u64))),
+        threads: args.threads.map(usize::from),
+    };
+    let runs = campaign.run_all(seeds.len(), |index| one_run(&loaded, seeds[index], &campaign));
+    campaign.progress.clear();
+    let runs: Vec<Summary> = runs?.into_iter().flatten().flatten().collect();
+    let wall_s = campaign.progress.wall().as_secs_f64();
+
+    let interrupted = campaign.interrupt.is_requested();
+    let Ok(results) = Replications::of(&runs) else {
+        ui::remark(&format!(
+            "ended before anything was measured: the first {} s are warm-up and are not counted",
+            loaded.scenario.warmup_s
+        ));
+        return Ok(exit::INTERRUPTED);
+    };
+    if interrupted && runs.len() < seeds.len() {
+        ui::remark(&format!(
+            "{} of {} seeds had measured nothing yet and are left out",
+            seeds.len() - runs.len(),
+            seeds.len()
+        ));
+    }
+    if args.json {
+        let mut text = format!("{:#}", with_wall_time(&results, wall_s));
+        text.push('\n');
+        ui::print(&text)?;
+    } else {
+        ui::print(&report::report(&loaded.scenario, &runs, &results))?;
+        ui::remark(&speed(&runs, wall_s));
+    }
+    let partial = runs.iter().any(|run| run.partial) || runs.len() < seeds.len();
+    Ok(if partial { exit::INTERRUPTED } else { 0 })
+}
+
+/// Consecutive seeds.
+fn seeds(first: u64, count: u32) -> Result<Vec<u64>, Failure> {
+    let last = first.checked_add(u64::from(count) - 1).ok_or_else(|| {
+        Failure::new(
+            format!("there are no {count} seeds from {first} on: the largest is {}", u64::MAX),
+            "choose a smaller seed",
+        )
+    })?;
+    Ok((first..=last).collect())
+}
+
+/// One world from start to end; nothing where it was ended in its warm-up.
+fn one_run(loaded: &Loaded, seed: u64, campaign: &Campaign) -> Result<Option<Summary>, Failure> {
+    let mut world = build(loaded, seed)?;
+    let complete = campaign.drive(&mut world);
+    let measured = complete || world.end() > world.recorder().warmup;
+    Ok(measured.then(|| Summary::of(&world, !complete)))
+}
+
+/// A world; what only the placed network can tell is told at its place in the scenario.
+///
+/// # Errors
+/// It cannot be built: no route, nodes that cannot be connected.
+pub(crate) fn build(loaded: &Loaded, seed: u64) -> Result<World, Failure> {
+    World::new(&loaded.scenario, seed).map_err(|findings| {
+        let told = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        match loaded.locate(findings) {
+            Some(errors) => errors.into(),
+            None => Failure::new(format!("the scenario cannot be simulated: {told}"), ""),
+        }
+    })
+}
+
+/// The results with the wall time behind the simulated time.
+fn with_wall_time(results: &Replications, wall_s: f64) -> Value {
+    let mut timed = Map::new();
+    if let Value::Object(object) = results.to_json() {
+        for (key, value) in object {
+            let behind = key == "sim_s";
+            timed.insert(key, value);
+            if behind {
+                timed.insert("wall_s".to_owned(), wall_s.into());
+            }
+        }
+    }
+    Value::Object(timed)
+}
+
+fn speed(runs: &[Summary], wall_s: f64) -> String {
+    let simulated: f64 = runs.iter().map(|run| run.sim_s).sum();
+    let frames: f64 = runs.iter().map(|run| run.frames).sum();
+    format!(
+        "{simulated:.1} s simulated in {wall_s:.2} s, {} times real time; {} frames on the air",
+        significant(simulated / wall_s),
+        whole(frames)
+    )
+}
