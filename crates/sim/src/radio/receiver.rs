@@ -198,9 +198,9 @@ impl Receiver {
         airtime
     }
 
-    /// A signal is on its way. True where the medium becomes busy with it.
+    /// A signal is on its way. Where the medium becomes busy with it, whether the receiver locks on it.
     #[inline]
-    pub fn arrive(&mut self, params: &RadioParams, signal: Signal) -> bool {
+    pub fn arrive(&mut self, params: &RadioParams, signal: Signal) -> Option<bool> {
         let others = self.overlapping_power(&signal);
         let missed = self.try_lock(params, &signal, others);
         if let Some(lock) = &mut self.lock
@@ -213,7 +213,7 @@ impl Receiver {
         self.energy = self.energy + signal.power;
         self.heard.push(Heard { signal, missed });
         let sensed = alone_sensed || missed.is_none() || self.energy >= params.energy_detect;
-        sensed && self.become_busy(signal.arrive)
+        (sensed && self.become_busy(signal.arrive)).then_some(missed.is_none())
     }
 
     /// Power of the other signals that are still on the air when `signal` arrives.
