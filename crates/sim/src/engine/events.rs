@@ -148,24 +148,30 @@ impl Events {
 const NEVER: u64 = u64::MAX;
 
 /// The first of many timers, one for each station and kind. A leaf's key is its time and kind; the station breaks ties by
-/// its place, from left to right. Inner nodes hold the smaller key of their children.
+/// its place, from left to right. Inner nodes hold the smallest key of their four children: those of the lowest level
+/// are the timers of one station.
 #[derive(Debug)]
 struct Tournament {
-    /// A power of two.
-    leaves: usize,
-    /// `keys[1]` is the root, `keys[leaves..]` are the leaves.
+    /// The root, then level after level; the children of `i` are at `4 i + 1` to `4 i + 4`.
     keys: Vec<u64>,
+    /// Where the leaves begin.
+    leaves: usize,
 }
 
 impl Tournament {
-    /// Leaves a station, a power of two.
-    const SLOTS: usize = EventKind::STATION_TIMERS;
+    /// Children of an inner node, and leaves of a station.
+    const ARITY: usize = EventKind::STATION_TIMERS;
     /// Bits of the kind in a key. What remains for time reaches 36 years.
     const KIND_BITS: u32 = 4;
 
     fn new(stations: usize) -> Self {
-        let leaves = (stations * Self::SLOTS).next_power_of_two().max(2);
-        Self { leaves, keys: vec![NEVER; 2 * leaves] }
+        let mut width = Self::ARITY;
+        let mut leaves = 1;
+        while width < stations * Self::ARITY {
+            leaves += width;
+            width *= Self::ARITY;
+        }
+        Self { keys: vec![NEVER; leaves + width], leaves }
     }
 
     #[inline]
@@ -176,7 +182,7 @@ impl Tournament {
 
     #[inline]
     fn first_time(&self) -> Nanos {
-        match self.keys[1] {
+        match self.keys[0] {
             NEVER => Nanos::MAX,
             key => Nanos(key >> Self::KIND_BITS),
         }
@@ -184,38 +190,56 @@ impl Tournament {
 
     #[inline]
     fn set(&mut self, station: u32, kind: EventKind, key: u64) {
-        let index = self.leaves + station as usize * Self::SLOTS + kind as usize;
-        self.set_leaf(index, key);
+        self.set_leaf(self.leaves + station as usize * Self::ARITY + kind as usize, key);
     }
 
     #[inline]
     fn set_leaf(&mut self, mut index: usize, mut key: u64) {
-        let keys = &mut self.keys[..];
-        while keys[index] != key {
-            keys[index] = key;
-            if index == 1 {
+        loop {
+            let replaced = std::mem::replace(&mut self.keys[index], key);
+            if replaced == key || index == 0 {
                 return;
             }
-            key = key.min(keys[index ^ 1]);
-            index /= 2;
+            index = (index - 1) / Self::ARITY;
+            let first = self.keys[index];
+            if key > first && replaced > first {
+                return; // neither was nor is the first
+            }
+            if key > first {
+                key = self.smallest_child(index);
+            }
         }
+    }
+
+    #[inline]
+    fn smallest_child(&self, index: usize) -> u64 {
+        let child = index * Self::ARITY + 1;
+        let children = &self.keys[child..child + Self::ARITY];
+        children[0].min(children[1]).min(children[2].min(children[3]))
     }
 
     /// Takes out the first timer, which is set.
     #[inline]
     fn pop(&mut self) -> Event {
-        let key = self.keys[1];
-        let mut index = 1;
+        let key = self.keys[0];
+        let mut index = 0;
         while index < self.leaves {
-            index *= 2;
-            index += usize::from(self.keys[index] != key);
+            let child = index * Self::ARITY + 1;
+            let children = &self.keys[child..child + Self::ARITY];
+            index = child
+                + match key {
+                    key if key == children[0] => 0,
+                    key if key == children[1] => 1,
+                    key if key == children[2] => 2,
+                    _ => 3,
+                };
         }
         let leaf = index - self.leaves;
         self.set_leaf(index, NEVER);
         Event {
             at: Nanos(key >> Self::KIND_BITS),
-            kind: EventKind::ALL[leaf % Self::SLOTS],
-            subject: (leaf / Self::SLOTS) as u32,
+            kind: EventKind::ALL[leaf % Self::ARITY],
+            subject: (leaf / Self::ARITY) as u32,
         }
     }
 }
