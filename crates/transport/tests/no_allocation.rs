@@ -52,7 +52,7 @@ fn run(
         receiver.on_timer(*now);
         while let Some(segment) = sender.poll_transmit(*now) {
             *count += 1;
-            if *count % 97 != 0 {
+            if !count.is_multiple_of(97) {
                 flying.push_back((*now + Nanos::from_millis(10), true, segment));
             }
         }

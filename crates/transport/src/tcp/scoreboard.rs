@@ -84,6 +84,8 @@ pub(super) struct Scoreboard {
     retransmitted: u32,
     /// Segments that duplicate acknowledgments without SACK say to have arrived, it is not known which.
     assumed: u32,
+    /// Segments outstanding that duplicates have stood for at some time: already counted as delivered.
+    credited: u32,
     /// Every segment before this number has been judged lost or SACKed.
     judged: u64,
     /// SACKed segments from `judged` on.
@@ -273,22 +275,26 @@ impl Scoreboard {
         self.lost_cursor = self.first;
     }
 
-    /// A duplicate acknowledgment without SACK: one more segment, other than the lost one, has arrived.
+    /// A duplicate acknowledgment without SACK: one more segment, other than the lost one, has arrived. Returns whether
+    /// there is one that it can stand for.
     pub(super) fn assume_arrival(&mut self) -> bool {
         let room = self.assumed + self.sacked + self.lost < self.outstanding();
         self.assumed += u32::from(room);
+        self.credited += u32::from(room);
         room
     }
 
-    /// Of the segments that duplicates stood for, up to `most` have been covered by a cumulative acknowledgment;
-    /// returns how many.
-    pub(super) fn settle_assumed(&mut self, most: u32) -> u32 {
-        let settled = most.min(self.assumed);
-        self.assumed -= settled;
-        settled
+    /// A cumulative acknowledgment without SACK has taken `removed` segments: the hole, and segments that duplicates
+    /// stood for. Returns how many had not been counted as delivered.
+    pub(super) fn settle_assumed(&mut self, removed: u32) -> u32 {
+        let known = removed.saturating_sub(1);
+        self.assumed = self.assumed.saturating_sub(known);
+        let counted = self.credited.min(known);
+        self.credited = (self.credited - counted).min(self.outstanding());
+        removed - counted
     }
 
-    /// Duplicates counted so far mean nothing any more.
+    /// Duplicates counted so far no longer say what is in flight.
     pub(super) fn forget_assumed(&mut self) {
         self.assumed = 0;
     }

@@ -613,13 +613,15 @@ impl Sender {
     }
 
     /// Segments delivered, without SACK: a duplicate stands for one, and a cumulative acknowledgment brings those that
-    /// no duplicate stood for, at least the hole (Linux's `tcp_add_reno_sack` and `tcp_remove_reno_sacks`). What
-    /// follows a timeout says nothing of the kind.
+    /// no duplicate stood for, at least the hole (Linux's `tcp_add_reno_sack` and `tcp_remove_reno_sacks`). Duplicates
+    /// after a timeout stand for nothing. Linux forgets those of before it as well, so that one acknowledgment of data
+    /// that had left the network long ago can open the window by far; here they are remembered (RFC 3465 §2.3's
+    /// reason for L = 1 after a timeout).
     fn assume_delivered(&mut self, removed: u32, duplicate: bool) -> u32 {
         match removed {
             0 if duplicate && self.phase != Phase::Loss => u32::from(self.board.assume_arrival()),
             0 => 0,
-            _ => removed - self.board.settle_assumed(removed - 1),
+            _ => self.board.settle_assumed(removed),
         }
     }
 

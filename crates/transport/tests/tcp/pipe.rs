@@ -128,7 +128,10 @@ impl Pipe {
         }
         let start = segment.seq.offset_in(self.sender_seq, self.prefix());
         let end = start + i64::from(segment.len);
-        assert!(start >= -1 && end <= self.offered as i64 + i64::from(segment.len == 0), "{segment:?} is not of the stream");
+        assert!(
+            start >= -1 && end <= self.offered as i64 + i64::from(segment.len == 0),
+            "{segment:?} is not of the stream"
+        );
         assert!(segment.len == 0 || end <= self.known_edge as i64, "{segment:?} is past {}", self.known_edge);
         assert!(segment.header_bytes() as usize <= MAX_HEADER_BYTES);
     }
@@ -252,6 +255,7 @@ fn sender() -> impl Strategy<Value = SenderConfig> {
             max_window,
             initial_seq,
             min_rto: ms(200),
+            max_rto: Nanos::from_secs(5),
             syn_retries: u32::MAX,
             data_retries: u32::MAX,
             ..SenderConfig::default()
@@ -278,12 +282,12 @@ fn receiver() -> impl Strategy<Value = ReceiverConfig> {
 fn reader() -> impl Strategy<Value = Reader> {
     prop_oneof![
         Just(Reader::Eager),
-        (1..3_000_u64, 1..500_u64).prop_map(|(bytes, every)| Reader::Slow(bytes, every)),
+        (1..3_000_u64, 20..500_u64).prop_map(|(bytes, every)| Reader::Slow(bytes, every)),
     ]
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
     fn a_stream_arrives_whole_and_in_order_through_any_weather(
