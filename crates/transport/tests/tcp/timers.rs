@@ -19,9 +19,6 @@ fn rfc6298_2_the_handshake_gives_the_first_sample_and_data_the_next() {
 
 #[test]
 fn rfc6298_5_the_timer_starts_with_the_first_segment_and_again_with_each_acknowledgment_of_new_data() {
-    let mut s = SenderScript::established(SenderScript::config());
-    s.sender.close();
-    s.sent();
     let mut s = SenderScript::opened(SenderScript::config());
     s.after(100).answer_syn(10);
     s.acks();
