@@ -90,6 +90,10 @@ impl Problem {
         };
         let start = floor(span.start);
         let end = floor(span.end).max(start);
+        // At the end of the text an empty span would be a caret without a line: it takes the last character instead.
+        let written = text.trim_end().len();
+        let last = text[..written].char_indices().next_back().map_or(0, |(i, _)| i);
+        let (start, end) = if start == end && start >= written { (last, written) } else { (start, end) };
         Self { message, label, help, source: source.clone(), span: start..end }
     }
 

@@ -78,11 +78,12 @@ pub fn load(source_name: &str, text: &str, overrides: &[Override]) -> Result<Loa
 
     let (mut tree, syntax) = tree::parse(text, 0);
     // A bare word is a syntax error that a reader can get over: `12 Mb/s` deserves a better message than "quote it".
-    let (bare, fatal): (Vec<_>, Vec<_>) = syntax.into_iter().partition(SyntaxError::is_bare_word);
-    if !fatal.is_empty() {
-        let problems = fatal.iter().chain(&bare).map(|e| e.problem(&sources[0]));
-        return Err(errors(first_of_each_line(problems.collect()), &sources));
+    if syntax.iter().any(|e| !e.is_bare_word()) {
+        return Err(errors(told_of_syntax(syntax, &sources[0]), &sources));
     }
+    let mut bare = syntax;
+    bare.sort_by_key(|e| e.span.start);
+    tree::mend_bare_words(&mut tree, &bare, text);
 
     let mut problems = Vec::new();
     for (i, change) in overrides.iter().enumerate() {
@@ -90,6 +91,9 @@ pub fn load(source_name: &str, text: &str, overrides: &[Override]) -> Result<Loa
     }
     problems.extend(schema::check(&tree, &sources));
     for e in bare {
+        if problems.len() >= MOST_PROBLEMS {
+            break;
+        }
         let known = |p: &Problem| {
             p.is_in(&sources[0]) && p.span().start <= e.span.start && e.span.end <= p.span().end
         };
@@ -127,9 +131,16 @@ fn errors(mut problems: Vec<Problem>, sources: &[Source]) -> ScenarioErrors {
     ScenarioErrors::limited(problems, MOST_PROBLEMS)
 }
 
-/// After a syntax error the rest of its line says nothing new.
-fn first_of_each_line(mut problems: Vec<Problem>) -> Vec<Problem> {
-    problems.sort_by_key(|p| p.span().start);
+/// One syntax error a line, and none after one that derails the parser: the others would say nothing new.
+fn told_of_syntax(mut syntax: Vec<SyntaxError>, source: &Source) -> Vec<Problem> {
+    syntax.sort_by_key(|e| e.span.start);
+    syntax.truncate(MOST_PROBLEMS);
+    let derailed = syntax.iter().position(SyntaxError::derails).map_or(syntax.len(), |i| i + 1);
+    syntax.truncate(derailed);
+    // Where a line has both, the bare word follows from the other error.
+    syntax.sort_by_key(SyntaxError::is_bare_word);
+    let mut problems: Vec<_> = syntax.iter().map(|e| e.problem(source)).collect();
+    problems.sort_by_key(|p| p.line_column().0);
     problems.dedup_by_key(|p| p.line_column().0);
     problems
 }

@@ -48,8 +48,7 @@ impl World {
         let routes = plan.routes(&links, &radio, &mac)?;
 
         let duration = Nanos::from_secs_f64(scenario.duration_s);
-        let mut events =
-            Events::with_capacity(4 * nodes + 2 * plan.sources.len() + 2 * plan.transfers.len() + 64);
+        let mut events = Events::new(nodes, 2 * (plan.sources.len() + 2 * plan.transfers.len()) + nodes + 64);
         for (index, start) in plan.starts.iter().enumerate() {
             events.push(*start, EventKind::Source, index as u32);
         }

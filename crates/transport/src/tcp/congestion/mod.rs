@@ -100,7 +100,8 @@ pub trait CongestionControl {
     /// Everything that was in flight when fast recovery began has arrived.
     fn on_exit_recovery(&mut self, window: &mut Window, now: Nanos);
 
-    /// The retransmission timer ran out, for the first time on this window of data.
+    /// The retransmission timer ran out on a window of data whose loss the variant has not been told of. (Else the
+    /// sender falls to one segment without asking.)
     fn on_timeout(&mut self, window: &mut Window, loss: &LossEvent);
 
     /// The sender was idle or used less than its window for a retransmission timeout, and the window was cut to fit.
