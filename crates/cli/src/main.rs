@@ -11,6 +11,7 @@
 mod airtime;
 mod campaign;
 mod choose;
+mod demo;
 mod failure;
 mod interrupt;
 mod mos;
@@ -23,6 +24,7 @@ mod ui;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -65,6 +67,9 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show what three downloads do to five calls over four radio hops
+    #[command(after_help = demo::EXAMPLES)]
+    Demo(demo::DemoArgs),
     /// Simulate a scenario and show how its calls and flows fared
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunArgs),
@@ -94,7 +99,14 @@ fn main() -> ExitCode {
         ui::forbid_colors();
     }
     let cli = Cli::parse();
-    debug_assert!(!cli.no_color || std::env::args_os().any(|argument| argument == "--no-color"));
+    if cli.no_color {
+        ui::forbid_colors();
+    }
+    if let Command::Run(args) = &cli.command
+        && let Some(message) = args.usage_error()
+    {
+        Cli::command().error(ErrorKind::MissingRequiredArgument, message).exit();
+    }
     match dispatch(&cli.command) {
         Ok(code) => code.into(),
         Err(failure) => {
@@ -106,6 +118,7 @@ fn main() -> ExitCode {
 
 fn dispatch(command: &Command) -> Result<u8, Failure> {
     match command {
+        Command::Demo(args) => demo::demo(args),
         Command::Run(args) => run::run(args),
         Command::Schema => scenarios::schema(),
         Command::Scenarios(args) => scenarios::scenarios(args),

@@ -205,7 +205,7 @@ fn flows(flows: &[View<'_>], several: bool) -> Option<String> {
         .column("kind", 3)
         .column("Mb/s", 9)
         .column("sent", 7)
-        .column("use %", 8)
+        .column("useful %", 8)
         .column("loss %", 8)
         .column("delay ms", 7)
         .column("p95 ms", 4)
@@ -286,17 +286,19 @@ fn losses(calls: &[View<'_>], flows: &[View<'_>]) -> Option<String> {
         cells.push(if late.is_nan() { NOTHING.into() } else { share(late).into() });
         table.row(name, cells);
     }
-    Some(table.render())
+    let tcp = flows.iter().any(|flow| flow.mean.get("tcp").is_some());
+    let remark = format!("{FAINT}without the ACKs of TCP, which queues (below) drop too{FAINT:#}\n");
+    Some(table.render() + if tcp { &remark } else { "" })
 }
 
 /// How the stations spent their time, and what waited at them.
 fn nodes(nodes: &[View<'_>]) -> Option<String> {
     let (shown, remark) = most_telling(nodes, |node| node.mean("/airtime/idle"), "busiest");
     shown.first()?;
-    let mut table = Table::new("Node");
+    let mut table = Table::new("Airtime, %");
     const AIRTIME: [&str; 6] = ["own", "received", "overheard", "collided", "energy", "idle"];
     for kind in AIRTIME {
-        table = table.column(if kind == "own" { "own %" } else { kind }, 8);
+        table = table.column(kind, 8);
     }
     table = table
         .column("frames", 5)
@@ -317,7 +319,7 @@ fn nodes(nodes: &[View<'_>]) -> Option<String> {
             figure("/queue_max", 0),
             whole(node.mean("/queue_drops")).into(),
         ]);
-        table.row(&fixed(node.mean("/node"), 0), cells);
+        table.row(&format!("node {}", fixed(node.mean("/node"), 0)), cells);
     }
     Some(table.render() + &remark)
 }
@@ -331,13 +333,13 @@ fn frames(nodes: &[View<'_>]) -> Option<String> {
     let (shown, remark) = most_telling(&losers, |node| -lost(node), "hit worst");
     let mut reasons = shown.first()?.keys("frames_lost");
     reasons.retain(|why| shown.iter().any(|node| node.mean(&format!("/frames_lost/{why}")) > 0.0));
-    let mut table = Table::new("Frames not received at node");
+    let mut table = Table::new("Frames missed");
     for why in &reasons {
         table = table.column(*why, 5);
     }
     for node in shown {
         let cells = reasons.iter().map(|why| whole(node.mean(&format!("/frames_lost/{why}"))).into());
-        table.row(&fixed(node.mean("/node"), 0), cells);
+        table.row(&format!("node {}", fixed(node.mean("/node"), 0)), cells);
     }
     Some(table.render() + &remark)
 }

@@ -47,7 +47,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// With --out: a capture of every node for Wireshark (pcapng); with --seeds, of every seed in a folder of its own
-    #[arg(long, requires = "out")]
+    #[arg(long)]
     pcap: bool,
     /// Print the results as one JSON object instead of tables
     #[arg(long)]
@@ -55,6 +55,14 @@ pub(crate) struct RunArgs {
     /// How many seeds run at a time [default: one a core]; changes nothing in the results
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+}
+
+impl RunArgs {
+    /// What the options lack, taken together.
+    pub(crate) fn usage_error(&self) -> Option<&'static str> {
+        (self.pcap && self.out.is_none())
+            .then_some("--pcap needs --out DIR: captures are files, one a node, and belong beside the other results")
+    }
 }
 
 /// Runs and reports; the exit code.

@@ -117,11 +117,8 @@ fn line(text: &mut String, cells: &[Cell], widths: &[usize], shown: &[usize]) {
     for (position, &index) in shown.iter().enumerate() {
         let Some(Cell { text, style }) = cells.get(index) else { continue };
         let space = " ".repeat(widths[index].saturating_sub(text.width()));
-        if position == 0 {
-            written += &format!("{style}{text}{style:#}{space}");
-        } else {
-            written += &format!("{:GAP$}{space}{style}{text}{style:#}", "");
-        }
+        let text = if text.is_empty() { String::new() } else { format!("{style}{text}{style:#}") };
+        written += &if position == 0 { text + &space } else { format!("{:GAP$}{space}{text}", "") };
     }
     text.push_str(written.trim_end());
     text.push('\n');
@@ -142,11 +139,11 @@ fn cut(name: &str) -> String {
     short + "…"
 }
 
-/// A text in lines of at most [`COLUMNS`].
+/// A text in lines of at most [`COLUMNS`]; no-break spaces hold words together.
 pub(crate) fn wrap(text: &str) -> String {
     let mut lines = String::new();
     let mut width = 0;
-    for word in text.split_whitespace() {
+    for word in text.split([' ', '\n']).filter(|word| !word.is_empty()) {
         if width > 0 && width + 1 + word.width() > COLUMNS {
             lines.push('\n');
             width = 0;

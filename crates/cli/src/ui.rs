@@ -48,10 +48,10 @@ pub(crate) fn complain<'a>(diagnostics: impl IntoIterator<Item = &'a dyn Diagnos
     let colored = !matches!(AutoStream::choice(&io::stderr()), ColorChoice::Never);
     let theme = if colored { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     let handler = GraphicalReportHandler::new_themed(theme).with_links(false).with_width(COLUMNS);
-    for diagnostic in diagnostics {
-        let mut text = String::new();
+    for (index, diagnostic) in diagnostics.into_iter().enumerate() {
+        let mut text = String::from(if index > 0 { "\n" } else { "" });
         if handler.render_report(&mut text, diagnostic).is_err() {
-            text = diagnostic.to_string();
+            text += &diagnostic.to_string();
         }
         remark(text.trim_end());
     }
