@@ -1,0 +1,347 @@
+//! What the sender knows of each segment in the network: RFC 6675's scoreboard, one entry a segment.
+//!
+//! Counts are kept as they change, so that the pipe of RFC 6675 §4 is a subtraction, as in Linux:
+//! `in flight = outstanding − sacked − lost + retransmitted`. Segments keep the bounds they were first sent with.
+//! Segments are named by their number since the connection began; an entry is a ring slot away from the oldest.
+//! Each segment is passed a constant number of times by the loss marker and by the two retransmission cursors, and a
+//! SACK block is only walked where it is new, so that the cost of an acknowledgment does not grow with the window.
+//!
+//! Left out: RACK (RFC 8985), and with it the detection of lost retransmissions, which wait for the timer.
+
+use std::collections::VecDeque;
+
+use fairhop_model::units::Nanos;
+
+/// Segments SACKed past a hole until it counts as lost (RFC 6675 §2, DupThresh).
+pub(super) const DUP_THRESH: u32 = 3;
+
+/// A segment in the network.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    /// Offset of its first octet.
+    pub(super) start: u64,
+    /// Payload in bytes.
+    pub(super) len: u32,
+    /// FIN is set; it takes the offset after the payload.
+    pub(super) fin: bool,
+    /// Selectively acknowledged.
+    pub(super) sacked: bool,
+    /// Taken to be lost.
+    pub(super) lost: bool,
+    /// Sent again since it was last taken to be lost, or before it was.
+    pub(super) retransmitted: bool,
+    /// Sent more than once: no round-trip time (Karn).
+    pub(super) ambiguous: bool,
+    /// When it was last sent.
+    pub(super) sent_at: Nanos,
+}
+
+impl Sent {
+    pub(super) fn end(&self) -> u64 {
+        self.start + u64::from(self.len) + u64::from(self.fin)
+    }
+}
+
+/// What an acknowledgment says to have arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Arrived {
+    /// Segments that left the scoreboard.
+    pub(super) removed: u32,
+    /// Segments not known before to have arrived.
+    pub(super) delivered: u32,
+    /// One of them was sent more than once.
+    pub(super) ambiguous: bool,
+    /// When the first and the last of those that were sent once and newly arrived had been sent.
+    pub(super) first_sent_at: Option<Nanos>,
+    pub(super) last_sent_at: Option<Nanos>,
+}
+
+impl Arrived {
+    fn take(&mut self, segment: &Sent) {
+        self.delivered += 1;
+        self.ambiguous |= segment.ambiguous;
+        if !segment.ambiguous {
+            self.first_sent_at.get_or_insert(segment.sent_at);
+            self.last_sent_at = Some(segment.sent_at);
+        }
+    }
+}
+
+/// Offsets from `start` to before `end`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) start: u64,
+    pub(super) end: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scoreboard {
+    ring: VecDeque<Sent>,
+    /// Number of the oldest entry.
+    first: u64,
+    sacked: u32,
+    lost: u32,
+    retransmitted: u32,
+    /// Segments that duplicate acknowledgments without SACK say to have arrived, it is not known which.
+    assumed: u32,
+    /// Every segment before this number has been judged lost or SACKed.
+    judged: u64,
+    /// SACKed segments from `judged` on.
+    sacked_past_judged: u32,
+    /// Past the highest SACKed segment.
+    sacked_end: u64,
+    /// No segment before this number is lost and not repeated.
+    lost_cursor: u64,
+    /// No segment before this number is a hole for RFC 6675's rule 3.
+    hole_cursor: u64,
+    /// Blocks of the last acknowledgment, which need no second walk.
+    walked: [Range; 4],
+}
+
+impl Scoreboard {
+    pub(super) fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    /// Segments sent and not cumulatively acknowledged.
+    pub(super) fn outstanding(&self) -> u32 {
+        self.ring.len() as u32
+    }
+
+    /// RFC 6675 §4, SetPipe, in segments.
+    pub(super) fn in_flight(&self) -> u32 {
+        (self.outstanding() + self.retransmitted).saturating_sub(self.sacked + self.assumed + self.lost)
+    }
+
+    pub(super) fn has_lost(&self) -> bool {
+        self.lost > 0
+    }
+
+    fn next_number(&self) -> u64 {
+        self.first + self.ring.len() as u64
+    }
+
+    fn get_mut(&mut self, number: u64) -> Option<&mut Sent> {
+        self.ring.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    }
+
+    fn get(&self, number: u64) -> Option<&Sent> {
+        self.ring.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    }
+
+    /// A new segment went out.
+    pub(super) fn push(&mut self, segment: Sent) {
+        self.ring.push_back(segment);
+    }
+
+    /// A cumulative acknowledgment up to `una`.
+    pub(super) fn acknowledge(&mut self, una: u64) -> Arrived {
+        let mut arrived = Arrived::default();
+        while let Some(&segment) = self.ring.front() {
+            if segment.end() > una {
+                break;
+            }
+            self.ring.pop_front();
+            self.forget(&segment);
+            arrived.removed += 1;
+            if !segment.sacked {
+                arrived.take(&segment);
+            }
+        }
+        if let Some(head) = self.ring.front_mut().filter(|head| head.start < una) {
+            // A receiver that ran out of buffer took a part.
+            head.len -= (una - head.start) as u32;
+            head.start = una;
+        }
+        self.lost_cursor = self.lost_cursor.max(self.first);
+        self.hole_cursor = self.hole_cursor.max(self.first);
+        arrived
+    }
+
+    /// Takes the oldest segment, which has left the ring, out of the counts.
+    fn forget(&mut self, segment: &Sent) {
+        self.sacked -= u32::from(segment.sacked);
+        self.lost -= u32::from(segment.lost);
+        self.retransmitted -= u32::from(segment.retransmitted);
+        if self.judged > self.first {
+            self.first += 1;
+            return;
+        }
+        self.first += 1;
+        self.judged = self.first;
+        self.sacked_past_judged -= u32::from(segment.sacked);
+    }
+
+    /// The SACK blocks of one acknowledgment, as offsets, those not past the cumulative one left out.
+    pub(super) fn selectively_acknowledge(&mut self, blocks: &[Range]) -> Arrived {
+        let mut arrived = Arrived::default();
+        let walked = self.walked;
+        self.walked = [Range::default(); 4];
+        for (place, &block) in self.walked.iter_mut().zip(blocks) {
+            *place = block;
+        }
+        for &block in blocks {
+            let inside =
+                |old: &&Range| block.start <= old.start && old.end <= block.end && old.start < old.end;
+            match walked.iter().find(inside) {
+                Some(old) => {
+                    self.sack(block, block.start, old.start, &mut arrived);
+                    self.sack(block, old.end, block.end, &mut arrived);
+                }
+                None => self.sack(block, block.start, block.end, &mut arrived),
+            }
+        }
+        arrived
+    }
+
+    /// Marks the segments that lie wholly in `block` and have an octet between `from` and `to`.
+    fn sack(&mut self, block: Range, from: u64, to: u64, arrived: &mut Arrived) {
+        let mut index =
+            self.ring.partition_point(|segment| segment.start < block.start || segment.end() <= from);
+        while let Some(segment) = self.ring.get_mut(index) {
+            if segment.start >= to || segment.end() > block.end {
+                break;
+            }
+            let number = self.first + index as u64;
+            index += 1;
+            if segment.sacked {
+                continue;
+            }
+            arrived.take(segment);
+            segment.sacked = true;
+            self.sacked += 1;
+            // What has arrived is neither lost nor in flight again.
+            self.lost -= u32::from(segment.lost);
+            self.retransmitted -= u32::from(segment.retransmitted);
+            segment.lost = false;
+            segment.retransmitted = false;
+            self.sacked_past_judged += u32::from(number >= self.judged);
+            self.sacked_end = self.sacked_end.max(number + 1);
+        }
+    }
+
+    /// RFC 6675 §4, IsLost: a segment is lost once three segments past it are SACKed. (The standard counts either
+    /// separate blocks or more than two full segments of bytes.)
+    pub(super) fn judge(&mut self) {
+        while self.sacked_past_judged >= DUP_THRESH {
+            let Some(segment) = self.get_mut(self.judged) else { return };
+            if segment.sacked {
+                if self.sacked_past_judged == DUP_THRESH {
+                    return;
+                }
+                self.sacked_past_judged -= 1;
+            } else if !segment.lost {
+                segment.lost = true;
+                self.lost += 1;
+                self.lost_cursor = self.lost_cursor.min(self.judged);
+            }
+            self.judged += 1;
+        }
+    }
+
+    /// The oldest segment is lost, whatever the count of SACKed ones says.
+    pub(super) fn lose_head(&mut self) {
+        let first = self.first;
+        if let Some(head) = self.ring.front_mut().filter(|head| !head.sacked && !head.lost) {
+            head.lost = true;
+            self.lost += 1;
+            self.lost_cursor = first;
+        }
+    }
+
+    /// The timer ran out: everything is lost but what is SACKed (RFC 6675 §5.1), and nothing that was sent again
+    /// counts. A SACKed head means that the receiver gave up data that it had reported (RFC 2018 §8): then no SACK
+    /// is believed.
+    pub(super) fn lose_all(&mut self) {
+        let reneged = self.ring.front().is_some_and(|head| head.sacked);
+        for segment in &mut self.ring {
+            segment.sacked &= !reneged;
+            segment.lost = !segment.sacked;
+            segment.retransmitted = false;
+        }
+        if reneged {
+            self.sacked = 0;
+            self.sacked_end = 0;
+            self.walked = [Range::default(); 4];
+        }
+        self.lost = self.outstanding() - self.sacked;
+        self.retransmitted = 0;
+        self.assumed = 0;
+        self.judged = self.next_number();
+        self.sacked_past_judged = 0;
+        self.lost_cursor = self.first;
+    }
+
+    /// A duplicate acknowledgment without SACK: one more segment, other than the lost one, has arrived.
+    pub(super) fn assume_arrival(&mut self) -> bool {
+        let room = self.assumed + self.sacked + self.lost < self.outstanding();
+        self.assumed += u32::from(room);
+        room
+    }
+
+    /// A partial acknowledgment without SACK covers the hole and `removed − 1` segments that duplicates stood for.
+    pub(super) fn settle_assumed(&mut self, removed: u32) {
+        let most = self.outstanding().saturating_sub(self.lost);
+        self.assumed = self.assumed.saturating_sub(removed.saturating_sub(1)).min(most);
+    }
+
+    /// Duplicates counted so far mean nothing any more.
+    pub(super) fn forget_assumed(&mut self) {
+        self.assumed = 0;
+    }
+
+    /// Fast recovery begins: holes are looked for from the oldest segment on.
+    pub(super) fn restart_holes(&mut self) {
+        self.hole_cursor = self.first;
+    }
+
+    /// RFC 6675 §4, NextSeg rule 1: the oldest lost segment that was not repeated.
+    pub(super) fn next_lost(&mut self) -> Option<u64> {
+        if self.lost == 0 {
+            return None;
+        }
+        let end = self.judged.max(self.first + 1);
+        while self.lost_cursor < end {
+            let segment = self.get(self.lost_cursor)?;
+            if segment.lost && !segment.retransmitted {
+                return Some(self.lost_cursor);
+            }
+            self.lost_cursor += 1;
+        }
+        None
+    }
+
+    /// NextSeg rule 3: the oldest segment before a SACKed one that is neither SACKed nor repeated.
+    pub(super) fn next_hole(&mut self) -> Option<u64> {
+        while self.hole_cursor < self.sacked_end {
+            let segment = self.get(self.hole_cursor)?;
+            if !segment.sacked && !segment.retransmitted {
+                return Some(self.hole_cursor);
+            }
+            self.hole_cursor += 1;
+        }
+        None
+    }
+
+    /// NextSeg rule 4: the last segment, if nothing is known of it.
+    pub(super) fn unreported_tail(&self) -> Option<u64> {
+        let tail = self.ring.back()?;
+        (!tail.sacked && !tail.retransmitted).then(|| self.next_number() - 1)
+    }
+
+    /// A segment goes out again. A rescue (rule 4) does not count as repeated, so that rule 1 may still choose it.
+    pub(super) fn retransmit(&mut self, number: u64, now: Nanos, rescue: bool) -> Option<Sent> {
+        let segment = self.get_mut(number)?;
+        segment.ambiguous = true;
+        segment.sent_at = now;
+        let counts = !rescue && !segment.retransmitted;
+        segment.retransmitted |= counts;
+        let segment = *segment;
+        self.retransmitted += u32::from(counts);
+        Some(segment)
+    }
+
+    pub(super) fn is_first(&self, number: u64) -> bool {
+        number == self.first
+    }
+}
