@@ -94,7 +94,7 @@ const TWO_THIRDS: Spectrum = Spectrum {
     step: 1,
     weights: &[3.0, 70.0, 285.0, 1276.0, 6160.0, 27128.0, 117_019.0, 498_860.0, 2_103_891.0, 8_784_123.0],
 };
-/// Rate 3/4: a period of 3 information bits. The published weights from the sixth on are 0.03 % over an exact count of
+/// Rate 3/4: a period of 3 information bits. The published weights from the sixth on are up to 0.05 % over an exact count of
 /// the code's paths; they are kept, since the model is known by them.
 const THREE_QUARTERS: Spectrum = Spectrum {
     free_distance: 5,

@@ -50,7 +50,7 @@ impl MacParams {
             phy,
             difs: phy.difs(),
             eifs: phy.eifs(lowest),
-            response_timeout: phy.response_timeout(),
+            response_timeout: phy.response_timeout_for(control_rate),
             turnaround: mac.turnaround_us.map_or(phy.turnaround, |us| Nanos::from_secs_f64(us * 1e-6)),
             cw_min: mac.cw_min.unwrap_or(phy.cw_min),
             cw_max: mac.cw_max.unwrap_or(phy.cw_max),

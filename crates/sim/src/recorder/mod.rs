@@ -58,8 +58,8 @@ pub struct TcpSample {
     pub at: Nanos,
     /// Congestion window in bytes.
     pub cwnd_bytes: u64,
-    /// Slow-start threshold in bytes.
-    pub ssthresh_bytes: u64,
+    /// Slow-start threshold in bytes; none before the first loss.
+    pub ssthresh_bytes: Option<u64>,
     /// Smoothed round-trip time.
     pub srtt: Option<Nanos>,
     /// Bytes in flight.

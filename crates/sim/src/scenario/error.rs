@@ -93,6 +93,11 @@ impl Problem {
         Self { message, label, help, source: source.clone(), span: start..end }
     }
 
+    /// Whether this is about that very text.
+    pub(super) fn is_in(&self, source: &Source) -> bool {
+        Arc::ptr_eq(&self.source, source)
+    }
+
     /// What is wrong; names the thing.
     pub fn message(&self) -> &str {
         &self.message
@@ -162,12 +167,25 @@ impl Diagnostic for Problem {
 #[derive(Clone, Debug)]
 pub struct ScenarioErrors {
     problems: Vec<Problem>,
+    untold: usize,
 }
 
 impl ScenarioErrors {
     /// `None` where nothing is wrong.
     pub(super) fn from_problems(problems: Vec<Problem>) -> Option<Self> {
-        (!problems.is_empty()).then_some(Self { problems })
+        (!problems.is_empty()).then_some(Self { problems, untold: 0 })
+    }
+
+    /// The first `most` of the problems; the others are counted.
+    pub(super) fn limited(mut problems: Vec<Problem>, most: usize) -> Self {
+        let untold = problems.len().saturating_sub(most);
+        problems.truncate(most);
+        Self { problems, untold }
+    }
+
+    /// How many more problems there are than [`problems`](Self::problems) tells.
+    pub fn untold(&self) -> usize {
+        self.untold
     }
 
     /// What is wrong, one by one.
@@ -195,6 +213,9 @@ impl fmt::Display for ScenarioErrors {
             if !problem.help.is_empty() {
                 write!(f, "\n  help: {}", problem.help)?;
             }
+        }
+        if self.untold > 0 {
+            write!(f, "\nand {} more", self.untold)?;
         }
         Ok(())
     }

@@ -1,9 +1,131 @@
 //! Scenarios: reading, checking, and what they resolve to.
+//!
+//! [`load`] is pure: text and overrides go in, a checked [`Scenario`] or everything that is wrong with it comes out.
+//! It has four steps: parse with places ([`tree`]), apply overrides, check keys, types and ranges against the JSON
+//! Schema of the types ([`schema`]), check what the types cannot say ([`check`]). Whether links and routes exist is
+//! for the builder of a world to find; it speaks in [`Finding`]s, which [`Loaded::locate`] gives their places.
 
+mod check;
 mod error;
+mod schema;
+mod suggest;
 mod topology;
+mod tree;
 mod types;
 
-pub use error::{Finding, Problem};
-pub use topology::Endpoint;
+use std::sync::Arc;
+
+use miette::NamedSource;
+use serde::Deserialize;
+
+pub use error::{Finding, Problem, ScenarioErrors};
+pub use schema::schema;
+pub use topology::{Endpoint, Position};
 pub use types::*;
+
+use error::Source;
+use tree::{Node, Span, SyntaxError};
+
+/// No more problems than this are told at once.
+const MOST_PROBLEMS: usize = 20;
+
+/// A change to a scenario by dotted path: `traffic.0.count=8`, `radio.capture=none`, `traffic.+={kind="bulk",…}`.
+///
+/// The value is TOML; what is not, and does not start like a list, table or quoted string, is taken as a string. Keys
+/// and tables that are absent are made; `+` adds to a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override(String);
+
+impl Override {
+    /// An override; nothing is checked before [`load`].
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The override as written.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A checked scenario that knows where each of its values was written.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The scenario.
+    pub scenario: Scenario,
+    tree: Node,
+    sources: Vec<Source>,
+}
+
+impl Loaded {
+    /// Findings with their places in the text; `None` where there are none.
+    pub fn locate(&self, findings: Vec<Finding>) -> Option<ScenarioErrors> {
+        ScenarioErrors::from_problems(located(findings, &self.tree, &self.sources))
+    }
+}
+
+/// Reads and checks a scenario. `source_name` is what errors call the text: its file name.
+///
+/// # Errors
+/// Everything that is wrong with it, as far as can be told at once: syntax first, then keys, types and ranges, then
+/// what contradicts itself or cannot be simulated.
+pub fn load(source_name: &str, text: &str, overrides: &[Override]) -> Result<Loaded, ScenarioErrors> {
+    let mut sources: Vec<Source> = vec![Arc::new(NamedSource::new(source_name, text.to_owned()))];
+    sources.extend(overrides.iter().map(|o| Arc::new(NamedSource::new("--set", o.text().to_owned()))));
+
+    let (mut tree, syntax) = tree::parse(text, 0);
+    // A bare word is a syntax error that a reader can get over: `12 Mb/s` deserves a better message than "quote it".
+    let (bare, fatal): (Vec<_>, Vec<_>) = syntax.into_iter().partition(SyntaxError::is_bare_word);
+    if !fatal.is_empty() {
+        let problems = fatal.iter().chain(&bare).map(|e| e.problem(&sources[0]));
+        return Err(errors(first_of_each_line(problems.collect()), &sources));
+    }
+
+    let mut problems = Vec::new();
+    for (i, change) in overrides.iter().enumerate() {
+        problems.extend(tree::apply(&mut tree, change, i + 1, &sources[i + 1]).err());
+    }
+    problems.extend(schema::check(&tree, &sources));
+    for e in bare {
+        let known = |p: &Problem| {
+            p.is_in(&sources[0]) && p.span().start <= e.span.start && e.span.end <= p.span().end
+        };
+        if !problems.iter().any(known) {
+            problems.push(e.problem(&sources[0]));
+        }
+    }
+    if !problems.is_empty() {
+        return Err(errors(problems, &sources));
+    }
+
+    let scenario = Scenario::deserialize(schema::to_json(&tree)).map_err(|e| {
+        let message = format!("the scenario cannot be read: {e}");
+        errors(vec![Problem::new(&sources[0], 0..0, message, String::new(), String::new())], &sources)
+    })?;
+    match ScenarioErrors::from_problems(located(scenario.findings(), &tree, &sources)) {
+        Some(problems) => Err(errors(problems.into_iter().collect(), &sources)),
+        None => Ok(Loaded { scenario, tree, sources }),
+    }
+}
+
+fn located(findings: Vec<Finding>, tree: &Node, sources: &[Source]) -> Vec<Problem> {
+    let locate = |f: Finding| {
+        let Span { source, start, end } = tree.deepest(&f.path).span;
+        Problem::new(&sources[source], start..end, f.message, f.label, f.help)
+    };
+    findings.into_iter().map(locate).collect()
+}
+
+/// The problems in the order of the text, those of the file first, and not too many.
+fn errors(mut problems: Vec<Problem>, sources: &[Source]) -> ScenarioErrors {
+    let order = |p: &Problem| (sources.iter().position(|s| p.is_in(s)), p.span().start);
+    problems.sort_by_key(order);
+    ScenarioErrors::limited(problems, MOST_PROBLEMS)
+}
+
+/// After a syntax error the rest of its line says nothing new.
+fn first_of_each_line(mut problems: Vec<Problem>) -> Vec<Problem> {
+    problems.sort_by_key(|p| p.span().start);
+    problems.dedup_by_key(|p| p.line_column().0);
+    problems
+}

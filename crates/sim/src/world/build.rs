@@ -40,8 +40,10 @@ impl World {
 
         let nodes = links.positions().len();
         let mut plan = Plan::new(scenario, seed, nodes as NodeId);
-        for (index, traffic) in scenario.traffic.iter().enumerate() {
-            plan.add(index, traffic);
+        for (entry, (traffic, names)) in scenario.traffic.iter().zip(scenario.flow_names()).enumerate() {
+            for name in names {
+                plan.add(entry, traffic, name);
+            }
         }
         let routes = plan.routes(&links, &radio, &mac)?;
 
@@ -172,63 +174,49 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn add(&mut self, entry: usize, traffic: &Traffic) {
-        for copy in 0..traffic.count() {
-            let mut flow = Flow {
-                name: self.unique_name(traffic, copy),
-                kind: FlowKind::Cbr,
-                from: self.node(traffic.from()),
-                to: self.node(traffic.to()),
-                header_bytes: IP_HEADER + UDP_HEADER,
-                start: Nanos::from_secs_f64(traffic.start_s()),
-                stop: traffic.stop_s().map_or(Nanos::MAX, Nanos::from_secs_f64),
-            };
-            let index = self.flows.len();
-            match traffic {
-                Traffic::Call { codec, .. } => {
-                    let codec = codec_of(*codec);
-                    flow.kind = FlowKind::Call(codec);
-                    flow.header_bytes += RTP_HEADER;
-                    let profile = codec.profile();
-                    let bytes = flow.header_bytes + profile.payload_bytes;
-                    let seconds = profile.interval.as_secs_f64();
-                    self.datagrams(index, &flow, false, bytes, seconds, 1, Some(codec));
-                    self.datagrams(index, &flow, true, bytes, seconds, 1, Some(codec));
-                }
-                Traffic::Bulk { .. } => {
-                    flow.kind = FlowKind::Bulk(self.transfers.len());
-                    self.transfer(index, &flow, traffic);
-                }
-                Traffic::Cbr { rate_kbps, payload_bytes, .. } => {
-                    let bytes = flow.header_bytes + payload_bytes;
-                    let seconds = f64::from(*payload_bytes) * 8.0 / (rate_kbps * 1000.0);
-                    self.datagrams(index, &flow, false, bytes, seconds, 1, None);
-                }
-                Traffic::Burst { rate_kbps, packet_bytes, burst_packets, .. } => {
-                    flow.kind = FlowKind::Burst;
-                    let seconds =
-                        f64::from(*packet_bytes) * 8.0 * f64::from(*burst_packets) / (rate_kbps * 1000.0);
-                    self.datagrams(index, &flow, false, *packet_bytes, seconds, *burst_packets, None);
-                }
+    fn add(&mut self, entry: usize, traffic: &Traffic, name: String) {
+        let (start_s, stop_s) = traffic.times();
+        let mut flow = Flow {
+            name,
+            kind: FlowKind::Cbr,
+            from: self.node(traffic.from()),
+            to: self.node(traffic.to()),
+            header_bytes: IP_HEADER + UDP_HEADER,
+            start: Nanos::from_secs_f64(start_s),
+            stop: stop_s.map_or(Nanos::MAX, Nanos::from_secs_f64),
+        };
+        let index = self.flows.len();
+        match traffic {
+            Traffic::Call { codec, .. } => {
+                let codec = codec_of(*codec);
+                flow.kind = FlowKind::Call(codec);
+                flow.header_bytes += RTP_HEADER;
+                let profile = codec.profile();
+                let bytes = flow.header_bytes + profile.payload_bytes;
+                let seconds = profile.interval.as_secs_f64();
+                self.datagrams(index, &flow, false, bytes, seconds, 1, Some(codec));
+                self.datagrams(index, &flow, true, bytes, seconds, 1, Some(codec));
             }
-            self.measured.push(true);
-            self.measured.push(matches!(flow.kind, FlowKind::Call(_)));
-            self.flows.push(flow);
-            self.entries.push(entry);
-        }
-    }
-
-    /// The flow's name: as written, with a number where there are several of the name.
-    fn unique_name(&self, traffic: &Traffic, copy: u32) -> String {
-        match traffic.name() {
-            Some(name) if traffic.count() == 1 => name.to_owned(),
-            Some(name) => format!("{name}-{copy}"),
-            None => {
-                let kind = traffic.kind();
-                let before = self.flows.iter().filter(|flow| flow.kind.name() == kind).count();
-                format!("{kind}-{before}")
+            Traffic::Bulk { .. } => {
+                flow.kind = FlowKind::Bulk(self.transfers.len());
+                self.transfer(index, &flow, traffic);
+            }
+            Traffic::Cbr { rate_kbps, payload_bytes, .. } => {
+                let bytes = flow.header_bytes + payload_bytes;
+                let seconds = f64::from(*payload_bytes) * 8.0 / (rate_kbps * 1000.0);
+                self.datagrams(index, &flow, false, bytes, seconds, 1, None);
+            }
+            Traffic::Burst { rate_kbps, packet_bytes, burst_packets, .. } => {
+                flow.kind = FlowKind::Burst;
+                let seconds =
+                    f64::from(*packet_bytes) * 8.0 * f64::from(*burst_packets) / (rate_kbps * 1000.0);
+                self.datagrams(index, &flow, false, *packet_bytes, seconds, *burst_packets, None);
             }
         }
+        self.measured.push(true);
+        self.measured.push(matches!(flow.kind, FlowKind::Call(_)));
+        self.flows.push(flow);
+        self.entries.push(entry);
     }
 
     fn node(&self, place: crate::scenario::Place) -> NodeId {

@@ -601,7 +601,7 @@ impl World {
                     cwnd_bytes: transfer.sender.cwnd(),
                     ssthresh_bytes: transfer.sender.ssthresh(),
                     srtt: transfer.sender.srtt(),
-                    in_flight_bytes: transfer.sender.in_flight(),
+                    in_flight_bytes: u64::from(transfer.sender.in_flight()),
                     retransmitted: stats.segments_retransmitted,
                     timeouts: stats.timeouts,
                 });

@@ -195,7 +195,7 @@ impl TransferCounts {
             segments_sent: stats.segments_sent,
             retransmitted: stats.segments_retransmitted,
             timeouts: stats.timeouts,
-            recoveries: stats.recoveries,
+            recoveries: stats.fast_recoveries,
         }
     }
 }

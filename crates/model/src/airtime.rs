@@ -1,0 +1,233 @@
+//! Channel time of a packet, and the most that a path of several hops can carry.
+//!
+//! Everything here is an upper bound: a perfect schedule without collisions, losses, hidden stations or waiting for a
+//! queue. It says what airtime alone allows; what DCF makes of it is the simulator's matter.
+//!
+//! **Time of an exchange** on one hop: DIFS, then the frames with a SIFS between them (IEEE 802.11-2020, 10.3.2).
+//!
+//! **Backoff** counts down in parallel: the idle slots of a neighbourhood serve all its stations at once. But a station
+//! needs CWmin/2 of them on average for every packet of its own, since each is followed by a backoff (10.3.4.3). So the
+//! neighbourhood is idle for as long as its busiest station needs, once and not once a hop.
+//!
+//! **Space.** Stations stand in a line, and what a station sends reaches those up to `reach` hops away: they find the
+//! medium busy, and receive nothing else meanwhile. Let two links be in use at once, the ends next to each other g hops
+//! apart, so that their numbers differ by g + 1. On each link both ends send (one data, the other its ACK), and each
+//! end receives from its partner while the other link sends. Hence g > `reach`, or a frame is lost: the numbers differ
+//! by `reach` + 2 at least, and of `reach` + 2 consecutive links one at most is in use. Where a receiver keeps a frame
+//! in spite of a later, weaker one (capture), only carrier sense binds: two stations that send data are over `reach`
+//! hops apart, and one of `reach` + 1 consecutive links is in use. A path of h hops thus spends the time of
+//! min(h, that many) exchanges on every packet, in the neighbourhood that it fills most.
+
+use crate::phy::{Phy, Rate, frame};
+use crate::units::{BitRate, Nanos};
+use crate::voice::Codec;
+
+/// Bytes of the IPv4 and UDP headers.
+pub const UDP_HEADERS: u32 = 20 + 8;
+/// Bytes of the RTP header without contributing sources.
+pub const RTP_HEADER: u32 = 12;
+/// Bytes of the IPv4 and TCP headers without options.
+pub const TCP_HEADERS: u32 = 20 + 20;
+
+/// Channel time of one packet on one hop, part by part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketTime {
+    /// DIFS.
+    pub difs: Nanos,
+    /// Mean backoff of a first attempt, CWmin/2 slots.
+    pub backoff: Nanos,
+    /// RTS, CTS and the SIFS behind each; zero without them.
+    pub protection: Nanos,
+    /// The data frame.
+    pub data: Nanos,
+    /// SIFS and ACK.
+    pub acknowledgment: Nanos,
+}
+
+impl PacketTime {
+    /// All of it: what a packet costs a station that is alone.
+    pub fn total(&self) -> Nanos {
+        self.exclusive() + self.backoff
+    }
+
+    /// Without the backoff, which stations count down together: what a packet costs its neighbours.
+    pub fn exclusive(&self) -> Nanos {
+        self.difs + self.protection + self.data + self.acknowledgment
+    }
+}
+
+/// How many consecutive links of a line are shared: one of them at most is in use at a time. See the module's
+/// derivation.
+///
+/// `reach` is the number of hops over which a frame is sensed and disturbs; `capture` tells whether receivers keep a
+/// frame in spite of a weaker one from within that reach.
+pub const fn shared_links(reach: u32, capture: bool) -> u32 {
+    reach.saturating_add(if capture { 1 } else { 2 })
+}
+
+/// A line of equal hops.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Path<'a> {
+    /// Physical layer.
+    pub phy: Phy,
+    /// Rate of data frames.
+    pub rate: Rate,
+    /// Basic rates, for ACK, RTS and CTS.
+    pub basic: &'a [Rate],
+    /// Data frames of more bytes than this are protected by RTS and CTS; none are where there is no threshold.
+    pub rts_threshold: Option<u32>,
+    /// Hops; a path has one at least.
+    pub hops: u32,
+    /// Consecutive links of which one at most is in use, as by [`shared_links`].
+    pub shared_links: u32,
+}
+
+impl Path<'_> {
+    /// The channel time of an IP packet of `ip_bytes` on one hop.
+    pub fn packet_time(&self, ip_bytes: u32) -> PacketTime {
+        let phy = &self.phy;
+        let bytes = frame::of_ip_packet(ip_bytes);
+        let control = phy.control_rate(self.rate, self.basic);
+        let answer = phy.control_rate(control, self.basic);
+        let protection = match self.rts_threshold {
+            Some(threshold) if bytes > threshold => {
+                phy.frame_duration(control, frame::RTS)
+                    + phy.frame_duration(answer, frame::CTS)
+                    + phy.sifs * 2
+            }
+            _ => Nanos::ZERO,
+        };
+        PacketTime {
+            difs: phy.difs(),
+            backoff: Nanos(phy.slot.0 * u64::from(phy.cw_min) / 2),
+            protection,
+            data: phy.frame_duration(self.rate, bytes),
+            acknowledgment: phy.sifs + phy.frame_duration(control, frame::ACK),
+        }
+    }
+
+    /// The most UDP payload that the path carries one way, in datagrams of `payload_bytes`.
+    pub fn udp_goodput(&self, payload_bytes: u32) -> BitRate {
+        let packet = self.packet_time(payload_bytes.saturating_add(UDP_HEADERS));
+        let seconds = self.neighbourhood_seconds(&[(packet, 1.0)], &[]);
+        bits_in(8.0 * f64::from(payload_bytes), seconds)
+    }
+
+    /// The most TCP payload that the path carries one way, in segments of `mss` bytes with `options` bytes of TCP options
+    /// (12 with timestamps, which segments and ACKs both have), where one ACK answers `segments_per_ack` segments: 2
+    /// with delayed ACKs, 1 without; less counts as 1.
+    pub fn tcp_goodput(&self, mss: u32, options: u32, segments_per_ack: f64) -> BitRate {
+        let headers = TCP_HEADERS.saturating_add(options);
+        let segment = self.packet_time(mss.saturating_add(headers));
+        let ack = self.packet_time(headers);
+        let seconds =
+            self.neighbourhood_seconds(&[(segment, 1.0)], &[(ack, 1.0 / segments_per_ack.max(1.0))]);
+        bits_in(8.0 * f64::from(mss), seconds)
+    }
+
+    /// The most calls of `codec`, each with a stream either way along the whole path, for which there is airtime.
+    pub fn calls(&self, codec: Codec) -> u32 {
+        let profile = codec.profile();
+        let packet = self.packet_time(profile.payload_bytes + RTP_HEADER + UDP_HEADERS);
+        let seconds = self.neighbourhood_seconds(&[(packet, 1.0)], &[(packet, 1.0)]);
+        (profile.interval.as_secs_f64() / seconds) as u32
+    }
+
+    /// How long the fullest neighbourhood is taken where packets pass it: packet times with their numbers, forth and
+    /// back.
+    fn neighbourhood_seconds(&self, forth: &[(PacketTime, f64)], back: &[(PacketTime, f64)]) -> f64 {
+        let links = f64::from(self.hops.min(self.shared_links).max(1));
+        let sum = |packets: &[(PacketTime, f64)], part: fn(&PacketTime) -> Nanos| {
+            packets.iter().map(|(packet, number)| part(packet).as_secs_f64() * number).sum::<f64>()
+        };
+        let (backoff_forth, backoff_back) = (sum(forth, |p| p.backoff), sum(back, |p| p.backoff));
+        // A relay sends both ways; the two ends of a single hop each send one way, and count down together.
+        let busiest =
+            if self.hops > 1 { backoff_forth + backoff_back } else { backoff_forth.max(backoff_back) };
+        links * (sum(forth, PacketTime::exclusive) + sum(back, PacketTime::exclusive)) + busiest
+    }
+}
+
+fn bits_in(bits: f64, seconds: f64) -> BitRate {
+    BitRate((bits / seconds).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phy::{Preamble, Standard};
+    use proptest::prelude::*;
+
+    /// The strings of kim2010 as the peers ran them: 802.11a, data at 12, control at 6 Mb/s, reach of 2 hops.
+    fn string(hops: u32, capture: bool) -> Path<'static> {
+        Path {
+            phy: Phy::new(Standard::Dot11a, Preamble::Long),
+            rate: Rate::Ofdm12,
+            basic: &[Rate::Ofdm6],
+            rts_threshold: None,
+            hops,
+            shared_links: shared_links(2, capture),
+        }
+    }
+
+    #[test]
+    fn packet_time_by_hand() {
+        let us = Nanos::from_micros;
+        let packet = string(1, false).packet_time(1500);
+        // 7.5 slots of 9 µs; 20 + 4 · 257; 16 + 20 + 4 · 6.
+        assert_eq!((packet.difs, packet.backoff), (us(34), Nanos(67_500)));
+        assert_eq!((packet.data, packet.acknowledgment, packet.protection), (us(1048), us(60), Nanos::ZERO));
+        assert_eq!((packet.exclusive(), packet.total()), (us(1142), Nanos(1_209_500)));
+        // RTS 20 + 4 · 8, CTS 44, two SIFS; the frame has 1536 bytes.
+        let protects = |threshold| Path { rts_threshold: Some(threshold), ..string(1, false) };
+        assert_eq!(protects(1535).packet_time(1500).protection, us(52 + 44 + 32));
+        assert_eq!(protects(1536).packet_time(1500).protection, Nanos::ZERO);
+    }
+
+    #[test]
+    fn path_bounds_by_hand() {
+        let near = |rate: BitRate, mbps: f64| (rate.as_mbps() - mbps).abs() < 1e-5;
+        // 1472 bytes in 1142 + 67.5 µs; over four hops, all of which share, in 4 · 1142 + 67.5 µs; more hops cost no more.
+        assert!(near(string(1, false).udp_goodput(1472), 11_776.0 / 1209.5));
+        assert!(near(string(4, false).udp_goodput(1472), 11_776.0 / 4635.5));
+        assert_eq!(string(9, false).udp_goodput(1472), string(4, false).udp_goodput(1472));
+        // TCP ACK of 40 bytes: a frame of 76, ⌈630/48⌉ = 14 symbols, 76 µs, with DIFS and ACK 170 µs, every second
+        // segment. One hop: 1142 + 85 + 67.5. Four: 4 · 1227 + 1.5 · 67.5.
+        assert!(near(string(1, false).tcp_goodput(1460, 0, 2.0), 11_680.0 / 1294.5));
+        assert!(near(string(4, false).tcp_goodput(1460, 0, 2.0), 11_680.0 / 5009.25));
+        // A call over four hops: 60-byte packets of 88 µs, with DIFS and ACK 182 µs: 8 · 182 + 135 = 1591 µs of 20 ms.
+        assert_eq!(string(4, false).calls(Codec::G729a), 12);
+        assert_eq!(string(4, true).calls(Codec::G729a), 16);
+        // G.723.1: 64 bytes are 92 µs: 8 · 186 + 135 = 1623 µs of 30 ms.
+        assert_eq!(string(4, false).calls(Codec::G7231), 18);
+        // Nothing to carry, nothing carried.
+        assert_eq!(string(0, false).udp_goodput(0), BitRate(0));
+    }
+
+    #[test]
+    fn simulated_strings_stay_under_the_bound() {
+        // Goodput of one TCP flow in ns-3.37 (Mb/s) over 1 to 8 hops: docs/validation/phy.md.
+        let measured = [
+            (false, [8.80, 4.18, 2.15, 1.50, 1.11, 1.03, 0.90, 0.85]),
+            (true, [8.80, 4.44, 2.78, 1.85, 1.63, 1.55, 1.59, 1.62]),
+        ];
+        for (capture, goodputs) in measured {
+            for (hops, goodput) in (1..).zip(goodputs) {
+                let bound = string(hops, capture).tcp_goodput(1460, 0, 2.0).as_mbps();
+                assert!(goodput < bound, "{hops} hops, capture {capture}: {goodput} {bound}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn longer_paths_and_wider_reach_never_carry_more(hops in 1_u32..20, reach in 0_u32..6, payload in 1_u32..1472) {
+            let of = |hops, reach| Path { shared_links: shared_links(reach, false), ..string(hops, false) };
+            let here = of(hops, reach);
+            prop_assert!(of(hops + 1, reach).udp_goodput(payload) <= here.udp_goodput(payload));
+            prop_assert!(of(hops, reach + 1).udp_goodput(payload) <= here.udp_goodput(payload));
+            prop_assert!(here.tcp_goodput(payload, 12, 1.0) <= here.tcp_goodput(payload, 12, 2.0));
+            prop_assert!(of(hops + 1, reach).calls(Codec::G711) <= here.calls(Codec::G711));
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What the writer of a scenario meant: the nearest right word, the right unit.
+
+use strsim::damerau_levenshtein;
+
+/// Longer words are not compared: they are nobody's slip of the finger.
+const LONGEST: usize = 48;
+
+/// The candidate that `word` was most likely meant to be.
+pub(super) fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+    let plain = |s: &str| s.to_lowercase().replace(['_', ' '], "-");
+    let word = plain(word);
+    let length = word.chars().count();
+    if length == 0 || length > LONGEST {
+        return None;
+    }
+    candidates
+        .into_iter()
+        .filter_map(|candidate| {
+            let known = plain(candidate);
+            let distance = damerau_levenshtein(&word, &known);
+            // A third of the letters may be wrong; a piece of at least three letters is enough (`11a`, `adhoc`).
+            let close = distance <= known.chars().count().max(length) / 3;
+            let piece = length >= 3 && (known.contains(&word) || (known.len() >= 3 && word.contains(&known)));
+            (close || piece).then_some((!close, distance, candidate))
+        })
+        .min_by_key(|&(piece, distance, _)| (piece, distance))
+        .map(|(_, _, candidate)| candidate)
+}
+
+/// What a unit measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quantity {
+    Time,
+    Length,
+    Rate,
+    Frequency,
+    Size,
+    Decibels,
+}
+
+/// A unit: what it measures and its size in s, m, bit/s, Hz, bytes or dB.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Unit {
+    pub(super) quantity: Quantity,
+    pub(super) size: f64,
+}
+
+/// Units as scenarios name them at the end of a key.
+const KEY_UNITS: [(&str, Quantity, f64); 8] = [
+    ("s", Quantity::Time, 1.0),
+    ("ms", Quantity::Time, 1e-3),
+    ("m", Quantity::Length, 1.0),
+    ("mbps", Quantity::Rate, 1e6),
+    ("kbps", Quantity::Rate, 1e3),
+    ("ghz", Quantity::Frequency, 1e9),
+    ("bytes", Quantity::Size, 1.0),
+    ("dbm", Quantity::Decibels, 1.0),
+];
+
+/// Other units that people write, after a number or at the end of a key, in small letters.
+const OTHER_UNITS: [(&str, Quantity, f64); 40] = [
+    ("ns", Quantity::Time, 1e-9),
+    ("us", Quantity::Time, 1e-6),
+    ("µs", Quantity::Time, 1e-6),
+    ("sec", Quantity::Time, 1.0),
+    ("secs", Quantity::Time, 1.0),
+    ("second", Quantity::Time, 1.0),
+    ("seconds", Quantity::Time, 1.0),
+    ("msec", Quantity::Time, 1e-3),
+    ("min", Quantity::Time, 60.0),
+    ("minutes", Quantity::Time, 60.0),
+    ("h", Quantity::Time, 3600.0),
+    ("mm", Quantity::Length, 1e-3),
+    ("cm", Quantity::Length, 1e-2),
+    ("km", Quantity::Length, 1e3),
+    ("metres", Quantity::Length, 1.0),
+    ("meters", Quantity::Length, 1.0),
+    ("ft", Quantity::Length, 0.3048),
+    ("bps", Quantity::Rate, 1.0),
+    ("gbps", Quantity::Rate, 1e9),
+    ("bit/s", Quantity::Rate, 1.0),
+    ("b/s", Quantity::Rate, 1.0),
+    ("kb/s", Quantity::Rate, 1e3),
+    ("kbit/s", Quantity::Rate, 1e3),
+    ("mb/s", Quantity::Rate, 1e6),
+    ("mbit/s", Quantity::Rate, 1e6),
+    ("gb/s", Quantity::Rate, 1e9),
+    ("gbit/s", Quantity::Rate, 1e9),
+    ("kbit", Quantity::Rate, 1e3),
+    ("mbit", Quantity::Rate, 1e6),
+    ("gbit", Quantity::Rate, 1e9),
+    ("hz", Quantity::Frequency, 1.0),
+    ("khz", Quantity::Frequency, 1e3),
+    ("mhz", Quantity::Frequency, 1e6),
+    ("b", Quantity::Size, 1.0),
+    ("byte", Quantity::Size, 1.0),
+    ("kb", Quantity::Size, 1e3),
+    ("mb", Quantity::Size, 1e6),
+    ("kib", Quantity::Size, 1024.0),
+    ("mib", Quantity::Size, 1_048_576.0),
+    ("db", Quantity::Decibels, 1.0),
+];
+
+fn find(units: &[(&str, Quantity, f64)], name: &str) -> Option<Unit> {
+    units.iter().find(|(n, ..)| *n == name).map(|&(_, quantity, size)| Unit { quantity, size })
+}
+
+/// The unit that a written name means, whether or not scenarios use it.
+fn unit_called(name: &str) -> Option<Unit> {
+    // Capital letters matter in one place only: MB/s are bytes, Mb/s bits.
+    match name {
+        "kB/s" | "KB/s" => return Some(Unit { quantity: Quantity::Rate, size: 8e3 }),
+        "MB/s" => return Some(Unit { quantity: Quantity::Rate, size: 8e6 }),
+        _ => {}
+    }
+    let name = name.to_lowercase();
+    find(&KEY_UNITS, &name).or_else(|| find(&OTHER_UNITS, &name))
+}
+
+/// The unit at the end of a scenario's key: `delay_ms` is in milliseconds.
+pub(super) fn unit_of_key(key: &str) -> Option<(&str, Unit)> {
+    let (_, suffix) = key.rsplit_once('_')?;
+    // Every key in decibels ends in `db` or `dbm`.
+    let name = if suffix == "db" { "dbm" } else { suffix };
+    find(&KEY_UNITS, name).map(|unit| (suffix, unit))
+}
+
+/// The right key where only the unit is wrong or missing: `delay_ms` for `delay_s` and `delay`; and by how much a
+/// value must be multiplied, where that is known.
+pub(super) fn same_but_for_unit<'c>(
+    wrong: &str,
+    candidates: impl IntoIterator<Item = &'c str>,
+) -> Option<(&'c str, Option<f64>)> {
+    let wrong = wrong.to_lowercase().replace('-', "_");
+    let (stem, unit) = match wrong.rsplit_once('_') {
+        Some((stem, suffix)) => match unit_called(suffix) {
+            Some(unit) => (stem, Some(unit)),
+            None => (wrong.as_str(), None),
+        },
+        None => (wrong.as_str(), None),
+    };
+    candidates.into_iter().find_map(|candidate| {
+        let (suffix, right) = unit_of_key(candidate)?;
+        let right_stem = candidate.strip_suffix(suffix)?.strip_suffix('_')?;
+        let same = right_stem == stem && unit.is_none_or(|unit| unit.quantity == right.quantity);
+        same.then(|| (candidate, unit.map(|unit| unit.size / right.size)))
+    })
+}
+
+/// The number in `12 Mb/s` in the unit of `key`; the number alone where there is no unit. `None` where the text does
+/// not start with a number or its unit measures something else.
+pub(super) fn number_in_unit_of(key: &str, text: &str) -> Option<f64> {
+    let text = text.trim();
+    let end =
+        text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))).unwrap_or(text.len());
+    let number: f64 = text[..end].parse().ok().filter(|n: &f64| n.is_finite())?;
+    let written = text[end..].trim();
+    if written.is_empty() {
+        return Some(number);
+    }
+    let right = unit_of_key(key)?.1;
+    let unit = unit_called(written)?;
+    (unit.quantity == right.quantity).then(|| tidy(number * unit.size / right.size))
+}
+
+/// A converted number without the noise of the conversion: 12 significant digits.
+pub(super) fn tidy(value: f64) -> f64 {
+    format!("{value:.11e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_of_the_finger_find_their_key_and_strangers_do_not() {
+        let keys = ["delay_ms", "rate_mbps", "queue"];
+        assert_eq!(nearest("dely_ms", keys), Some("delay_ms"));
+        assert_eq!(nearest("Rate-Mbps", keys), Some("rate_mbps"));
+        assert_eq!(nearest("bandwidth", keys), None);
+        assert_eq!(nearest("11a", ["802.11a", "802.11b"]), Some("802.11a"));
+    }
+
+    #[test]
+    fn a_wrong_unit_finds_the_right_key_and_the_factor() {
+        let keys = ["delay_ms", "rate_mbps", "capture_db", "spacing_m"];
+        assert_eq!(same_but_for_unit("delay_s", keys), Some(("delay_ms", Some(1000.0))));
+        assert_eq!(same_but_for_unit("delay", keys), Some(("delay_ms", None)));
+        assert_eq!(same_but_for_unit("spacing_km", keys), Some(("spacing_m", Some(1000.0))));
+        assert_eq!(same_but_for_unit("delay_m", keys), None);
+        assert_eq!(number_in_unit_of("rate_mbps", "1.5 MB/s"), Some(12.0));
+        assert_eq!(number_in_unit_of("delay_ms", "0.03s"), Some(30.0));
+        assert_eq!(number_in_unit_of("delay_ms", "30 m"), None);
+    }
+}
