@@ -257,8 +257,10 @@ impl Writer {
     fn flush(&mut self, index: usize) {
         let file = &mut self.files[index];
         if self.error.is_none() && !file.buffer.is_empty() {
-            let written =
-                OpenOptions::new().append(true).open(&file.path).and_then(|mut out| out.write_all(&file.buffer));
+            let written = OpenOptions::new()
+                .append(true)
+                .open(&file.path)
+                .and_then(|mut out| out.write_all(&file.buffer));
             match written {
                 Ok(()) => self.bytes += file.buffer.len() as u64,
                 Err(error) => self.error = Some(OutputError::io("write", &file.path, error)),

@@ -42,7 +42,9 @@ impl OutputError {
     /// The mend.
     pub fn mend(&self) -> &'static str {
         match self {
-            Self::Occupied { .. } => "name another directory, or remove this one if it is not needed any more",
+            Self::Occupied { .. } => {
+                "name another directory, or remove this one if it is not needed any more"
+            }
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                     "free some space or write to another disk; captures take the most: \

@@ -48,13 +48,7 @@ impl Channel {
 }
 
 /// Appends a radiotap header (radiotap.org): timer, flags, rate, channel and, of a received frame, the signal.
-pub(super) fn radiotap(
-    out: &mut Vec<u8>,
-    channel: Channel,
-    at: Nanos,
-    rate: Rate,
-    signal_dbm: Option<i8>,
-) {
+pub(super) fn radiotap(out: &mut Vec<u8>, channel: Channel, at: Nanos, rate: Rate, signal_dbm: Option<i8>) {
     const TSFT: u32 = 1 << 0;
     const FLAGS: u32 = 1 << 1;
     const RATE: u32 = 1 << 2;
@@ -278,8 +272,7 @@ mod tests {
             settled: false,
             body: Body::Rtp { sequence: 258, timestamp: 41_280, ssrc: 1, payload_type: 18 },
         };
-        let data =
-            Frame { retry: true, sequence: 3, nav: Nanos(44_500), ..frame(FrameKind::Data, 96) };
+        let data = Frame { retry: true, sequence: 3, nav: Nanos(44_500), ..frame(FrameKind::Data, 96) };
         let mut out = Vec::new();
         let channel = Channel::new(Standard::Dot11a, Preamble::Long);
         radiotap(&mut out, channel, Nanos(5_000_999), data.rate, Some(-63));
