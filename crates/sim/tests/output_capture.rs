@@ -161,7 +161,7 @@ const COMPLAINTS: &str = "_ws.malformed || _ws.expert.group == Malformed || _ws.
      || wlan.fcs.status != Good";
 
 #[test]
-fn wireshark_finds_nothing_malformed_and_every_checksum_good() {
+fn wireshark_finds_nothing_malformed_every_checksum_good_and_time_in_order() {
     if tshark_is_missing() {
         return;
     }
@@ -170,6 +170,12 @@ fn wireshark_finds_nothing_malformed_and_every_checksum_good() {
     for file in &written.files {
         let complaints = tshark(file, COMPLAINTS, &["frame.number", "_ws.expert.message"]);
         assert!(complaints.is_empty(), "{}: {:?}", file.display(), &complaints[..complaints.len().min(5)]);
+    }
+    let (gateway, mut last) = (&written.files[0], 0.0);
+    for packet in tshark(gateway, "frame", &["frame.time_epoch"]) {
+        let at = packet[0].parse().unwrap();
+        assert!(at >= last, "{at} after {last}");
+        last = at;
     }
     let bytes: u64 = written.files.iter().map(|file| std::fs::metadata(file).unwrap().len()).sum();
     assert_eq!(bytes, written.bytes);

@@ -2,9 +2,16 @@
 //!
 //! A node's file holds every frame that it sent and every frame that it received, meant for it or not, at the time of
 //! the first bit on its antenna. What it could not receive, because of a collision or for want of signal, is not in it.
-//! The gateway's file has its wired interface too, and the Internet host has a file of its own. See
-//! [`super::headers`](self) for what is made up: addresses, ports, payload. The wired link has no bytes of its own in
-//! the simulator, so the Ethernet header here is not part of what it carries.
+//! The gateway's file has its wired interface too, and the Internet host has a file of its own. Packets are in the order
+//! of their times.
+//!
+//! Addresses and ports follow from numbers: node 4 is 10.1.0.4, the Internet host 192.0.2.1. Calls use even UDP ports
+//! from 50000 to 53998, which Wireshark must be told to decode as RTP (`-d udp.port==50000-53998,rtp`); TCP transfers
+//! and other datagrams have 61000 and the flow's number. Payload is zeros. Ethernet headers are there to be read: the
+//! wired link carries IP packets alone.
+//!
+//! A node that forwards a packet has it twice in its file, when it received it and when it sent it, which Wireshark
+//! calls a TCP retransmission. `wlan.fc.retry`, `ip.ttl`, `wlan.ta` and `frame.interface_name` tell one from the other.
 //!
 //! On disk a frame takes 44 bytes of pcapng, 22 bytes of radiotap (23 where received under a propagation model that
 //! knows powers; 14 of Ethernet on a wire), itself, and up to 3 bytes of padding: 80 for an ACK, 164 for a G.729
@@ -249,7 +256,11 @@ impl Writer {
         let index = node as usize;
         let Some(file) = self.files.get_mut(index).filter(|_| self.error.is_none()) else { return };
         pcapng::packet(&mut file.buffer, interface, at.0, direction, content);
-        if file.buffer.len() >= self.buffer_bytes {
+        pcapng::put_last_packet_in_order(&mut file.buffer);
+        // A received frame is told of when it ends, under the time at which it began; packets on the wire may have come
+        // in between. No frame that is told of later began before this one ended, so here nothing can be out of order.
+        let in_order = interface == 0 && direction == Direction::Inbound;
+        if file.buffer.len() >= if in_order { self.buffer_bytes } else { 2 * self.buffer_bytes } {
             self.flush(index);
         }
     }

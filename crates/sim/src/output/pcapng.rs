@@ -108,6 +108,29 @@ pub(super) fn packet(
     });
 }
 
+/// Moves the packet at the end of the buffer before those of a later time, as far as the buffer holds them. Blocks end
+/// with their length for the sake of such walks.
+pub(super) fn put_last_packet_in_order(buffer: &mut [u8]) {
+    let word = |at: usize| buffer.get(at..at + 4)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+    let start_of_block = |end: usize| {
+        let length = word(end.checked_sub(4)?)?;
+        end.checked_sub(length as usize)
+    };
+    let time = |start: usize| {
+        let is_packet = word(start)? == ENHANCED_PACKET;
+        is_packet.then_some((word(start + 12)?, word(start + 16)?))
+    };
+    let Some(last) = start_of_block(buffer.len()) else { return };
+    let at = time(last);
+    let mut place = last;
+    while let Some(before) = start_of_block(place)
+        && time(before) > at
+    {
+        place = before;
+    }
+    buffer[place..].rotate_left(last - place);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +156,21 @@ mod tests {
         ];
         assert_eq!(out, expected);
         assert_eq!(52, PACKET_OVERHEAD + 8);
+    }
+
+    #[test]
+    fn packets_are_put_in_the_order_of_their_times() {
+        let file = |times: &[u64]| {
+            let mut out = Vec::new();
+            section_header(&mut out, "", "");
+            for &at in times {
+                packet(&mut out, 0, at, Direction::Inbound, |out| out.resize(out.len() + at as usize % 7, 0));
+                put_last_packet_in_order(&mut out);
+            }
+            out
+        };
+        assert_eq!(file(&[5, 1 << 33, 7, 6, 6, 9]), file(&[5, 6, 6, 7, 9, 1 << 33]));
+        assert_eq!(file(&[3, 2, 1]), file(&[1, 2, 3]));
     }
 
     #[test]
