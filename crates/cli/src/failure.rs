@@ -2,6 +2,7 @@
 
 use std::{fmt, io};
 
+use fairhop_sim::output::OutputError;
 use fairhop_sim::scenario::ScenarioErrors;
 use miette::Diagnostic;
 use thiserror::Error;
@@ -63,6 +64,18 @@ impl From<ScenarioErrors> for Failure {
         let untold = errors.untold();
         let diagnostics = errors.into_iter().map(|problem| Box::new(problem) as Box<_>).collect();
         Self { diagnostics, untold }
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Self {
+        let message = match &error {
+            OutputError::Io { action, path, source } => {
+                format!("cannot {action} {}: {}", path.display(), reason(source))
+            }
+            OutputError::Occupied { .. } => error.to_string(),
+        };
+        Self::new(message, error.mend())
     }
 }
 

@@ -4,8 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fairhop_model::units::Nanos;
+use fairhop_sim::output::capture::Capture;
+use fairhop_sim::output::tables::{self, Meta, RunTables};
+use fairhop_sim::output::{Directory, OutputError};
 use fairhop_sim::results::{Replications, Summary};
-use fairhop_sim::scenario::{Loaded, Override};
+use fairhop_sim::scenario::{Loaded, Override, Scenario};
 use fairhop_sim::world::World;
 use serde_json::{Map, Value};
 
@@ -82,9 +85,17 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         progress: Progress::new(Nanos(total.0.saturating_mul(seeds.len() as u64))),
         threads: args.threads.map(usize::from),
     };
-    let runs = campaign.run_all(seeds.len(), |index| one_run(&loaded, seeds[index], &campaign));
+    let keep = match &args.out {
+        Some(path) => {
+            // A scenario that cannot be simulated leaves no directory behind.
+            build(&loaded, seeds[0])?;
+            Some(Keep { directory: Directory::create(path)?, captures: args.pcap, several: seeds.len() > 1 })
+        }
+        None => None,
+    };
+    let runs = campaign.run_all(seeds.len(), |index| one_run(&loaded, seeds[index], &campaign, keep.as_ref()));
     campaign.progress.clear();
-    let runs: Vec<Summary> = runs?.into_iter().flatten().flatten().collect();
+    let (runs, tables): (Vec<Summary>, Vec<Option<RunTables>>) = runs?.into_iter().flatten().flatten().unzip();
     let wall_s = campaign.progress.wall().as_secs_f64();
 
     let interrupted = campaign.interrupt.is_requested();
@@ -102,6 +113,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
             seeds.len()
         ));
     }
+    if let Some(keep) = &keep {
+        keep.write(&loaded.scenario, &results, &tables.into_iter().flatten().collect::<Vec<_>>())?;
+    }
     if args.json {
         let mut text = format!("{:#}", with_wall_time(&results, wall_s));
         text.push('\n');
@@ -109,6 +123,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     } else {
         ui::print(&report::report(&loaded.scenario, &runs, &results))?;
         ui::remark(&speed(&runs, wall_s));
+    }
+    if let Some(keep) = &keep {
+        ui::remark(&format!("results are in {}", keep.directory.path().display()));
     }
     let partial = runs.iter().any(|run| run.partial) || runs.len() < seeds.len();
     Ok(if partial { exit::INTERRUPTED } else { 0 })
@@ -125,12 +142,53 @@ fn seeds(first: u64, count: u32) -> Result<Vec<u64>, Failure> {
     Ok((first..=last).collect())
 }
 
-/// One world from start to end; nothing where it was ended in its warm-up.
-fn one_run(loaded: &Loaded, seed: u64, campaign: &Campaign) -> Result<Option<Summary>, Failure> {
+/// Where results are kept.
+struct Keep {
+    directory: Directory,
+    captures: bool,
+    several: bool,
+}
+
+impl Keep {
+    /// Begins to capture what a world sends and receives: in `pcap`, or, with several seeds, in `pcap/seed-N`.
+    fn capture(&self, world: &mut World) -> Result<Option<Capture>, OutputError> {
+        if !self.captures {
+            return Ok(None);
+        }
+        let mut folder = self.directory.path().join("pcap");
+        if self.several {
+            folder.push(format!("seed-{}", world.seed()));
+        }
+        let capture = Capture::create(&folder, world)?;
+        world.set_tap(capture.tap());
+        Ok(Some(capture))
+    }
+
+    /// Writes the tables and the summary.
+    fn write(&self, scenario: &Scenario, results: &Replications, runs: &[RunTables]) -> Result<(), Failure> {
+        let meta = Meta::new(scenario).map_err(|error| Failure::new(error.to_string(), ""))?;
+        tables::write(&self.directory, runs, &meta)?;
+        tables::write_summary(&self.directory, results, &meta)?;
+        Ok(())
+    }
+}
+
+/// One world from start to end; nothing where it was ended in its warm-up. Tables are made where they will be kept.
+fn one_run(
+    loaded: &Loaded,
+    seed: u64,
+    campaign: &Campaign,
+    keep: Option<&Keep>,
+) -> Result<Option<(Summary, Option<RunTables>)>, Failure> {
     let mut world = build(loaded, seed)?;
+    let capture = keep.map(|keep| keep.capture(&mut world)).transpose()?.flatten();
     let complete = campaign.drive(&mut world);
+    if let Some(capture) = capture {
+        capture.finish()?;
+    }
     let measured = complete || world.end() > world.recorder().warmup;
-    Ok(measured.then(|| Summary::of(&world, !complete)))
+    let tables = || keep.map(|_| RunTables::collect(&world, !complete));
+    Ok(measured.then(|| (Summary::of(&world, !complete), tables())))
 }
 
 /// A world; what only the placed network can tell is told at its place in the scenario.
