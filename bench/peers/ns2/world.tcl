@@ -26,14 +26,16 @@ array set opt {
     calls 0          tcp 0  burst 0  burst_kbps 550  burst_packet 1500
     cbr_kbps 0       cbr_payload 512
     mss 1460         window 64  iw 10  minrto 1.0  delack 2  delack_ms 200  tcpclass Newreno
-    duration 65      warmup 5  seed 1  trace ""  mactrace ""  scheduler Heap
+    duration 65      warmup 5  seed 1  trace ""  mactrace ""  scheduler Heap  headers few
 }
 array set opt $argv
 set started [clock milliseconds]
 
 # Only the headers in use: a packet of ns-2 otherwise carries those of every protocol it knows, and is slower for it.
-remove-all-packet-headers
-foreach h {IP TCP RTP Mac LL ARP Flags} { add-packet-header $h }
+if {$opt(headers) eq "few"} {
+    remove-all-packet-headers
+    foreach h {IP TCP RTP Mac LL ARP Flags} { add-packet-header $h }
+}
 
 # ---- the standard ----------------------------------------------------------------------------------------------
 Mac/802_11 set dataRate_ $opt(rate)Mb
