@@ -4,7 +4,8 @@
 //   disc  no capture. Loss matrix: -70 dBm from a neighbour that can be decoded, -70.2 dBm from one that can only be
 //         sensed, nothing from beyond. Preambles lock from -70.1 dBm up, energy is detected from -71.2 dBm up. So a
 //         sensed frame is energy only (it never locks the receiver and EIFS never follows it), and any overlap leaves
-//         about 0 dB of SINR, which kills both frames.
+//         about 0 dB of SINR, which kills both frames. DSSS survives that, so under 802.11b a sensed frame comes with
+//         -50 dBm, and a preamble model of our own keeps it from locking.
 //   lock  first come. Log-distance with exponent 3 and 46 m between neighbours: SNR 13.5, 4.5 and -0.8 dB at 1, 2 and 3
 //         hops. A frame from two hops away locks the receiver, cannot be decoded and is followed by EIFS; a frame being
 //         received survives one that starts later two hops away.
@@ -71,6 +72,29 @@ struct Options
 };
 
 Options opt;
+
+/// Power of a frame from a neighbour under `disc`, in dBm.
+constexpr double decodableDbm = -70.0;
+
+/// Locks on frames from neighbours and on nothing else, however strong: `disc` under DSSS.
+class NeighbourPreambleDetectionModel : public PreambleDetectionModel
+{
+  public:
+    static TypeId GetTypeId()
+    {
+        static TypeId tid = TypeId("ns3::NeighbourPreambleDetectionModel")
+                                .SetParent<PreambleDetectionModel>()
+                                .AddConstructor<NeighbourPreambleDetectionModel>();
+        return tid;
+    }
+
+    bool IsPreambleDetected(double rssiW, double snr, double) const override
+    {
+        return std::abs(WToDbm(rssiW) - decodableDbm) < 0.1 && RatioToDb(snr) >= 4;
+    }
+};
+
+NS_OBJECT_ENSURE_REGISTERED(NeighbourPreambleDetectionModel);
 
 /// Datagrams one way: `burst` of them every `interval`, from a random phase on. Delays are kept for packets sent after
 /// the warm-up and early enough to have arrived before the end.
@@ -250,6 +274,9 @@ SetUpRadio(YansWifiPhyHelper& phy, const NodeContainer& nodes)
     phy.SetErrorRateModel("ns3::NistErrorRateModel");
     if (opt.rule == "disc")
     {
+        // DSSS decodes at 0 dB of SINR, thanks to its spreading, so the overlap must be far stronger to kill.
+        const bool dsss = opt.standard == "11b";
+        const double sensedDbm = dsss ? -50.0 : -70.2;
         Ptr<MatrixPropagationLossModel> loss = CreateObject<MatrixPropagationLossModel>();
         loss->SetDefaultLoss(1000);
         for (uint32_t i = 0; i < nodes.GetN(); ++i)
@@ -261,22 +288,33 @@ SetUpRadio(YansWifiPhyHelper& phy, const NodeContainer& nodes)
                 const double d = a->GetDistanceFrom(b);
                 if (d <= 250)
                 {
-                    loss->SetLoss(a, b, txDbm + 70.0);
+                    loss->SetLoss(a, b, txDbm - decodableDbm);
                 }
                 else if (d <= 550)
                 {
-                    loss->SetLoss(a, b, txDbm + 70.2);
+                    loss->SetLoss(a, b, txDbm - sensedDbm);
                 }
             }
         }
         channel->SetPropagationLossModel(loss);
-        phy.SetPreambleDetectionModel("ns3::ThresholdPreambleDetectionModel",
-                                      "MinimumRssi", DoubleValue(-70.1),
-                                      "Threshold", DoubleValue(4));
+        if (dsss)
+        {
+            phy.SetPreambleDetectionModel("ns3::NeighbourPreambleDetectionModel");
+        }
+        else
+        {
+            phy.SetPreambleDetectionModel("ns3::ThresholdPreambleDetectionModel",
+                                          "MinimumRssi", DoubleValue(-70.1),
+                                          "Threshold", DoubleValue(4));
+        }
         phy.Set("CcaEdThreshold", DoubleValue(-71.2));
     }
     else if (opt.rule == "lock")
     {
+        if (opt.standard == "11b")
+        {
+            NS_FATAL_ERROR("lock is for OFDM: DSSS decodes what comes from two hops away");
+        }
         Ptr<LogDistancePropagationLossModel> loss = CreateObject<LogDistancePropagationLossModel>();
         loss->SetAttribute("Exponent", DoubleValue(3));
         loss->SetAttribute("ReferenceDistance", DoubleValue(1));
@@ -364,6 +402,8 @@ main(int argc, char* argv[])
     mobility.SetMobilityModel("ns3::ConstantPositionMobilityModel");
     mobility.Install(nodes);
 
+    // ControlMode is the rate of RTS alone. ACK and CTS answer at the fastest mandatory rate that is no faster than the
+    // frame that they answer: an ACK goes at 12 Mb/s in 802.11a and at 2 Mb/s in 802.11b.
     WifiHelper wifi;
     YansWifiPhyHelper phy;
     if (opt.standard == "11a")
@@ -371,14 +411,14 @@ main(int argc, char* argv[])
         wifi.SetStandard(WIFI_STANDARD_80211a);
         wifi.SetRemoteStationManager("ns3::ConstantRateWifiManager",
                                      "DataMode", StringValue("OfdmRate" + opt.rate + "Mbps"),
-                                     "ControlMode", StringValue("OfdmRate6Mbps"));
+                                     "ControlMode", StringValue("OfdmRate" + opt.rate + "Mbps"));
     }
     else
     {
         wifi.SetStandard(WIFI_STANDARD_80211b);
         wifi.SetRemoteStationManager("ns3::ConstantRateWifiManager",
                                      "DataMode", StringValue("DsssRate" + opt.rate + "Mbps"),
-                                     "ControlMode", StringValue("DsssRate1Mbps"));
+                                     "ControlMode", StringValue("DsssRate" + opt.rate + "Mbps"));
     }
     SetUpRadio(phy, nodes);
     WifiMacHelper mac;
