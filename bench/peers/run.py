@@ -1,7 +1,7 @@
 """Run the same scenarios in ns-2, ns-3 and Fairhop, and print the figures side by side.
 
 A scenario is one `World`; from it come the arguments of `ns2/world.tcl` and `ns3/world.cc` and the TOML that Fairhop
-runs, so the three cannot drift apart. A radio rule is one `Rule`: a peer, its capture rule and the same rule in Fairhop's
+runs, so the three cannot drift apart. A `Rule` is a capture rule as one peer realizes it, and the same in Fairhop's
 words. README.md explains the parameters and the known differences between the models.
 
 Results go to one JSON file per case. Runs of one simulator replace only that simulator's part of the file.
@@ -266,7 +266,7 @@ def peer_arguments(world: World, seed: int) -> dict[str, object]:
 
 
 def read_ns2_trace(lines: Iterator[str], world: World) -> dict[int, tuple[int, list[float]]]:
-    """Packets sent and delays (ms) by flow number, from the `+` and `r` lines of ns-2, which count from the warm-up on."""
+    """Packets sent and delays (ms) by flow number, from the `+` and `r` lines of ns-2; the warm-up does not count."""
     under_way: dict[tuple[int, str], float] = {}
     sent: dict[int, int] = {}
     delays: dict[int, list[float]] = {}
@@ -546,10 +546,7 @@ def run_point(case: Case, point: Point, rule: Rule, who: str, seeds: list[int]) 
     if who == "fairhop":
         return run_fairhop(f"{case.name}: {point.label}", point.world, rule, seeds)
     one: Callable[[World, Rule, int], Figures]
-    if rule.peer == "ns2":
-        one = time_ns2 if point.timing else run_ns2
-    else:
-        one = run_ns3
+    one = (time_ns2 if point.timing else run_ns2) if rule.peer == "ns2" else run_ns3
     return [one(point.world, rule, seed) for seed in seeds]
 
 
