@@ -584,7 +584,8 @@ def cell(entry: dict[str, Any], rule: str, side: str, figure: str) -> str:
         return "-"
     if figure.endswith("_ms") and "median" in value:
         return f"{value['median'] / 1e3:.3f} s"
-    return f"{value['mean']:.2f} ±{value['sd']:.2f}"
+    digits = 3 if abs(value["mean"]) < 1 else 2
+    return f"{value['mean']:.{digits}f} ±{value['sd']:.{digits}f}"
 
 
 def show(case: Case, result: dict[str, Any]) -> None:
