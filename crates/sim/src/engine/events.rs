@@ -1,13 +1,13 @@
 //! The event queue and its total order.
 //!
-//! An event is its place in the order and nothing more: time, then kind, then subject (a node or a flow), then
-//! sequence, packed into 128 bits that compare as one number. What happens is looked up by kind and subject. Time never
-//! goes back: [`Events::push`] refuses the past in debug builds.
+//! Events come out by time, then kind, then subject (a station, a stream, a flow), then sequence. Time never goes back:
+//! [`Events`] refuses the past in debug builds. There are two parts, since two sorts of events behave differently:
 //!
-//! Timers are lazy. Contention timers move at every frame in the neighbourhood and retransmission timers at every ACK,
-//! nearly always to a later time. A [`Timer`] that moves later leaves its entry in the queue; when the entry comes up
-//! it is put back at the new time. So a timer costs a queue operation when it fires or moves earlier, not when it is put
-//! off or cancelled.
+//! - What a station does next is one time for each station and kind, and it moves at every frame in the neighbourhood,
+//!   mostly before it fires. A tournament tree holds these times: a change climbs from its leaf only as far as it alters
+//!   who is first, which is seldom far, and nothing stale is left behind.
+//! - All else is a 4-ary heap of 16-byte keys that compare as one number. Timers there are lazy ([`Timer`]): one that is
+//!   put off leaves its entry in the heap, and is put back when the entry comes up.
 
 use fairhop_model::units::Nanos;
 
@@ -15,23 +15,23 @@ use fairhop_model::units::Nanos;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum EventKind {
-    /// A frame has ended at everybody who hears it. Subject: the sender.
+    /// A frame has ended at everybody who hears it. Subject: the sender. A station timer.
     FrameEnd,
-    /// A station sends what is due a SIFS after the frame it received. Subject: the station.
+    /// A station sends what is due a SIFS after the frame it received. Subject: the station. A station timer.
     Response,
-    /// No answer came in time. Subject: the station.
+    /// No answer came in time. Subject: the station. A station timer.
     ResponseTimeout,
+    /// A station's backoff is over. Subject: the station. A station timer.
+    Access,
     /// A station looks whether a reservation was followed by a frame. Subject: the station.
     NavCheck,
-    /// A station's backoff is over. Subject: the station.
-    Access,
     /// A packet arrives over the wired link. Subject: 0 towards the Internet, 1 from it.
     WiredArrival,
-    /// A source sends its next packets. Subject: the stream.
+    /// A source sends its next packets. Subject: the source.
     Source,
-    /// A TCP sender's timer. Subject: the flow.
+    /// A TCP sender's timer. Subject: the transfer.
     TcpSender,
-    /// A TCP receiver's timer. Subject: the flow.
+    /// A TCP receiver's timer. Subject: the transfer.
     TcpReceiver,
     /// The end of a recording interval.
     Sample,
@@ -42,14 +42,17 @@ impl EventKind {
         Self::FrameEnd,
         Self::Response,
         Self::ResponseTimeout,
-        Self::NavCheck,
         Self::Access,
+        Self::NavCheck,
         Self::WiredArrival,
         Self::Source,
         Self::TcpSender,
         Self::TcpReceiver,
         Self::Sample,
     ];
+
+    /// How many kinds, from the first, are station timers.
+    const STATION_TIMERS: usize = 4;
 }
 
 /// An event as it comes out of the queue.
@@ -59,98 +62,250 @@ pub struct Event {
     pub at: Nanos,
     /// What.
     pub kind: EventKind,
-    /// Which node, stream or flow.
+    /// Which station, source or flow.
     pub subject: u32,
 }
 
-const SUBJECT_BITS: u32 = 24;
-const SEQUENCE_BITS: u32 = 32;
-
-/// The largest number of nodes, streams or flows.
-pub const MAX_SUBJECTS: usize = 1 << SUBJECT_BITS;
-
-/// Children of a node of the heap: a wide heap is shallow, and siblings share a cache line.
-const ARITY: usize = 4;
-
-/// A priority queue of events in total order: a 4-ary heap of 16-byte keys.
-#[derive(Debug, Default)]
+/// All events to come.
+#[derive(Debug)]
 pub struct Events {
-    heap: Vec<u128>,
-    sequence: u32,
+    stations: Tournament,
+    others: Heap,
     now: Nanos,
-    popped: u64,
+    handled: u64,
 }
 
 impl Events {
-    /// An empty queue at time zero with room for `capacity` events.
-    pub fn with_capacity(capacity: usize) -> Self {
-        Self { heap: Vec::with_capacity(capacity), ..Self::default() }
+    /// An empty queue at time zero, for so many stations and with room for `capacity` other events.
+    pub fn new(stations: usize, capacity: usize) -> Self {
+        Self {
+            stations: Tournament::new(stations),
+            others: Heap { keys: Vec::with_capacity(capacity), sequence: 0 },
+            now: Nanos::ZERO,
+            handled: 0,
+        }
     }
 
     /// The time of the last event that came out.
+    #[inline]
     pub fn now(&self) -> Nanos {
         self.now
     }
 
     /// How many events have come out.
-    pub fn popped(&self) -> u64 {
-        self.popped
+    pub fn handled(&self) -> u64 {
+        self.handled
     }
 
-    /// Adds an event.
+    /// Adds an event that is not a station timer.
     #[inline]
     pub fn push(&mut self, at: Nanos, kind: EventKind, subject: u32) {
-        debug_assert!(
-            at >= self.now,
-            "an event in the past: {kind:?} of {subject} at {at:?}, now {:?}",
-            self.now
-        );
+        debug_assert!(at >= self.now, "{kind:?} of {subject} at {at:?}, now {:?}", self.now);
+        debug_assert!(kind as usize >= EventKind::STATION_TIMERS);
+        self.others.push(at, kind, subject);
+    }
+
+    /// Sets or moves a station timer.
+    #[inline]
+    pub fn set_station(&mut self, at: Nanos, kind: EventKind, station: u32) {
+        debug_assert!(at >= self.now, "{kind:?} of {station} at {at:?}, now {:?}", self.now);
+        self.stations.set(station, kind, Tournament::key(at, kind));
+    }
+
+    /// Unsets a station timer.
+    #[inline]
+    pub fn cancel_station(&mut self, kind: EventKind, station: u32) {
+        self.stations.set(station, kind, NEVER);
+    }
+
+    /// Takes the next event out if it is no later than `until`.
+    #[inline]
+    pub fn pop_until(&mut self, until: Nanos) -> Option<Event> {
+        let station = self.stations.first_time();
+        let event = match self.others.first_time() {
+            Some(other) if other < station => {
+                if other > until {
+                    return None;
+                }
+                self.others.pop()?
+            }
+            // At the same time station timers, whose kinds come first, go first.
+            _ => {
+                if station > until || station == Nanos::MAX {
+                    return None;
+                }
+                self.stations.pop()
+            }
+        };
+        debug_assert!(event.at >= self.now, "time goes back");
+        self.now = event.at;
+        self.handled += 1;
+        Some(event)
+    }
+}
+
+/// The key of a timer that is not set.
+const NEVER: u64 = u64::MAX;
+
+/// The first of many timers, one for each station and kind. A leaf's key is its time and kind; the station breaks ties by
+/// its place, from left to right. Inner nodes hold the smallest key of their four children: those of the lowest level
+/// are the timers of one station.
+#[derive(Debug)]
+struct Tournament {
+    /// The root, then level after level; the children of `i` are at `4 i + 1` to `4 i + 4`.
+    keys: Vec<u64>,
+    /// Where the leaves begin.
+    leaves: usize,
+}
+
+impl Tournament {
+    /// Children of an inner node, and leaves of a station.
+    const ARITY: usize = EventKind::STATION_TIMERS;
+    /// Bits of the kind in a key. What remains for time reaches 36 years.
+    const KIND_BITS: u32 = 4;
+
+    fn new(stations: usize) -> Self {
+        let mut width = Self::ARITY;
+        let mut leaves = 1;
+        while width < stations * Self::ARITY {
+            leaves += width;
+            width *= Self::ARITY;
+        }
+        Self { keys: vec![NEVER; leaves + width], leaves }
+    }
+
+    #[inline]
+    fn key(at: Nanos, kind: EventKind) -> u64 {
+        debug_assert!(at.0 < 1 << (64 - Self::KIND_BITS));
+        at.0 << Self::KIND_BITS | kind as u64
+    }
+
+    #[inline]
+    fn first_time(&self) -> Nanos {
+        match self.keys[0] {
+            NEVER => Nanos::MAX,
+            key => Nanos(key >> Self::KIND_BITS),
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, station: u32, kind: EventKind, key: u64) {
+        self.set_leaf(self.leaves + station as usize * Self::ARITY + kind as usize, key);
+    }
+
+    #[inline]
+    fn set_leaf(&mut self, mut index: usize, mut key: u64) {
+        loop {
+            let replaced = std::mem::replace(&mut self.keys[index], key);
+            if replaced == key || index == 0 {
+                return;
+            }
+            index = (index - 1) / Self::ARITY;
+            let first = self.keys[index];
+            if key > first && replaced > first {
+                return; // neither was nor is the first
+            }
+            if key > first {
+                key = self.smallest_child(index);
+            }
+        }
+    }
+
+    #[inline]
+    fn smallest_child(&self, index: usize) -> u64 {
+        let child = index * Self::ARITY + 1;
+        let children = &self.keys[child..child + Self::ARITY];
+        children[0].min(children[1]).min(children[2].min(children[3]))
+    }
+
+    /// Takes out the first timer, which is set.
+    #[inline]
+    fn pop(&mut self) -> Event {
+        let key = self.keys[0];
+        let mut index = 0;
+        while index < self.leaves {
+            let child = index * Self::ARITY + 1;
+            let children = &self.keys[child..child + Self::ARITY];
+            index = child
+                + match key {
+                    key if key == children[0] => 0,
+                    key if key == children[1] => 1,
+                    key if key == children[2] => 2,
+                    _ => 3,
+                };
+        }
+        let leaf = index - self.leaves;
+        self.set_leaf(index, NEVER);
+        Event {
+            at: Nanos(key >> Self::KIND_BITS),
+            kind: EventKind::ALL[leaf % Self::ARITY],
+            subject: (leaf / Self::ARITY) as u32,
+        }
+    }
+}
+
+const SUBJECT_BITS: u32 = 24;
+const SEQUENCE_BITS: u32 = 32;
+
+/// The largest number of stations, streams or flows.
+pub const MAX_SUBJECTS: usize = 1 << SUBJECT_BITS;
+
+/// Children of a node of the heap: a wide heap is shallow, and siblings share a cache line.
+const ARITY: usize = 4;
+
+/// A 4-ary heap of keys: time, kind, subject, sequence.
+#[derive(Debug)]
+struct Heap {
+    keys: Vec<u128>,
+    sequence: u32,
+}
+
+impl Heap {
+    #[inline]
+    fn first_time(&self) -> Option<Nanos> {
+        self.keys.first().map(|key| Nanos((key >> 64) as u64))
+    }
+
+    fn push(&mut self, at: Nanos, kind: EventKind, subject: u32) {
         debug_assert!(subject < 1 << SUBJECT_BITS);
         let place = u64::from(kind as u8) << (SUBJECT_BITS + SEQUENCE_BITS)
             | u64::from(subject) << SEQUENCE_BITS
             | u64::from(self.sequence);
         self.sequence = self.sequence.wrapping_add(1);
         let key = u128::from(at.0) << 64 | u128::from(place);
-        self.heap.push(key);
-        self.sift_up(self.heap.len() - 1, key);
+        self.keys.push(key);
+        self.sift_up(self.keys.len() - 1, key);
     }
 
-    /// Takes the next event out if it is no later than `until`.
-    #[inline]
-    pub fn pop_until(&mut self, until: Nanos) -> Option<Event> {
-        let key = *self.heap.first()?;
-        let at = Nanos((key >> 64) as u64);
-        if at > until {
-            return None;
-        }
-        debug_assert!(at >= self.now, "time goes back");
-        self.now = at;
-        self.popped += 1;
-        let last = self.heap.pop()?;
-        if !self.heap.is_empty() {
+    fn pop(&mut self) -> Option<Event> {
+        let last = self.keys.pop()?;
+        let key = self.keys.first().copied().unwrap_or(last);
+        if !self.keys.is_empty() {
             self.sift_down(last);
         }
-        let kind = EventKind::ALL[((key >> (SUBJECT_BITS + SEQUENCE_BITS)) & 0xff) as usize];
-        let subject = (key >> SEQUENCE_BITS) as u32 & ((1 << SUBJECT_BITS) - 1);
-        Some(Event { at, kind, subject })
+        Some(Event {
+            at: Nanos((key >> 64) as u64),
+            kind: EventKind::ALL[((key >> (SUBJECT_BITS + SEQUENCE_BITS)) & 0xff) as usize],
+            subject: (key >> SEQUENCE_BITS) as u32 & ((1 << SUBJECT_BITS) - 1),
+        })
     }
 
     fn sift_up(&mut self, mut index: usize, key: u128) {
         while index > 0 {
             let parent = (index - 1) / ARITY;
-            if self.heap[parent] <= key {
+            if self.keys[parent] <= key {
                 break;
             }
-            self.heap[index] = self.heap[parent];
+            self.keys[index] = self.keys[parent];
             index = parent;
         }
-        self.heap[index] = key;
+        self.keys[index] = key;
     }
 
     /// Puts `key` where the root was. The hole first sinks to the bottom along the smallest children and the key then
     /// rises: a key from the bottom nearly always belongs there, so this saves a comparison a level.
     fn sift_down(&mut self, key: u128) {
-        let length = self.heap.len();
+        let length = self.keys.len();
         let mut hole = 0;
         loop {
             let first = hole * ARITY + 1;
@@ -159,22 +314,22 @@ impl Events {
             }
             let last = (first + ARITY).min(length);
             let mut smallest = first;
-            let mut smallest_key = self.heap[first];
+            let mut smallest_key = self.keys[first];
             for child in first + 1..last {
-                let child_key = self.heap[child];
+                let child_key = self.keys[child];
                 if child_key < smallest_key {
                     smallest = child;
                     smallest_key = child_key;
                 }
             }
-            self.heap[hole] = smallest_key;
+            self.keys[hole] = smallest_key;
             hole = smallest;
         }
         self.sift_up(hole, key);
     }
 }
 
-/// A timer of one kind and subject; see the module's head.
+/// A timer that is not a station's; see the module's head.
 #[derive(Clone, Copy, Debug)]
 pub struct Timer {
     /// When it is to fire; [`Nanos::MAX`] is never.
@@ -190,12 +345,6 @@ impl Default for Timer {
 }
 
 impl Timer {
-    /// When it is to fire; [`Nanos::MAX`] where it is not set.
-    #[inline]
-    pub fn due(&self) -> Nanos {
-        self.due
-    }
-
     /// Sets or moves the timer.
     #[inline]
     pub fn set(&mut self, at: Nanos, events: &mut Events, kind: EventKind, subject: u32) {
@@ -234,29 +383,42 @@ impl Timer {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
 
     use super::*;
 
-    const KINDS: [EventKind; 10] = EventKind::ALL;
-
     #[test]
     fn kinds_are_listed_in_their_order() {
-        for (index, kind) in KINDS.iter().enumerate() {
+        for (index, kind) in EventKind::ALL.iter().enumerate() {
             assert_eq!(*kind as usize, index);
         }
     }
 
     proptest! {
+        /// Station timers against a sorted map, mixed with other events.
         #[test]
         fn events_come_out_by_time_then_kind_then_subject_then_sequence(
-            pushes in prop::collection::vec((0u64..50, 0usize..10, 0u32..5), 0..300),
+            steps in prop::collection::vec((0u64..50, 0usize..10, 0u32..5, any::<bool>()), 0..300),
         ) {
-            let mut events = Events::default();
-            for &(at, kind, subject) in &pushes {
-                events.push(Nanos(at), KINDS[kind], subject);
+            let mut events = Events::new(5, 0);
+            let mut timers = BTreeMap::new();
+            let mut others = Vec::new();
+            for &(at, kind, subject, set) in &steps {
+                if kind >= EventKind::STATION_TIMERS {
+                    events.push(Nanos(at), EventKind::ALL[kind], subject);
+                    others.push((at, kind, subject));
+                } else if set {
+                    events.set_station(Nanos(at), EventKind::ALL[kind], subject);
+                    timers.insert((kind, subject), at);
+                } else {
+                    events.cancel_station(EventKind::ALL[kind], subject);
+                    timers.remove(&(kind, subject));
+                }
             }
-            let mut expected: Vec<_> = pushes.iter().map(|&(at, kind, subject)| (at, kind, subject)).collect();
+            let mut expected: Vec<_> = timers.iter().map(|(&(kind, subject), &at)| (at, kind, subject)).collect();
+            expected.extend(others);
             expected.sort(); // stable: equal events keep their sequence
             let mut actual = Vec::new();
             while let Some(event) = events.pop_until(Nanos::MAX) {
@@ -270,7 +432,7 @@ mod tests {
         fn a_lazy_timer_fires_exactly_when_it_was_last_set_for(
             steps in prop::collection::vec((0u64..20, prop::option::of(0u64..40)), 1..60),
         ) {
-            let mut events = Events::default();
+            let mut events = Events::new(1, 0);
             let mut timer = Timer::default();
             let mut model: Option<u64> = None;
             let mut now = 0;
@@ -286,10 +448,22 @@ mod tests {
                 prop_assert_eq!(fired, expected);
                 model = action.map(|after| now + after);
                 match model {
-                    Some(due) => timer.set(Nanos(due), &mut events, EventKind::Access, 0),
+                    Some(due) => timer.set(Nanos(due), &mut events, EventKind::TcpSender, 0),
                     None => timer.cancel(),
                 }
             }
         }
+    }
+
+    #[test]
+    fn nothing_comes_out_that_is_later_than_asked_for() {
+        let mut events = Events::new(1, 0);
+        events.set_station(Nanos(10), EventKind::Access, 0);
+        events.push(Nanos(20), EventKind::Source, 0);
+        assert_eq!(events.pop_until(Nanos(9)), None);
+        assert_eq!(events.pop_until(Nanos(10)).map(|e| e.kind), Some(EventKind::Access));
+        assert_eq!(events.pop_until(Nanos(19)), None);
+        assert_eq!(events.pop_until(Nanos(20)).map(|e| e.kind), Some(EventKind::Source));
+        assert_eq!(events.pop_until(Nanos::MAX), None);
     }
 }

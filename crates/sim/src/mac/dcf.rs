@@ -151,9 +151,10 @@ pub struct Dcf {
     counting_from: Nanos,
     /// The medium is reserved up to here.
     nav_until: Nanos,
-    access: Timer,
-    timeout: Timer,
-    response: Timer,
+    /// When the station sends; holds while it contends and the medium is idle.
+    access_at: Nanos,
+    /// When it no longer waits for an answer.
+    timeout_at: Nanos,
     nav_check: Timer,
     answer: Option<Frame>,
     current: Option<Outgoing>,
@@ -176,9 +177,8 @@ impl Dcf {
             backoff: 0,
             counting_from: params.difs,
             nav_until: Nanos::ZERO,
-            access: Timer::default(),
-            timeout: Timer::default(),
-            response: Timer::default(),
+            access_at: Nanos::MAX,
+            timeout_at: Nanos::MAX,
             nav_check: Timer::default(),
             answer: None,
             current: None,
@@ -245,9 +245,9 @@ impl Dcf {
     fn contend(&mut self, ctx: &mut Context<'_>) {
         self.state = State::Contending;
         if self.idle {
-            let at =
-                (self.counting_from + ctx.params.phy.slot * u64::from(self.backoff)).max(ctx.events.now());
-            self.access.set(at, ctx.events, EventKind::Access, ctx.node);
+            let at = self.counting_from + ctx.params.phy.slot * u64::from(self.backoff);
+            self.access_at = at.max(ctx.events.now());
+            ctx.events.set_station(self.access_at, EventKind::Access, ctx.node);
         }
     }
 
@@ -261,18 +261,28 @@ impl Dcf {
         }
     }
 
-    /// The medium becomes busy at `at` with somebody else's signal.
+    /// The medium becomes busy at `at` with somebody else's signal; `locked` says whether it is a frame that the radio
+    /// begins to receive.
     #[inline]
-    pub fn medium_busy(&mut self, params: &MacParams, at: Nanos) {
+    pub fn medium_busy(&mut self, ctx: &mut Context<'_>, at: Nanos, locked: bool) {
         self.idle = false;
-        let noticed = at + params.turnaround;
-        if self.state == State::Contending {
-            if self.access.due() <= noticed {
-                return; // too late to notice
+        let noticed = at + ctx.params.turnaround;
+        match self.state {
+            State::Contending => {
+                if self.access_at <= noticed {
+                    return; // too late to notice
+                }
+                ctx.events.cancel_station(EventKind::Access, ctx.node);
             }
-            self.access.cancel();
+            State::AwaitingAck | State::AwaitingCts => {
+                if locked && at + ctx.params.phy.rx_start_delay <= self.timeout_at {
+                    self.overdue = true;
+                    ctx.events.cancel_station(EventKind::ResponseTimeout, ctx.node);
+                }
+            }
+            State::Empty | State::Sending | State::Cleared => {}
         }
-        self.count_down(params, noticed);
+        self.count_down(ctx.params, noticed);
     }
 
     /// The medium is idle from `at` on.
@@ -286,12 +296,9 @@ impl Dcf {
         }
     }
 
-    /// The backoff may be over: the frame to send, if so.
+    /// The backoff is over: the frame to send.
     #[inline]
-    pub fn on_access(&mut self, ctx: &mut Context<'_>, event: Event) -> Option<Frame> {
-        if !self.access.fires(event, ctx.events) || self.state != State::Contending {
-            return None;
-        }
+    pub fn on_access(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
         let outgoing = self.current?;
         self.backoff = 0;
         self.start_sending();
@@ -337,10 +344,7 @@ impl Dcf {
 
     /// What is due a SIFS after a received frame.
     #[inline]
-    pub fn on_response(&mut self, ctx: &mut Context<'_>, event: Event) -> Option<Frame> {
-        if !self.response.fires(event, ctx.events) {
-            return None;
-        }
+    pub fn on_response(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
         if self.state == State::Cleared {
             self.start_sending();
             return self.data(ctx.params);
@@ -351,7 +355,7 @@ impl Dcf {
             self.idle = false;
             self.after_error = false;
             if self.state == State::Contending {
-                self.access.cancel();
+                ctx.events.cancel_station(EventKind::Access, ctx.node);
             }
         }
         answer
@@ -377,31 +381,31 @@ impl Dcf {
     fn await_answer(&mut self, ctx: &mut Context<'_>, state: State, end: Nanos) {
         self.state = state;
         self.overdue = false;
-        self.timeout.set(end + ctx.params.response_timeout, ctx.events, EventKind::ResponseTimeout, ctx.node);
+        self.timeout_at = end + ctx.params.response_timeout;
+        ctx.events.set_station(self.timeout_at, EventKind::ResponseTimeout, ctx.node);
     }
 
     /// The time for an answer is up. `arriving` says since when a frame is being received, if one is.
-    pub fn on_timeout(
-        &mut self,
-        ctx: &mut Context<'_>,
-        event: Event,
-        arriving: Option<Nanos>,
-    ) -> Option<Done> {
-        if !self.timeout.fires(event, ctx.events) {
-            return None;
-        }
-        if arriving.is_some_and(|since| since + ctx.params.phy.rx_start_delay <= event.at) {
+    pub fn on_timeout(&mut self, ctx: &mut Context<'_>, arriving: Option<Nanos>) -> Option<Done> {
+        if arriving.is_some_and(|since| since + ctx.params.phy.rx_start_delay <= self.timeout_at) {
             self.overdue = true;
             return None;
         }
         self.fail(ctx)
     }
 
+    /// The wait for an answer is over.
+    #[inline]
+    fn end_wait(&mut self, ctx: &mut Context<'_>) {
+        if !std::mem::replace(&mut self.overdue, false) {
+            ctx.events.cancel_station(EventKind::ResponseTimeout, ctx.node);
+        }
+    }
+
     /// The exchange has failed: again with a wider window, or never.
     fn fail(&mut self, ctx: &mut Context<'_>) -> Option<Done> {
-        let waited_for = std::mem::replace(&mut self.state, State::Empty);
-        self.overdue = false;
-        self.timeout.cancel();
+        let waited_for = self.state;
+        self.end_wait(ctx);
         let outgoing = self.current.as_mut()?;
         let exhausted = if waited_for == State::AwaitingAck && outgoing.protected {
             outgoing.long_retries += 1;
@@ -439,15 +443,13 @@ impl Dcf {
         self.after_error = false;
         let done = match (frame.kind, self.state) {
             (FrameKind::Ack, State::AwaitingAck) if frame.to == ctx.node => {
-                self.timeout.cancel();
-                self.overdue = false;
+                self.end_wait(ctx);
                 self.done(ctx, true)
             }
             (FrameKind::Cts, State::AwaitingCts) if frame.to == ctx.node => {
-                self.timeout.cancel();
-                self.overdue = false;
+                self.end_wait(ctx);
                 self.state = State::Cleared;
-                self.response.set(at + ctx.params.phy.sifs, ctx.events, EventKind::Response, ctx.node);
+                ctx.events.set_station(at + ctx.params.phy.sifs, EventKind::Response, ctx.node);
                 None
             }
             _ => self.on_unexpected(ctx),
@@ -533,7 +535,7 @@ impl Dcf {
             time,
             nav,
         });
-        self.response.set(at + ctx.params.phy.sifs, ctx.events, EventKind::Response, ctx.node);
+        ctx.events.set_station(at + ctx.params.phy.sifs, EventKind::Response, ctx.node);
     }
 
     /// Duplicate detection (10.3.2.14): a repetition of the last frame from this neighbour.

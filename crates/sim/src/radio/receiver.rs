@@ -86,11 +86,12 @@ pub struct Signal {
     pub end: Nanos,
 }
 
+/// A signal that the receiver is not locked on.
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     signal: Signal,
-    /// Why it is not locked on; none where it is.
-    missed: Option<FrameLoss>,
+    /// Why not.
+    missed: FrameLoss,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -145,8 +146,11 @@ impl Airtime {
 /// The radio of one station.
 #[derive(Clone, Debug)]
 pub struct Receiver {
-    heard: Vec<Heard>,
+    /// The frame that is being received.
     lock: Option<Lock>,
+    /// Everything else on the air.
+    others: Vec<Heard>,
+    /// Power of all signals.
     energy: Power,
     /// Signals that alone are over the energy threshold.
     sensed: u32,
@@ -163,8 +167,8 @@ impl Receiver {
     /// An idle receiver; `random` decides on bit errors.
     pub fn new(random: Stream) -> Self {
         Self {
-            heard: Vec::with_capacity(8),
             lock: None,
+            others: Vec::with_capacity(8),
             energy: Power::ZERO,
             sensed: 0,
             busy: false,
@@ -198,30 +202,32 @@ impl Receiver {
         airtime
     }
 
-    /// A signal is on its way. True where the medium becomes busy with it.
+    /// A signal is on its way. Where the medium becomes busy with it, whether the receiver locks on it.
     #[inline]
-    pub fn arrive(&mut self, params: &RadioParams, signal: Signal) -> bool {
-        let others = self.overlapping_power(&signal);
-        let missed = self.try_lock(params, &signal, others);
-        if let Some(lock) = &mut self.lock
-            && lock.signal.from != signal.from
-        {
-            disturb(lock, params, &signal, self.energy + signal.power);
+    pub fn arrive(&mut self, params: &RadioParams, signal: Signal) -> Option<bool> {
+        let missed = self.try_lock(params, &signal);
+        if let Some(missed) = missed {
+            if let Some(lock) = &mut self.lock {
+                disturb(lock, params, &signal, self.energy + signal.power);
+            }
+            self.others.push(Heard { signal, missed });
         }
+        self.energy = self.energy + signal.power;
         let alone_sensed = signal.power >= params.energy_detect;
         self.sensed += u32::from(alone_sensed);
-        self.energy = self.energy + signal.power;
-        self.heard.push(Heard { signal, missed });
         let sensed = alone_sensed || missed.is_none() || self.energy >= params.energy_detect;
-        sensed && self.become_busy(signal.arrive)
+        (sensed && self.become_busy(signal.arrive)).then_some(missed.is_none())
     }
 
-    /// Power of the other signals that are still on the air when `signal` arrives.
+    /// Power of the other signals that are still on the air at a time.
     #[inline]
-    fn overlapping_power(&self, signal: &Signal) -> Power {
-        let mut sum = Power::ZERO;
-        for other in &self.heard {
-            if other.signal.end > signal.arrive {
+    fn power_at(&self, at: Nanos) -> Power {
+        let mut sum = match &self.lock {
+            Some(lock) if lock.signal.end > at => lock.signal.power,
+            _ => Power::ZERO,
+        };
+        for other in &self.others {
+            if other.signal.end > at {
                 sum = sum + other.signal.power;
             }
         }
@@ -230,14 +236,15 @@ impl Receiver {
 
     /// Locks on the signal, or says why not.
     #[inline]
-    fn try_lock(&mut self, params: &RadioParams, signal: &Signal, others: Power) -> Option<FrameLoss> {
+    fn try_lock(&mut self, params: &RadioParams, signal: &Signal) -> Option<FrameLoss> {
         if self.tx_until > signal.arrive {
             return Some(FrameLoss::Transmitting);
         }
         if signal.power < params.preamble_detect {
             return Some(FrameLoss::Weak);
         }
-        if let Some(lock) = self.lock {
+        let others = if self.energy == Power::ZERO { Power::ZERO } else { self.power_at(signal.arrive) };
+        if let Some(lock) = &self.lock {
             let earlier = signal.arrive < lock.signal.arrive && lock.signal.end > signal.arrive;
             let takes_over =
                 params.capture == Capture::Stronger && stands_out(signal.power, others, params.capture_ratio);
@@ -251,7 +258,7 @@ impl Receiver {
             self.drop_lock(if earlier { FrameLoss::Busy } else { FrameLoss::Captured });
             if earlier && params.capture == Capture::None {
                 // The other frame was announced first but arrives second: both die, the first holds the receiver.
-                self.lock_on(signal, Some(FrameLoss::Collision));
+                self.lock_on(signal, others, Some(FrameLoss::Collision));
                 return None;
             }
         } else if others > Power::ZERO {
@@ -268,37 +275,37 @@ impl Receiver {
         {
             return Some(FrameLoss::Weak);
         }
-        self.lock_on(signal, None);
+        self.lock_on(signal, others, None);
         None
     }
 
-    fn lock_on(&mut self, signal: &Signal, doomed: Option<FrameLoss>) {
+    fn lock_on(&mut self, signal: &Signal, others: Power, doomed: Option<FrameLoss>) {
         self.last_lock = signal.arrive;
         self.lock =
             Some(Lock { signal: *signal, doomed, disturbed: false, success: 1.0, since: signal.arrive });
     }
 
     /// Gives up the frame being received; it goes on as energy.
-    fn drop_lock(&mut self, why: FrameLoss) {
-        if let Some(lock) = self.lock.take()
-            && let Some(heard) = self.heard.iter_mut().find(|heard| heard.signal.from == lock.signal.from)
-        {
-            heard.missed = Some(why);
+    fn drop_lock(&mut self, missed: FrameLoss) {
+        if let Some(Lock { signal, .. }) = self.lock.take() {
+            self.others.push(Heard { signal, missed });
         }
     }
 
     /// The signal from `from` has ended; `for_me` says whether its frame was meant for this station.
     #[inline]
     pub fn depart(&mut self, params: &RadioParams, from: u32, for_me: bool) -> Option<Departure> {
-        let index = self.heard.iter().position(|heard| heard.signal.from == from)?;
-        let Heard { signal, missed } = self.heard.swap_remove(index);
-        let outcome = match missed {
-            Some(why) => Outcome::Missed(why),
-            None => self.finish(params, for_me),
+        let (signal, outcome) = match self.lock.take_if(|lock| lock.signal.from == from) {
+            Some(lock) => (lock.signal, self.finish(params, lock, for_me)),
+            None => {
+                let index = self.others.iter().position(|other| other.signal.from == from)?;
+                let Heard { signal, missed } = self.others.swap_remove(index);
+                if let Some(lock) = &mut self.lock {
+                    receive_until(lock, params, signal.end, self.energy);
+                }
+                (signal, Outcome::Missed(missed))
+            }
         };
-        if let Some(lock) = &mut self.lock {
-            receive_until(lock, params, signal.end, self.energy);
-        }
         self.energy = self.energy - signal.power;
         self.sensed -= u32::from(signal.power >= params.energy_detect);
         self.last_end = self.last_end.max(signal.end);
@@ -307,8 +314,7 @@ impl Receiver {
 
     /// The locked frame is complete.
     #[inline]
-    fn finish(&mut self, params: &RadioParams, for_me: bool) -> Outcome {
-        let Some(mut lock) = self.lock.take() else { return Outcome::Missed(FrameLoss::Busy) };
+    fn finish(&mut self, params: &RadioParams, mut lock: Lock, for_me: bool) -> Outcome {
         let Signal { arrive, end, .. } = lock.signal;
         receive_until(&mut lock, params, end, self.energy);
         let time = end - arrive;

@@ -249,7 +249,7 @@ impl Scenario {
                 for (key, _, instead) in unused.into_iter().filter(|(_, value, _)| value.is_some()) {
                     findings.add(
                         format!("radio.{key}"),
-                        format!("`{key}` means nothing to the range model, which knows no power"),
+                        format!("`{key}` means nothing to the range model, which goes by distance alone"),
                         "not used",
                         format!("set `{instead}` of `propagation` instead, or choose another model"),
                     );

@@ -90,6 +90,10 @@ impl Problem {
         };
         let start = floor(span.start);
         let end = floor(span.end).max(start);
+        // At the end of the text an empty span would be a caret without a line: it takes the last character instead.
+        let written = text.trim_end().len();
+        let last = text[..written].char_indices().next_back().map_or(0, |(i, _)| i);
+        let (start, end) = if start == end && start >= written { (last, written) } else { (start, end) };
         Self { message, label, help, source: source.clone(), span: start..end }
     }
 
@@ -171,11 +175,6 @@ pub struct ScenarioErrors {
 }
 
 impl ScenarioErrors {
-    /// `None` where nothing is wrong.
-    pub(super) fn from_problems(problems: Vec<Problem>) -> Option<Self> {
-        (!problems.is_empty()).then_some(Self { problems, untold: 0 })
-    }
-
     /// The first `most` of the problems; the others are counted.
     pub(super) fn limited(mut problems: Vec<Problem>, most: usize) -> Self {
         let untold = problems.len().saturating_sub(most);

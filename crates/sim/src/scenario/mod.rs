@@ -7,6 +7,7 @@
 
 mod check;
 mod error;
+mod library;
 mod schema;
 mod suggest;
 mod topology;
@@ -19,6 +20,7 @@ use miette::NamedSource;
 use serde::Deserialize;
 
 pub use error::{Finding, Problem, ScenarioErrors};
+pub use library::{Ready, library, nearest_ready_made, ready_made};
 pub use schema::schema;
 pub use topology::{Endpoint, Position};
 pub use types::*;
@@ -60,7 +62,8 @@ pub struct Loaded {
 impl Loaded {
     /// Findings with their places in the text; `None` where there are none.
     pub fn locate(&self, findings: Vec<Finding>) -> Option<ScenarioErrors> {
-        ScenarioErrors::from_problems(located(findings, &self.tree, &self.sources))
+        let problems = located(findings, &self.tree, &self.sources);
+        (!problems.is_empty()).then(|| errors(problems, &self.sources))
     }
 }
 
@@ -75,11 +78,12 @@ pub fn load(source_name: &str, text: &str, overrides: &[Override]) -> Result<Loa
 
     let (mut tree, syntax) = tree::parse(text, 0);
     // A bare word is a syntax error that a reader can get over: `12 Mb/s` deserves a better message than "quote it".
-    let (bare, fatal): (Vec<_>, Vec<_>) = syntax.into_iter().partition(SyntaxError::is_bare_word);
-    if !fatal.is_empty() {
-        let problems = fatal.iter().chain(&bare).map(|e| e.problem(&sources[0]));
-        return Err(errors(first_of_each_line(problems.collect()), &sources));
+    if syntax.iter().any(|e| !e.is_bare_word()) {
+        return Err(errors(told_of_syntax(syntax, &sources[0]), &sources));
     }
+    let mut bare = syntax;
+    bare.sort_by_key(|e| e.span.start);
+    tree::mend_bare_words(&mut tree, &bare, text);
 
     let mut problems = Vec::new();
     for (i, change) in overrides.iter().enumerate() {
@@ -87,6 +91,9 @@ pub fn load(source_name: &str, text: &str, overrides: &[Override]) -> Result<Loa
     }
     problems.extend(schema::check(&tree, &sources));
     for e in bare {
+        if problems.len() >= MOST_PROBLEMS {
+            break;
+        }
         let known = |p: &Problem| {
             p.is_in(&sources[0]) && p.span().start <= e.span.start && e.span.end <= p.span().end
         };
@@ -102,9 +109,10 @@ pub fn load(source_name: &str, text: &str, overrides: &[Override]) -> Result<Loa
         let message = format!("the scenario cannot be read: {e}");
         errors(vec![Problem::new(&sources[0], 0..0, message, String::new(), String::new())], &sources)
     })?;
-    match ScenarioErrors::from_problems(located(scenario.findings(), &tree, &sources)) {
-        Some(problems) => Err(errors(problems.into_iter().collect(), &sources)),
-        None => Ok(Loaded { scenario, tree, sources }),
+    let loaded = Loaded { scenario, tree, sources };
+    match loaded.locate(loaded.scenario.findings()) {
+        Some(errors) => Err(errors),
+        None => Ok(loaded),
     }
 }
 
@@ -123,9 +131,16 @@ fn errors(mut problems: Vec<Problem>, sources: &[Source]) -> ScenarioErrors {
     ScenarioErrors::limited(problems, MOST_PROBLEMS)
 }
 
-/// After a syntax error the rest of its line says nothing new.
-fn first_of_each_line(mut problems: Vec<Problem>) -> Vec<Problem> {
-    problems.sort_by_key(|p| p.span().start);
+/// One syntax error a line, and none after one that derails the parser: the others would say nothing new.
+fn told_of_syntax(mut syntax: Vec<SyntaxError>, source: &Source) -> Vec<Problem> {
+    syntax.sort_by_key(|e| e.span.start);
+    syntax.truncate(MOST_PROBLEMS);
+    let derailed = syntax.iter().position(SyntaxError::derails).map_or(syntax.len(), |i| i + 1);
+    syntax.truncate(derailed);
+    // Where a line has both, the bare word follows from the other error.
+    syntax.sort_by_key(SyntaxError::is_bare_word);
+    let mut problems: Vec<_> = syntax.iter().map(|e| e.problem(source)).collect();
+    problems.sort_by_key(|p| p.line_column().0);
     problems.dedup_by_key(|p| p.line_column().0);
     problems
 }

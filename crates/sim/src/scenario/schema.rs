@@ -11,7 +11,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value as Json};
 
 use super::error::{Problem, Source};
-use super::suggest::{nearest, number_in_unit_of, same_but_for_unit, tidy, unit_of_key};
+use super::suggest::{nearest, number_in_unit_of, same_but_for_unit, spoken_unit, tidy};
 use super::tree::{Member, Node, Span, Value, shown};
 use super::types::Scenario;
 
@@ -61,6 +61,9 @@ fn as_written_in_toml(schema: &mut Json) {
     }
 }
 
+/// A word or key, and the schema of what it stands for.
+type Named = (&'static str, &'static Json);
+
 /// What a schema asks for, references resolved.
 enum Shape {
     /// One of some words.
@@ -68,10 +71,10 @@ enum Shape {
     /// A table whose keys depend on the word under `tag`.
     Tagged {
         tag: &'static str,
-        variants: Vec<(&'static str, &'static Json)>,
+        variants: Vec<Named>,
     },
     /// A table with exactly one of some keys.
-    Keyed(Vec<(&'static str, &'static Json)>),
+    Keyed(Vec<Named>),
     /// Any of some shapes of different types.
     Mixed(Vec<&'static Json>),
     Table,
@@ -93,7 +96,7 @@ fn description(property: &'static Json) -> &'static str {
     property["description"].as_str().or_else(|| resolve(property)["description"].as_str()).unwrap_or_default()
 }
 
-fn properties(schema: &'static Json) -> impl Iterator<Item = (&'static str, &'static Json)> {
+fn properties(schema: &'static Json) -> impl Iterator<Item = Named> {
     schema["properties"].as_object().into_iter().flatten().map(|(k, v)| (k.as_str(), v))
 }
 
@@ -236,7 +239,7 @@ struct TableAt<'p> {
     path: &'p str,
     schema: &'static Json,
     /// Its tag, the tag's word, and all variants, where it has a tag.
-    tag: Option<(&'static str, &'static str, &'p [(&'static str, &'static Json)])>,
+    tag: Option<(&'static str, &'static str, &'p [Named])>,
 }
 
 impl TableAt<'_> {
@@ -256,7 +259,7 @@ impl Checker<'_> {
 
     fn visit(&mut self, node: &Node, property: &'static Json, path: &str) {
         match (shape(property), &node.value) {
-            (Shape::Choice(words), Value::String(word)) => self.visit_word(node, &words, word, path),
+            (Shape::Choice(words), Value::String(word)) => self.visit_word(node, &words, word, path, None),
             (Shape::Tagged { tag, variants }, Value::Table(members)) => {
                 self.visit_tagged(node, members, tag, &variants, path);
             }
@@ -278,13 +281,22 @@ impl Checker<'_> {
         }
     }
 
-    fn visit_word(&mut self, node: &Node, words: &[&'static str], word: &str, path: &str) {
+    /// `more` says what else than these words there could be.
+    fn visit_word(
+        &mut self,
+        node: &Node,
+        words: &[&'static str],
+        word: &str,
+        path: &str,
+        more: Option<&str>,
+    ) {
         if words.contains(&word) {
             return;
         }
+        let options = words.iter().map(|w| format!("\"{w}\"")).chain(more.map(str::to_owned));
         let all = match words {
             [only] => format!("it can only be \"{only}\""),
-            _ => format!("it can be {}", quoted(words, "or")),
+            _ => format!("it can be {}", listed(options, "or")),
         };
         let help = match nearest(word, words.iter().copied()) {
             Some(right) if words.len() > 1 => format!("write \"{right}\"; {all}"),
@@ -303,7 +315,7 @@ impl Checker<'_> {
         node: &Node,
         members: &[Member],
         tag: &'static str,
-        variants: &[(&'static str, &'static Json)],
+        variants: &[Named],
         path: &str,
     ) {
         let words: Vec<_> = variants.iter().map(|(word, _)| *word).collect();
@@ -339,20 +351,14 @@ impl Checker<'_> {
             None => {
                 let tag_path = join(path, tag);
                 match &member.node.value {
-                    Value::String(word) => self.visit_word(&member.node, &words, word, &tag_path),
+                    Value::String(word) => self.visit_word(&member.node, &words, word, &tag_path, None),
                     _ => self.wrong_type(&member.node, &Shape::Choice(words), &Json::Null, &tag_path),
                 }
             }
         }
     }
 
-    fn visit_keyed(
-        &mut self,
-        node: &Node,
-        members: &[Member],
-        options: &[(&'static str, &'static Json)],
-        path: &str,
-    ) {
+    fn visit_keyed(&mut self, node: &Node, members: &[Member], options: &[Named], path: &str) {
         let names = || options.iter().map(|(key, _)| *key);
         let mut found = Vec::new();
         for member in members {
@@ -390,6 +396,7 @@ impl Checker<'_> {
         }
     }
 
+    /// A value for which there are several types: the one that it has is checked.
     fn visit_mixed(&mut self, node: &Node, property: &'static Json, options: &[&'static Json], path: &str) {
         let fitting = options.iter().find(|option| {
             matches!(
@@ -408,6 +415,11 @@ impl Checker<'_> {
                 "a number in quotes",
                 format!("write `{} = {}`, without quotes", shown(last_of(path)), text.trim()),
             ),
+            (Some(option), Value::String(word)) if number => {
+                if let Shape::Choice(words) = shape(option) {
+                    self.visit_word(node, &words, word, path, Some("a number"));
+                }
+            }
             (Some(option), _) => self.visit(node, option, path),
             (None, _) => self.wrong_type(node, &Shape::Mixed(options.to_vec()), property, path),
         }
@@ -459,7 +471,12 @@ impl Checker<'_> {
         table: TableAt<'_>,
     ) -> Option<&'static str> {
         let key = member.key.as_str();
-        let message = format!("unknown key `{}` in {}", shown(key), table.name());
+        let is_section = table.path.is_empty() && self.written(&member.node, &["["]);
+        let (what, message) = if is_section {
+            ("unknown table", format!("unknown table [{}]", shown(key)))
+        } else {
+            ("unknown key", format!("unknown key `{}` in {}", shown(key), table.name()))
+        };
         // A key that the same text has already set is not what was meant; an override may mean one that the file sets.
         let source = member.key_span.source;
         let free = || {
@@ -470,10 +487,10 @@ impl Checker<'_> {
             meant = Some(right);
             match (
                 converted(&member.node.value, factor, right, &table.schema["properties"][right]),
-                unit_of_key(right),
+                spoken_unit(right),
             ) {
                 (Some(value), _) => format!("write `{right} = {value}`"),
-                (None, Some((unit, _))) => format!("write `{right}`, with a number in {unit}"),
+                (None, Some(unit)) => format!("write `{right}`, with a number in {unit}"),
                 (None, None) => format!("write `{right}`"),
             }
         } else if let Some(help) = belongs_to_other_variant(key, table) {
@@ -482,13 +499,17 @@ impl Checker<'_> {
             help
         } else if let Some(right) = nearest(key, free()) {
             meant = Some(right);
-            format!("write `{right}`")
+            match (is_section, shape(&table.schema["properties"][right])) {
+                (true, Shape::List(_)) => format!("write `[[{right}]]`"),
+                (true, _) => format!("write `[{right}]`"),
+                (false, _) => format!("write `{right}`"),
+            }
         } else if let Some(taken) = nearest(key, keys(table.schema)) {
             format!("take it out: `{taken}` is already set")
         } else {
             format!("its keys are {}", ticked(keys(table.schema), "and"))
         };
-        self.report(member.key_span, message, "unknown key", help);
+        self.report(member.key_span, message, what, help);
         meant
     }
 
@@ -531,10 +552,13 @@ impl Checker<'_> {
             (None, Some(min)) => Some(format!("at least {min}")),
             (None, None) => None,
         };
+        // The limit of the type itself is worth telling only to who has passed it.
+        let negative = matches!(node.value, Value::Integer(i) if i < 0);
         let below = match (bound("maximum"), schema["format"].as_str()) {
+            (Some(_), Some("uint32")) if negative && schema["maximum"] == u32::MAX => None,
             (Some(max), _) => Some(format!("at most {max}")),
-            (None, Some("uint64")) => Some(format!("at most {}", u64::MAX)),
-            _ => None,
+            (None, Some("uint64")) if !negative => Some(format!("at most {}", u64::MAX)),
+            (None, _) => None,
         };
         let range = listed(above.into_iter().chain(below), "and");
         let value = match node.value {
@@ -550,78 +574,102 @@ impl Checker<'_> {
     }
 
     fn wrong_type(&mut self, node: &Node, expected: &Shape, property: &'static Json, path: &str) {
-        let key = shown(last_of(path));
-        let assign = |value: String| format!("write `{key} = {value}`");
-        let header = |brackets: &str| {
-            let source = self.sources[node.span.source].inner();
-            source.get(node.span.start..).is_some_and(|text| text.starts_with(brackets))
+        let is = match &node.value {
+            Value::String(s) if !self.written(node, &["\"", "'"]) => format!("`{}`", shown(s)),
+            value => value_name(value),
         };
-        let help = match (expected, &node.value) {
-            (Shape::Number | Shape::Integer, Value::String(text)) => match number_in_unit_of(&key, text) {
-                Some(number) => match unit_of_key(&key) {
-                    Some((unit, _)) => {
-                        format!("{}; the key's name says the unit ({unit})", assign(plain(number)))
+        let label = match expected {
+            Shape::Choice(_) | Shape::Mixed(_) => "not one of these".to_owned(),
+            _ => format!("not {}", expected.name()),
+        };
+        let help = self.advice(node, expected, property, path);
+        self.report(
+            node.span,
+            format!("{} must be {}, but is {is}", thing(path), expected.name()),
+            label,
+            help,
+        );
+    }
+
+    /// Whether the text of a node starts with one of these.
+    fn written(&self, node: &Node, starts: &[&str]) -> bool {
+        let text = self.sources[node.span.source].inner().get(node.span.start..).unwrap_or_default();
+        starts.iter().any(|start| text.starts_with(start))
+    }
+
+    /// The mend for a value of the wrong type.
+    fn advice(&self, node: &Node, expected: &Shape, property: &'static Json, path: &str) -> String {
+        let key = shown(last_of(path));
+        let assign = |value: &str| format!("write `{key} = {value}`");
+        let unquoted = |value: &str| {
+            let quotes = if self.written(node, &["\"", "'"]) { ", without quotes" } else { "" };
+            format!("{}{quotes}", assign(value))
+        };
+        match (expected, &node.value) {
+            (_, Value::String(word)) if ["null", "nil", "None"].contains(&word.as_str()) => {
+                format!("leave `{key}` out where it has no value")
+            }
+            (Shape::Number | Shape::Integer, Value::String(text)) => {
+                let whole = matches!(expected, Shape::Integer);
+                let number = number_in_unit_of(&key, text).filter(|n| !whole || n.fract() == 0.0).map(plain);
+                match (number, spoken_unit(&key)) {
+                    (Some(number), Some(unit)) => {
+                        format!("{}; the key's name says the unit ({unit})", assign(&number))
                     }
-                    None => format!("{}, without quotes", assign(plain(number))),
-                },
-                None => match unit_of_key(&key) {
-                    Some((unit, _)) => {
+                    (Some(number), None) => unquoted(&number),
+                    (None, Some(unit)) => {
                         format!("write the number alone; the key's name says the unit ({unit})")
                     }
-                    None => sentence("write a number, without quotes", description(property)),
-                },
-            },
-            (Shape::Integer, Value::Float(f)) if f.is_finite() && f.abs() < 1e15 && f.fract() == 0.0 => {
-                assign(plain(*f))
+                    (None, None) => describe(property, path),
+                }
             }
+            (Shape::Integer, Value::Float(f)) if f.abs() < 1e15 && f.fract() == 0.0 => assign(&plain(*f)),
             (Shape::Boolean, Value::String(text)) => match text.trim().to_lowercase().as_str() {
-                "true" | "yes" | "on" => format!("{}, without quotes", assign("true".into())),
-                "false" | "no" | "off" => format!("{}, without quotes", assign("false".into())),
-                _ => assign("true` or `false".into()),
+                "true" | "yes" | "on" => unquoted("true"),
+                "false" | "no" | "off" => unquoted("false"),
+                _ => assign("true` or `false"),
             },
-            (Shape::Boolean, Value::Integer(0)) => assign("false".into()),
-            (Shape::Boolean, Value::Integer(1)) => assign("true".into()),
-            (Shape::Text | Shape::Choice(_), Value::Integer(_) | Value::Float(_) | Value::Boolean(_)) => {
+            (Shape::Boolean, Value::Integer(0)) => assign("false"),
+            (Shape::Boolean, Value::Integer(1)) => assign("true"),
+            (Shape::Choice(words), Value::Integer(_) | Value::Float(_) | Value::Boolean(_)) => {
+                format!("write {}", quoted(words, "or"))
+            }
+            (Shape::Text, Value::Integer(_) | Value::Float(_) | Value::Boolean(_)) => {
                 let written = value_name(&node.value);
-                match expected {
-                    Shape::Choice(words) => format!("write {}", quoted(words, "or")),
-                    _ if node.span.source > 0 => {
-                        format!("put it in quotes twice, once for the shell: '{key}=\"{written}\"'")
-                    }
-                    _ => format!("{}, in quotes", assign(format!("\"{written}\""))),
+                if node.span.source > 0 {
+                    format!("put it in quotes twice, once for the shell: '{key}=\"{written}\"'")
+                } else {
+                    format!("{}, in quotes", assign(&format!("\"{written}\"")))
                 }
             }
             (Shape::Tagged { tag, variants }, Value::String(word)) => {
                 match variants.iter().find(|(w, _)| w == word).or(variants.first()) {
                     Some((word, variant)) => {
                         let others = required(variant).filter(|k| k != tag).map(|k| format!(", {k} = …"));
-                        assign(format!("{{ {tag} = \"{word}\"{} }}", others.collect::<String>()))
+                        assign(&format!("{{ {tag} = \"{word}\"{} }}", others.collect::<String>()))
                     }
                     None => String::new(),
                 }
             }
-            (Shape::Keyed(options), Value::Integer(i)) => {
-                let forms = options.iter().map(|(option, _)| format!("`{key} = {{ {option} = {i} }}`"));
+            (Shape::Keyed(options), value) => {
+                let amount = match value {
+                    Value::Integer(i) => i.to_string(),
+                    _ => "…".into(),
+                };
+                let forms = options.iter().map(|(option, _)| format!("`{key} = {{ {option} = {amount} }}`"));
                 format!("write {}", listed(forms, "or"))
             }
-            (Shape::Keyed(options), _) => {
-                let forms = options.iter().map(|(option, _)| format!("`{key} = {{ {option} = … }}`"));
-                format!("write {}", listed(forms, "or"))
-            }
-            (Shape::Table | Shape::Tagged { .. }, Value::Array(_)) if header("[[") => {
+            (Shape::Table | Shape::Tagged { .. }, Value::Array(_)) if self.written(node, &["[["]) => {
                 format!("write `[{path}]`, in single brackets: there is only one")
             }
-            (Shape::List(_), Value::Table(_)) if header("[") => {
+            (Shape::List(_), Value::Table(_)) if self.written(node, &["["]) => {
                 format!("write `[[{path}]]`, in double brackets: there may be several")
             }
             (Shape::List(_), Value::Integer(_) | Value::Float(_)) => {
-                sentence(&assign(format!("[{}]", value_name(&node.value))), description(property))
+                sentence(&assign(&format!("[{}]", value_name(&node.value))), description(property))
             }
             _ => describe(property, path),
-        };
-        let message =
-            format!("{} must be {}, but is {}", thing(path), expected.name(), value_name(&node.value));
-        self.report(node.span, message, format!("not {}", expected.name()), help);
+        }
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c s
 
 /// What a unit measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Quantity {
+enum Quantity {
     Time,
     Length,
     Rate,
@@ -40,25 +40,26 @@ pub(super) enum Quantity {
 
 /// A unit: what it measures and its size in s, m, bit/s, Hz, bytes or dB.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Unit {
-    pub(super) quantity: Quantity,
-    pub(super) size: f64,
+struct Unit {
+    quantity: Quantity,
+    size: f64,
 }
 
-/// Units as scenarios name them at the end of a key.
-const KEY_UNITS: [(&str, Quantity, f64); 8] = [
-    ("s", Quantity::Time, 1.0),
-    ("ms", Quantity::Time, 1e-3),
-    ("m", Quantity::Length, 1.0),
-    ("mbps", Quantity::Rate, 1e6),
-    ("kbps", Quantity::Rate, 1e3),
-    ("ghz", Quantity::Frequency, 1e9),
-    ("bytes", Quantity::Size, 1.0),
-    ("dbm", Quantity::Decibels, 1.0),
+/// Units as scenarios name them at the end of a key, and as people say them.
+const KEY_UNITS: [(&str, &str, Quantity, f64); 9] = [
+    ("s", "seconds", Quantity::Time, 1.0),
+    ("ms", "ms", Quantity::Time, 1e-3),
+    ("m", "metres", Quantity::Length, 1.0),
+    ("mbps", "Mb/s", Quantity::Rate, 1e6),
+    ("kbps", "kb/s", Quantity::Rate, 1e3),
+    ("ghz", "GHz", Quantity::Frequency, 1e9),
+    ("bytes", "bytes", Quantity::Size, 1.0),
+    ("db", "dB", Quantity::Decibels, 1.0),
+    ("dbm", "dBm", Quantity::Decibels, 1.0),
 ];
 
 /// Other units that people write, after a number or at the end of a key, in small letters.
-const OTHER_UNITS: [(&str, Quantity, f64); 40] = [
+const OTHER_UNITS: [(&str, Quantity, f64); 39] = [
     ("ns", Quantity::Time, 1e-9),
     ("us", Quantity::Time, 1e-6),
     ("µs", Quantity::Time, 1e-6),
@@ -98,12 +99,7 @@ const OTHER_UNITS: [(&str, Quantity, f64); 40] = [
     ("mb", Quantity::Size, 1e6),
     ("kib", Quantity::Size, 1024.0),
     ("mib", Quantity::Size, 1_048_576.0),
-    ("db", Quantity::Decibels, 1.0),
 ];
-
-fn find(units: &[(&str, Quantity, f64)], name: &str) -> Option<Unit> {
-    units.iter().find(|(n, ..)| *n == name).map(|&(_, quantity, size)| Unit { quantity, size })
-}
 
 /// The unit that a written name means, whether or not scenarios use it.
 fn unit_called(name: &str) -> Option<Unit> {
@@ -114,15 +110,21 @@ fn unit_called(name: &str) -> Option<Unit> {
         _ => {}
     }
     let name = name.to_lowercase();
-    find(&KEY_UNITS, &name).or_else(|| find(&OTHER_UNITS, &name))
+    let keys = KEY_UNITS.iter().map(|&(n, _, quantity, size)| (n, quantity, size));
+    keys.chain(OTHER_UNITS).find(|(n, ..)| *n == name).map(|(_, quantity, size)| Unit { quantity, size })
 }
 
-/// The unit at the end of a scenario's key: `delay_ms` is in milliseconds.
-pub(super) fn unit_of_key(key: &str) -> Option<(&str, Unit)> {
+/// The end of a scenario's key that says its unit, and the unit.
+fn unit_of_key(key: &str) -> Option<(&'static str, Unit)> {
     let (_, suffix) = key.rsplit_once('_')?;
-    // Every key in decibels ends in `db` or `dbm`.
-    let name = if suffix == "db" { "dbm" } else { suffix };
-    find(&KEY_UNITS, name).map(|unit| (suffix, unit))
+    let &(name, _, quantity, size) = KEY_UNITS.iter().find(|(name, ..)| *name == suffix)?;
+    Some((name, Unit { quantity, size }))
+}
+
+/// How people say the unit of a key: `rate_mbps` is in Mb/s.
+pub(super) fn spoken_unit(key: &str) -> Option<&'static str> {
+    let (_, suffix) = key.rsplit_once('_')?;
+    KEY_UNITS.iter().find(|(name, ..)| *name == suffix).map(|(_, spoken, ..)| *spoken)
 }
 
 /// The right key where only the unit is wrong or missing: `delay_ms` for `delay_s` and `delay`; and by how much a

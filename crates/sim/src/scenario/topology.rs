@@ -179,3 +179,93 @@ fn not_connected(
         help,
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::scenario::NodeAt;
+
+    fn never() -> f64 {
+        panic!("only random topologies draw")
+    }
+
+    fn places(topology: &Topology) -> Vec<Position> {
+        topology.positions(never, |_, _, _| true).expect("positions")
+    }
+
+    fn distance(a: Position, b: Position) -> f64 {
+        libm::hypot(a.0 - b.0, a.1 - b.1)
+    }
+
+    /// Numbers in [0, 1) from a seed, by the multiplier of PCG.
+    fn draws(seed: u64) -> impl FnMut() -> f64 {
+        let mut state = seed;
+        move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        }
+    }
+
+    fn within(metres: f64) -> impl Fn(&[Position], usize, usize) -> bool {
+        move |at, i, j| distance(at[i], at[j]) <= metres
+    }
+
+    fn random(nodes: u32, side: f64) -> Topology {
+        Topology::Random { nodes, width_m: side, height_m: side, gateway: 0 }
+    }
+
+    #[test]
+    fn lines_and_rows_are_numbered_one_after_the_other() {
+        let lines =
+            Topology::String { hops: 2, spacing_m: 100.0, lines: 2, line_spacing_m: Some(300.0), gateway: 0 };
+        let expected = [(0.0, 0.0), (100.0, 0.0), (200.0, 0.0), (0.0, 300.0), (100.0, 300.0), (200.0, 300.0)];
+        assert_eq!(places(&lines), expected);
+        let grid = Topology::Grid { columns: 2, rows: 2, spacing_m: 10.0, gateway: 0 };
+        assert_eq!(places(&grid), [(0.0, 0.0), (10.0, 0.0), (0.0, 10.0), (10.0, 10.0)]);
+        let nodes = vec![NodeAt { x_m: 3.0, y_m: 4.0 }];
+        assert_eq!(places(&Topology::Explicit { nodes, gateway: 0 }), [(3.0, 4.0)]);
+    }
+
+    #[test]
+    fn neighbours_on_a_ring_are_a_chord_apart() {
+        for nodes in [3, 4, 8, 1000] {
+            let at = places(&Topology::Ring { nodes, spacing_m: 200.0, gateway: 0 });
+            assert_eq!(at.len(), nodes as usize);
+            for i in 0..at.len() {
+                assert!((distance(at[i], at[(i + 1) % at.len()]) - 200.0).abs() < 1e-6);
+            }
+        }
+    }
+
+    #[test]
+    fn a_placement_that_is_too_sparse_says_which_one_would_do() {
+        let sparse = random(30, 2_000.0).positions(draws(1), within(250.0)).expect_err("too sparse");
+        let number = |after: &str| -> f64 {
+            let rest = sparse.help.split(after).nth(1).expect("the hint");
+            rest.split([' ', ',']).next().and_then(|n| n.parse().ok()).expect("a number")
+        };
+        let (side, nodes) = (number("width_m = "), number("nodes = "));
+        assert!(random(30, side).positions(draws(2), within(250.0)).is_ok(), "{}", sparse.help);
+        assert!(random(nodes as u32, 2_000.0).positions(draws(3), within(250.0)).is_ok(), "{}", sparse.help);
+        let deaf = random(3, 1e6).positions(draws(1), |_, _, _| false).expect_err("no links");
+        assert!(deaf.help.contains("no two nodes"), "{}", deaf.help);
+    }
+
+    proptest! {
+        #[test]
+        fn a_random_placement_is_connected_inside_its_rectangle_and_fixed_by_its_seed(seed: u64, nodes in 1_u32..40) {
+            let topology = Topology::Random { nodes, width_m: 500.0, height_m: 300.0, gateway: 0 };
+            let at = topology.positions(draws(seed), within(250.0)).expect("dense enough");
+            prop_assert!(at.iter().all(|(x, y)| (0.0..500.0).contains(x) && (0.0..300.0).contains(y)));
+            let mut reached = vec![0];
+            for next in 0.. {
+                let Some(&from) = reached.get(next) else { break };
+                reached.extend((0..at.len()).filter(|&to| !reached.contains(&to) && distance(at[from], at[to]) <= 250.0).collect::<Vec<_>>());
+            }
+            prop_assert_eq!(reached.len(), nodes as usize);
+            prop_assert_eq!(topology.positions(draws(seed), within(250.0)).expect("the same"), at);
+        }
+    }
+}

@@ -68,35 +68,99 @@ pub(super) struct SyntaxError {
     pub(super) message: String,
 }
 
-const BARE_WORD: &str = "string values must be quoted";
+/// What the parser calls a value that is a word without quotes.
+const BARE_WORDS: [&str; 4] = [
+    "string values must be quoted",
+    "invalid boolean",
+    "invalid float, expected `nan`",
+    "invalid float, expected `inf`",
+];
+
+const LINES: &str = "a line is `key = value`, `[table]` or `[[table]]`; a comment starts with `#`";
+
+/// The parser's words for what it met, what a message says of it, and the mend.
+const SYNTAX: [(&str, &str, &str); 17] = [
+    ("key with no value", "a key has no value", LINES),
+    ("unquoted keys cannot be empty", "a key is missing", LINES),
+    ("invalid unquoted key", "this cannot be part of a key", "keys are made of letters, digits, `-` and `_`"),
+    ("string values must be quoted", "a value is missing", "write a value after the `=`"),
+    ("unclosed array table", "the header is not closed", "close it with `]]`"),
+    ("unclosed table", "the header is not closed", "close it with `]`"),
+    ("unclosed inline table", "the table is not closed", "close it with `}`"),
+    ("unclosed array", "the list is not closed", "close it with `]`"),
+    (
+        "missing comma",
+        "a comma or a closing bracket is missing",
+        "put commas between the items and a bracket after the last",
+    ),
+    ("invalid basic string", "the string is not closed", "close it with `\"` on the same line"),
+    ("invalid literal string", "the string is not closed", "close it with `'` on the same line"),
+    (
+        "missing escaped value",
+        "`\\` has a meaning of its own in a string",
+        "write `\\\\`, or use single quotes",
+    ),
+    (
+        "unexpected key or value",
+        "the line goes on after its end",
+        "write one `key = value` a line, and numbers in one piece",
+    ),
+    ("extra `=`", "one `=` too many", "take it out"),
+    ("unexpected leading zero", "a number starts with 0", "take the zeros in front away"),
+    ("invalid mantissa", "a number starts with its point", "write a digit before the point, as in 0.5"),
+    ("invalid fraction", "a number ends with its point", "write a digit after the point, as in 5.0"),
+];
 
 impl SyntaxError {
-    /// Whether the parser took a bare word for a string and could go on.
+    /// Whether the parser took a bare word for a value and could go on.
     pub(super) fn is_bare_word(&self) -> bool {
-        self.message.starts_with(BARE_WORD) && self.span.start < self.span.end
+        self.span.start < self.span.end && BARE_WORDS.iter().any(|known| self.message.starts_with(known))
+    }
+
+    /// Whether what follows is read with a wrong idea of where a value ends, so that its errors mean nothing.
+    pub(super) fn derails(&self) -> bool {
+        ["missing comma", "unclosed", "invalid multi-line"]
+            .iter()
+            .any(|known| self.message.starts_with(known))
     }
 
     pub(super) fn problem(&self, source: &Source) -> Problem {
         let Span { start, end, .. } = self.span;
-        let word = source.inner().get(start..end).unwrap_or_default();
-        if self.is_bare_word() {
-            let word = shown(word);
-            return Problem::new(
-                source,
-                start..end,
-                format!("`{word}` is not a value"),
-                "words need quotes".into(),
-                format!("write \"{word}\", in quotes; a number stands alone, without its unit"),
-            );
-        }
-        let (message, help) = match self.message.as_str() {
-            m if m.starts_with(BARE_WORD) => {
-                ("a value is missing".into(), "write a value after the `=`".into())
-            }
-            "duplicate key" => (format!("`{}` is there twice", shown(word)), "keep one of them".into()),
-            m => (format!("not TOML: {m}"), String::new()),
+        let text = source.inner().get(start..end).unwrap_or_default();
+        let word = shown(text);
+        let (message, label, help) = if self.is_bare_word() {
+            let help = if text.starts_with(|c: char| c.is_ascii_digit()) {
+                format!("write the number alone, or \"{word}\" in quotes")
+            } else {
+                format!("write \"{word}\", in quotes")
+            };
+            (format!("`{word}` is not a value"), "words need quotes", help)
+        } else if self.message == "duplicate key" {
+            (format!("`{word}` is there twice"), "the second time", "keep one of them".into())
+        } else if let Some((_, message, help)) =
+            SYNTAX.iter().find(|(known, ..)| self.message.starts_with(known))
+        {
+            ((*message).to_owned(), "here", (*help).to_owned())
+        } else {
+            (format!("not TOML: {}", self.message), "here", LINES.to_owned())
         };
-        Problem::new(source, start..end, message, "here".into(), help)
+        Problem::new(source, start..end, message, label.to_owned(), help)
+    }
+}
+
+/// Makes each value at a bare word the string that was written, whatever the parser took it for. `words` are in the
+/// order of the text.
+pub(super) fn mend_bare_words(node: &mut Node, words: &[SyntaxError], text: &str) {
+    match &mut node.value {
+        Value::Array(items) => items.iter_mut().for_each(|item| mend_bare_words(item, words, text)),
+        Value::Table(members) => members.iter_mut().for_each(|m| mend_bare_words(&mut m.node, words, text)),
+        value => {
+            if let Ok(at) = words.binary_search_by_key(&node.span.start, |w| w.span.start) {
+                *value = Value::String(
+                    text.get(node.span.start..words[at].span.end).unwrap_or_default().to_owned(),
+                );
+            }
+        }
     }
 }
 

@@ -48,8 +48,7 @@ impl World {
         let routes = plan.routes(&links, &radio, &mac)?;
 
         let duration = Nanos::from_secs_f64(scenario.duration_s);
-        let mut events =
-            Events::with_capacity(4 * nodes + 2 * plan.sources.len() + 2 * plan.transfers.len() + 64);
+        let mut events = Events::new(nodes, 2 * (plan.sources.len() + 2 * plan.transfers.len()) + nodes + 64);
         for (index, start) in plan.starts.iter().enumerate() {
             events.push(*start, EventKind::Source, index as u32);
         }
@@ -260,6 +259,7 @@ impl<'a> Plan<'a> {
         let Traffic::Bulk {
             tcp,
             size_bytes,
+            byte_counting,
             mss_bytes,
             receive_buffer_bytes,
             max_window_packets,
@@ -281,6 +281,7 @@ impl<'a> Plan<'a> {
             congestion: match tcp {
                 TcpVariant::Newreno => CongestionKind::NewReno,
             },
+            byte_counting: *byte_counting,
             sack: *sack,
             timestamps: *timestamps,
             max_window: *max_window_packets,

@@ -98,7 +98,7 @@ impl World {
 
     /// Events handled so far.
     pub fn events_handled(&self) -> u64 {
-        self.events.popped()
+        self.events.handled()
     }
 
     /// What was measured so far.
@@ -172,18 +172,18 @@ impl World {
         match event.kind {
             EventKind::FrameEnd => self.frame_end(event.subject),
             EventKind::Access => {
-                if let Some(frame) = self.at_station(node, |dcf, ctx| dcf.on_access(ctx, event)) {
+                if let Some(frame) = self.at_station(node, Dcf::on_access) {
                     self.transmit(event.subject, frame);
                 }
             }
             EventKind::Response => {
-                if let Some(frame) = self.at_station(node, |dcf, ctx| dcf.on_response(ctx, event)) {
+                if let Some(frame) = self.at_station(node, Dcf::on_response) {
                     self.transmit(event.subject, frame);
                 }
             }
             EventKind::ResponseTimeout => {
                 let arriving = self.receivers[node].locked_since();
-                let done = self.at_station(node, |dcf, ctx| dcf.on_timeout(ctx, event, arriving));
+                let done = self.at_station(node, |dcf, ctx| dcf.on_timeout(ctx, arriving));
                 self.settle(event.subject, done);
             }
             EventKind::NavCheck => {
@@ -230,12 +230,13 @@ impl World {
             let signal =
                 Signal { from: node, rate: frame.rate, power: link.power, arrive, end: arrive + frame.time };
             let peer = link.to as usize;
-            if self.receivers[peer].arrive(&self.radio, signal) {
-                self.stations[peer].medium_busy(&self.mac, arrive);
+            if let Some(locked) = self.receivers[peer].arrive(&self.radio, signal) {
+                let mut ctx = Context { events: &mut self.events, params: &self.mac, node: link.to };
+                self.stations[peer].medium_busy(&mut ctx, arrive, locked);
             }
         }
         self.on_air[index] = Some(OnAir { frame, start, end });
-        self.events.push(end + self.links.longest_delay(index), EventKind::FrameEnd, node);
+        self.events.set_station(end + self.links.longest_delay(index), EventKind::FrameEnd, node);
         if let Some(tap) = &mut self.tap {
             let packet = (frame.packet != PacketId::MAX).then(|| self.packets.get(frame.packet));
             tap.frame(node, start, &frame, node, packet, false);

@@ -32,7 +32,7 @@
 //! Left out: data both ways, simultaneous open, RST generation and the wait of TIME-WAIT (nobody reuses a port here),
 //! urgent data, Nagle's algorithm (applications here hand over what they want sent), F-RTO (RFC 5682) and every other
 //! undo of a spurious retransmission, RACK-TLP (RFC 8985), PRR (RFC 6937), ECN (RFC 3168), path MTU discovery, fast
-//! open.
+//! open, the ageing of timestamps after 24 idle days (RFC 7323 §5.5).
 
 pub mod congestion;
 mod receiver;

@@ -215,13 +215,11 @@ impl Receiver {
     pub fn read(&mut self, bytes: u64) -> u64 {
         let taken = bytes.min(self.unread());
         self.read += taken;
-        if taken > 0 && self.is_receiving() && self.fin_at.is_none() {
-            // Like Linux's `tcp_cleanup_rbuf`: worth a segment of its own when the window at least doubles.
-            let window = self.edge - self.next;
-            let new_window = self.new_edge() - self.next;
-            if new_window > window && new_window >= 2 * window {
-                self.ack_due = true;
-            }
+        // Like Linux's `tcp_cleanup_rbuf`: worth a segment of its own when the window at least doubles.
+        let window = self.edge - self.next;
+        let opened = self.new_edge() - self.next;
+        if taken > 0 && self.fin_at.is_none() && opened > window && opened >= 2 * window {
+            self.ack_due |= self.is_receiving();
         }
         self.close_if_read();
         taken
@@ -416,11 +414,14 @@ impl Receiver {
         self.next = to;
         self.join_islands();
         if self.reading {
-            self.read(u64::MAX);
+            self.read = self.next;
         }
         self.unacknowledged += 1;
         // RFC 5681 §4.2: at once while there is a gap, or when it has just been filled.
-        if had_gap || self.unacknowledged >= self.config.delayed_ack_segments {
+        let due = had_gap || self.unacknowledged >= self.config.delayed_ack_segments;
+        // A sender that has no room for another segment would wait for the delayed acknowledgment.
+        let stuck = self.edge - self.next < u64::from(self.config.mss) && self.new_edge() > self.edge;
+        if due || stuck {
             self.ack_due = true;
         } else if self.ack_timer.is_none() {
             self.ack_timer = Some(now.saturating_add(self.config.delayed_ack_timeout));

@@ -84,6 +84,8 @@ pub(super) struct Scoreboard {
     retransmitted: u32,
     /// Segments that duplicate acknowledgments without SACK say to have arrived, it is not known which.
     assumed: u32,
+    /// Segments outstanding that duplicates have stood for at some time: already counted as delivered.
+    credited: u32,
     /// Every segment before this number has been judged lost or SACKed.
     judged: u64,
     /// SACKed segments from `judged` on.
@@ -246,6 +248,7 @@ impl Scoreboard {
             head.lost = true;
             self.lost += 1;
             self.lost_cursor = first;
+            self.assumed = self.assumed.min(self.outstanding() - self.sacked - self.lost);
         }
     }
 
@@ -272,20 +275,26 @@ impl Scoreboard {
         self.lost_cursor = self.first;
     }
 
-    /// A duplicate acknowledgment without SACK: one more segment, other than the lost one, has arrived.
+    /// A duplicate acknowledgment without SACK: one more segment, other than the lost one, has arrived. Returns whether
+    /// there is one that it can stand for.
     pub(super) fn assume_arrival(&mut self) -> bool {
         let room = self.assumed + self.sacked + self.lost < self.outstanding();
         self.assumed += u32::from(room);
+        self.credited += u32::from(room);
         room
     }
 
-    /// A partial acknowledgment without SACK covers the hole and `removed − 1` segments that duplicates stood for.
-    pub(super) fn settle_assumed(&mut self, removed: u32) {
-        let most = self.outstanding().saturating_sub(self.lost);
-        self.assumed = self.assumed.saturating_sub(removed.saturating_sub(1)).min(most);
+    /// A cumulative acknowledgment without SACK has taken `removed` segments: the hole, and segments that duplicates
+    /// stood for. Returns how many had not been counted as delivered.
+    pub(super) fn settle_assumed(&mut self, removed: u32) -> u32 {
+        let known = removed.saturating_sub(1);
+        self.assumed = self.assumed.saturating_sub(known);
+        let counted = self.credited.min(known);
+        self.credited = (self.credited - counted).min(self.outstanding());
+        removed - counted
     }
 
-    /// Duplicates counted so far mean nothing any more.
+    /// Duplicates counted so far no longer say what is in flight.
     pub(super) fn forget_assumed(&mut self) {
         self.assumed = 0;
     }
@@ -343,5 +352,174 @@ impl Scoreboard {
 
     pub(super) fn is_first(&self, number: u64) -> bool {
         number == self.first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LEN: u64 = 10;
+
+    fn board(segments: u64) -> Scoreboard {
+        let mut board = Scoreboard::default();
+        (0..segments).for_each(|number| board.push(sent(number)));
+        board
+    }
+
+    fn sent(number: u64) -> Sent {
+        Sent {
+            start: number * LEN,
+            len: LEN as u32,
+            fin: false,
+            sacked: false,
+            lost: false,
+            retransmitted: false,
+            ambiguous: false,
+            sent_at: Nanos(number),
+        }
+    }
+
+    fn range(first: u64, past: u64) -> Range {
+        Range { start: first * LEN, end: past * LEN }
+    }
+
+    fn lost(board: &Scoreboard) -> Vec<u64> {
+        board.ring.iter().filter(|s| s.lost).map(|s| s.start / LEN).collect()
+    }
+
+    #[test]
+    fn rfc6675_4_a_segment_is_lost_once_three_past_it_are_sacked() {
+        let mut board = board(10);
+        board.selectively_acknowledge(&[range(4, 5), range(7, 8)]);
+        board.judge();
+        assert!(lost(&board).is_empty());
+        board.selectively_acknowledge(&[range(9, 10), range(4, 5), range(7, 8)]);
+        board.judge();
+        // Past 0 to 3 are 4, 7 and 9; past 5 and 6 only two.
+        assert_eq!(lost(&board), [0, 1, 2, 3]);
+        assert_eq!(board.in_flight(), 10 - 3 - 4);
+    }
+
+    #[test]
+    fn a_segment_that_two_acknowledgments_cover_in_parts_is_sacked_when_it_is_whole() {
+        let mut board = board(3);
+        board.selectively_acknowledge(&[Range { start: 15, end: 30 }]);
+        assert_eq!(board.sacked, 1);
+        board.selectively_acknowledge(&[Range { start: 10, end: 30 }]);
+        assert_eq!(board.sacked, 2);
+    }
+
+    #[test]
+    fn rfc2018_8_after_reneging_no_sack_is_believed() {
+        let mut board = board(4);
+        board.selectively_acknowledge(&[range(1, 3)]);
+        board.acknowledge(LEN);
+        board.lose_all();
+        assert_eq!((board.sacked, board.lost, board.in_flight()), (0, 3, 0));
+        board.selectively_acknowledge(&[range(1, 3)]);
+        assert_eq!(board.sacked, 2);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Send(u64),
+        Acknowledge(u64),
+        Sack(Vec<(u64, u64)>),
+        RepeatLost,
+        RepeatHole,
+        Rescue,
+        Timeout,
+    }
+
+    fn ops() -> impl Strategy<Value = Vec<Op>> {
+        let op = prop_oneof![
+            (1..8_u64).prop_map(Op::Send),
+            (0..60_u64).prop_map(Op::Acknowledge),
+            prop::collection::vec((0..600_u64, 1..80_u64), 1..4).prop_map(Op::Sack),
+            Just(Op::RepeatLost),
+            Just(Op::RepeatHole),
+            Just(Op::Rescue),
+            Just(Op::Timeout),
+        ];
+        prop::collection::vec(op, 1..120)
+    }
+
+    /// RFC 6675 §4 read literally, over every segment.
+    fn check(board: &Scoreboard) -> Result<(), TestCaseError> {
+        let ring = &board.ring;
+        let count = |f: fn(&Sent) -> bool| ring.iter().filter(|s| f(s)).count() as u32;
+        prop_assert_eq!(board.sacked, count(|s| s.sacked));
+        prop_assert_eq!(board.lost, count(|s| s.lost));
+        prop_assert_eq!(board.retransmitted, count(|s| s.retransmitted));
+        let pipe: u32 =
+            ring.iter().filter(|s| !s.sacked).map(|s| u32::from(!s.lost) + u32::from(s.retransmitted)).sum();
+        prop_assert_eq!(board.in_flight(), pipe);
+        for (i, segment) in ring.iter().enumerate() {
+            let past = ring.iter().skip(i + 1).filter(|s| s.sacked).count() as u32;
+            prop_assert!(segment.sacked || segment.lost || past < DUP_THRESH, "segment {} should be lost", i);
+            prop_assert!(!(segment.sacked && (segment.lost || segment.retransmitted)));
+        }
+        let mut copy = board.clone();
+        let due = ring.iter().position(|s| s.lost && !s.retransmitted).map(|i| board.first + i as u64);
+        prop_assert_eq!(copy.next_lost(), due);
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn the_counts_are_those_of_rfc6675_read_literally(ops in ops()) {
+            let mut board = Scoreboard::default();
+            let (mut next, mut una) = (0, 0);
+            for op in ops {
+                match op {
+                    Op::Send(n) => {
+                        (next..next + n).for_each(|number| board.push(sent(number)));
+                        next += n;
+                    }
+                    Op::Acknowledge(ahead) => {
+                        una = (una + ahead).min(next * LEN);
+                        let before = board.outstanding();
+                        let arrived = board.acknowledge(una);
+                        prop_assert_eq!(before - board.outstanding(), arrived.removed);
+                    }
+                    Op::Sack(blocks) => {
+                        let ranges: Vec<_> = blocks
+                            .iter()
+                            .map(|&(start, len)| Range { start: una + start, end: una + start + len })
+                            .filter(|range| range.end <= next * LEN)
+                            .collect();
+                        let before = board.sacked;
+                        let arrived = board.selectively_acknowledge(&ranges);
+                        prop_assert_eq!(board.sacked - before, arrived.delivered);
+                        for s in &board.ring {
+                            let inside = ranges.iter().any(|r| r.start <= s.start && s.end() <= r.end);
+                            prop_assert!(s.sacked || !inside);
+                        }
+                        board.judge();
+                    }
+                    Op::RepeatLost => {
+                        if let Some(number) = board.next_lost() {
+                            board.retransmit(number, Nanos::ZERO, false);
+                        }
+                    }
+                    Op::RepeatHole => {
+                        if let Some(number) = board.next_hole() {
+                            board.retransmit(number, Nanos::ZERO, false);
+                        }
+                    }
+                    Op::Rescue => {
+                        if let Some(number) = board.unreported_tail() {
+                            board.retransmit(number, Nanos::ZERO, true);
+                        }
+                    }
+                    Op::Timeout => board.lose_all(),
+                }
+                board.judge();
+                check(&board)?;
+            }
+        }
     }
 }

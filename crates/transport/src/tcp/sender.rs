@@ -23,6 +23,8 @@ pub struct SenderConfig {
     pub initial_window: u32,
     /// Congestion control.
     pub congestion: CongestionKind,
+    /// The window grows with the data that an acknowledgment covers (RFC 3465), not with acknowledgments.
+    pub byte_counting: bool,
     /// Offer SACK (RFC 2018).
     pub sack: bool,
     /// Offer timestamps (RFC 7323).
@@ -55,6 +57,7 @@ impl Default for SenderConfig {
             mss: 1460,
             initial_window: 10,
             congestion: CongestionKind::NewReno,
+            byte_counting: true,
             sack: true,
             timestamps: false,
             max_window: None,
@@ -192,12 +195,13 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender that waits to be opened. An MSS or initial window of zero is taken as one.
+    /// A sender that waits to be opened. An MSS or a window of zero is taken as one.
     pub fn new(config: SenderConfig) -> Self {
         let config = SenderConfig {
             mss: config.mss.max(1),
             initial_window: config.initial_window.max(1),
             window_scale: config.window_scale.min(MAX_WINDOW_SCALE),
+            max_window: config.max_window.map(|most| most.max(1)),
             ..config
         };
         let rtt = RttConfig {
@@ -482,8 +486,6 @@ impl Sender {
         self.una = ack;
         let covered = self.board.acknowledge(ack);
         let reported = if self.sack { self.take_sack(segment) } else { Arrived::default() };
-        let newly_delivered = covered.delivered + reported.delivered;
-        self.delivered += u64::from(newly_delivered);
         let rtt = self.measure_rtt(now, segment, advanced, covered, reported);
         if advanced {
             self.duplicate_acks = 0;
@@ -501,13 +503,19 @@ impl Sender {
             self.duplicate_acks += 1;
             self.stats.duplicate_acks += 1;
         }
-        self.recover(now, advanced, duplicate, covered.removed);
+        let newly_delivered = match self.sack {
+            true => covered.delivered + reported.delivered,
+            false => self.assume_delivered(covered.removed, duplicate),
+        };
+        self.delivered += u64::from(newly_delivered);
+        self.recover(now, advanced);
         if advanced {
             self.restart_timer(now);
         }
         let event = AckEvent {
             now,
             newly_delivered,
+            growth_credit: if self.config.byte_counting { newly_delivered } else { newly_delivered.min(1) },
             delivered: self.delivered,
             advanced,
             rtt,
@@ -608,13 +616,25 @@ impl Sender {
         self.rtt.on_sample(rtt);
     }
 
+    /// Segments delivered, without SACK: a duplicate stands for one, and a cumulative acknowledgment brings those that
+    /// no duplicate stood for, at least the hole (Linux's `tcp_add_reno_sack` and `tcp_remove_reno_sacks`). Duplicates
+    /// after a timeout stand for nothing. Linux forgets those of before it as well, so that one acknowledgment of data
+    /// that had left the network long ago can open the window by far; here they are remembered (RFC 3465 §2.3's
+    /// reason for L = 1 after a timeout).
+    fn assume_delivered(&mut self, removed: u32, duplicate: bool) -> u32 {
+        match removed {
+            0 if duplicate && self.phase != Phase::Loss => u32::from(self.board.assume_arrival()),
+            0 => 0,
+            _ => self.board.settle_assumed(removed),
+        }
+    }
+
     /// RFC 6675 §5 with SACK, RFC 6582 §3.2 without.
-    fn recover(&mut self, now: Nanos, advanced: bool, duplicate: bool, removed: u32) {
+    fn recover(&mut self, now: Nanos, advanced: bool) {
         let reached = self.recovery_point.is_none_or(|point| self.una >= point);
         match self.phase {
             Phase::Recovery if reached => self.exit_recovery(now),
             Phase::Recovery if !self.sack && advanced => {
-                self.board.settle_assumed(removed);
                 self.board.lose_head();
                 self.repeat_at_once = true;
             }
@@ -623,8 +643,6 @@ impl Sender {
         }
         if self.sack {
             self.board.judge();
-        } else if duplicate && self.phase != Phase::Loss {
-            self.board.assume_arrival();
         } else if advanced && self.phase != Phase::Recovery {
             self.board.forget_assumed();
         }
@@ -727,11 +745,11 @@ impl Sender {
             Phase::Recovery => true,
             Phase::Loss => self.retries > 1,
         };
-        let ssthresh = self.window.ssthresh;
-        let loss = self.loss_event(now);
-        self.congestion.on_timeout(&mut self.window, &loss);
         if answered_for {
-            self.window.ssthresh = ssthresh;
+            self.window.cwnd = 1;
+        } else {
+            let loss = self.loss_event(now);
+            self.congestion.on_timeout(&mut self.window, &loss);
         }
         self.phase = Phase::Loss;
         self.recovery_point = Some(self.nxt);
@@ -772,8 +790,8 @@ impl Sender {
         if std::mem::take(&mut self.ack_due) {
             return Some(self.segment(now, self.nxt, 0, false));
         }
-        if std::mem::take(&mut self.probe_due) {
-            return self.probe(now);
+        if std::mem::take(&mut self.probe_due) && self.board.is_empty() && self.offered > self.nxt {
+            return Some(self.probe(now));
         }
         let segment = self.next_data(now);
         if segment.is_none() {
@@ -873,11 +891,12 @@ impl Sender {
         self.stats.segments_retransmitted += 1;
         self.stats.bytes_retransmitted += u64::from(len);
         self.last_data_sent = now;
-        if self.timer.is_none() || (self.board.is_first(number) && self.phase == Phase::Recovery) {
-            // Like Linux, a fast retransmission of the oldest segment gets a whole timeout.
-            if self.sack || !self.partial_ack_seen {
-                self.start_timer(Timer::Retransmission, now);
-            }
+        // Like Linux, the fast retransmission of the oldest segment gets a whole timeout; but see `restart_timer`.
+        let fresh = self.phase == Phase::Recovery
+            && self.board.is_first(number)
+            && (self.sack || !self.partial_ack_seen);
+        if self.timer.is_none() || fresh {
+            self.start_timer(Timer::Retransmission, now);
         }
         Some(self.segment(now, start, len, fin))
     }
@@ -913,20 +932,15 @@ impl Sender {
 
     /// What fits goes out however little it is (RFC 9293 §3.8.6.2.1 (4)). Else, as in Linux, an empty segment that the
     /// receiver must answer because it is old (RFC 9293 §3.10.7.4); the standard would send an octet.
-    fn probe(&mut self, now: Nanos) -> Option<Segment> {
+    fn probe(&mut self, now: Nanos) -> Segment {
         let len = (self.offered - self.nxt).min(self.usable_window()).min(u64::from(self.mss)) as u32;
-        if !self.board.is_empty() || self.offered == self.nxt {
-            return None;
-        }
         self.stats.window_probes += 1;
         if len > 0 {
             let fin = self.closing && self.nxt + u64::from(len) == self.offered;
-            return Some(self.send_new(now, len, fin));
+            return self.send_new(now, len, fin);
         }
         self.start_timer(Timer::Persist, now);
-        let mut probe = self.segment(now, self.nxt, 0, false);
-        probe.seq = probe.seq - 1;
-        Some(probe)
+        Segment { seq: self.origin.at(self.nxt) - 1, ..self.segment(now, self.nxt, 0, false) }
     }
 
     /// Linux's `tcp_is_cwnd_limited`: in slow start the window may be up to twice what is in use.

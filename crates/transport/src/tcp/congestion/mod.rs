@@ -59,6 +59,9 @@ pub struct AckEvent {
     pub now: Nanos,
     /// Segments that this acknowledgment newly says to have arrived, cumulatively or selectively.
     pub newly_delivered: u32,
+    /// For how many segments this acknowledgment lets the window grow: as many as it delivers with byte counting
+    /// (RFC 3465, as in Linux), otherwise one (RFC 5681 §3.1, as in ns-2 and ns-3).
+    pub growth_credit: u32,
     /// Segments delivered since the connection began.
     pub delivered: u64,
     /// The cumulative acknowledgment moved.
@@ -100,7 +103,8 @@ pub trait CongestionControl {
     /// Everything that was in flight when fast recovery began has arrived.
     fn on_exit_recovery(&mut self, window: &mut Window, now: Nanos);
 
-    /// The retransmission timer ran out, for the first time on this window of data.
+    /// The retransmission timer ran out on a window of data whose loss the variant has not been told of. (Else the
+    /// sender falls to one segment without asking.)
     fn on_timeout(&mut self, window: &mut Window, loss: &LossEvent);
 
     /// The sender was idle or used less than its window for a retransmission timeout, and the window was cut to fit.

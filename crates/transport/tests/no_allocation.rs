@@ -1,0 +1,79 @@
+//! In steady state, losses and all, neither machine allocates.
+// A global allocator cannot be written without `unsafe`; this one counts and passes on.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::VecDeque;
+
+use fairhop_model::units::Nanos;
+use fairhop_transport::tcp::{Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Sends for so many milliseconds over a link of 10 ms that drops every 97th data segment.
+fn run(
+    sender: &mut Sender,
+    receiver: &mut Receiver,
+    flying: &mut VecDeque<(Nanos, bool, Segment)>,
+    now: &mut Nanos,
+    count: &mut u64,
+    millis: u64,
+) {
+    for _ in 0..millis {
+        *now += Nanos::from_millis(1);
+        while flying.front().is_some_and(|&(at, ..)| at <= *now) {
+            let Some((_, forward, segment)) = flying.pop_front() else { break };
+            if forward {
+                receiver.on_segment(*now, &segment);
+            } else {
+                sender.on_segment(*now, &segment);
+            }
+        }
+        sender.on_timer(*now);
+        receiver.on_timer(*now);
+        while let Some(segment) = sender.poll_transmit(*now) {
+            *count += 1;
+            if !count.is_multiple_of(97) {
+                flying.push_back((*now + Nanos::from_millis(10), true, segment));
+            }
+        }
+        while let Some(segment) = receiver.poll_transmit(*now) {
+            flying.push_back((*now + Nanos::from_millis(10), false, segment));
+        }
+    }
+}
+
+#[test]
+fn a_lossy_transfer_allocates_nothing_once_it_is_warm() {
+    for sack in [true, false] {
+        let mut sender = Sender::new(SenderConfig { sack, ..SenderConfig::default() });
+        let mut receiver = Receiver::new(ReceiverConfig { sack, ..ReceiverConfig::default() });
+        let (mut flying, mut now, mut count) = (VecDeque::with_capacity(10_000), Nanos::ZERO, 0);
+        sender.offer(u64::MAX);
+        sender.open(now);
+        run(&mut sender, &mut receiver, &mut flying, &mut now, &mut count, 20_000);
+        let (before, repeated) = (ALLOCATIONS.get(), sender.stats().segments_retransmitted);
+        run(&mut sender, &mut receiver, &mut flying, &mut now, &mut count, 60_000);
+        assert!(sender.stats().segments_retransmitted > repeated + 100);
+        assert_eq!(ALLOCATIONS.get() - before, 0, "sack {sack}");
+    }
+}

@@ -1,0 +1,392 @@
+//! Both machines over a pipe that loses, reorders, duplicates and delays, on virtual time.
+//!
+//! The pipe keeps its own account of which octets reached the receiver and checks every segment against it: what is
+//! delivered is exactly the stream, what is SACKed did arrive, the window's right edge never goes back, nothing is
+//! sent past it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fairhop_model::units::Nanos;
+use fairhop_transport::tcp::{
+    Flags, MAX_HEADER_BYTES, Receiver, ReceiverConfig, SackBlock, SackBlocks, Segment, Sender, SenderConfig,
+    Seq, Timestamps,
+};
+use proptest::prelude::*;
+
+use crate::script::ms;
+
+/// How the pipe treats a segment, in chances out of 100, and how long it keeps it.
+#[derive(Clone, Copy, Debug)]
+struct Weather {
+    loss: u64,
+    duplication: u64,
+    reordering: u64,
+    delay_ms: u64,
+    seed: u64,
+}
+
+/// xorshift64*: enough to be hostile.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % below
+    }
+}
+
+/// What the application at the receiver does.
+#[derive(Clone, Copy, Debug)]
+enum Reader {
+    Eager,
+    /// Takes so many bytes every so many milliseconds.
+    Slow(u64, u64),
+}
+
+struct Pipe {
+    sender: Sender,
+    receiver: Receiver,
+    sender_seq: Seq,
+    receiver_seq: Seq,
+    now: Nanos,
+    weather: Weather,
+    dice: Dice,
+    /// In order of arrival; the flag says that it goes to the receiver.
+    flying: BTreeMap<(Nanos, u64), (bool, Segment)>,
+    posted: u64,
+    offered: u64,
+    /// First and past-last octets that reached the receiver, joined.
+    arrived: BTreeMap<u64, u64>,
+    shift: u8,
+    announced_edge: u64,
+    known_edge: u64,
+    last_ack: u64,
+}
+
+impl Pipe {
+    fn new(sender: SenderConfig, receiver: ReceiverConfig, offered: u64, weather: Weather) -> Self {
+        let mut pipe = Self {
+            sender: Sender::new(sender),
+            receiver: Receiver::new(receiver),
+            sender_seq: Seq(sender.initial_seq) + 1,
+            receiver_seq: Seq(receiver.initial_seq) + 1,
+            now: Nanos::ZERO,
+            weather,
+            dice: Dice(weather.seed | 1),
+            flying: BTreeMap::new(),
+            posted: 0,
+            offered,
+            arrived: BTreeMap::new(),
+            shift: 0,
+            announced_edge: 0,
+            known_edge: 65_535,
+            last_ack: 0,
+        };
+        pipe.sender.offer(offered);
+        pipe.sender.close();
+        pipe.sender.open(pipe.now);
+        pipe
+    }
+
+    fn post(&mut self, to_receiver: bool, segment: Segment) {
+        if self.dice.roll(100) < self.weather.loss {
+            return;
+        }
+        let copies = 1 + u64::from(self.dice.roll(100) < self.weather.duplication);
+        for _ in 0..copies {
+            let late = if self.dice.roll(100) < self.weather.reordering {
+                self.dice.roll(3 * self.weather.delay_ms * 1000)
+            } else {
+                0
+            };
+            let at = self.now + ms(self.weather.delay_ms) + Nanos::from_micros(late);
+            self.posted += 1;
+            self.flying.insert((at, self.posted), (to_receiver, segment));
+        }
+    }
+
+    /// The offset of the next octet that the arrived ones do not reach without a gap.
+    fn prefix(&self) -> u64 {
+        self.arrived.get(&0).copied().unwrap_or(0)
+    }
+
+    fn note_arrival(&mut self, start: u64, end: u64) {
+        let (mut start, mut end) = (start, end);
+        while let Some((&s, &e)) = self.arrived.range(..=end).next_back().filter(|&(_, &e)| e >= start) {
+            start = start.min(s);
+            end = end.max(e);
+            self.arrived.remove(&s);
+        }
+        self.arrived.insert(start, end);
+    }
+
+    fn check_data(&self, segment: &Segment) {
+        if segment.flags.has(Flags::SYN) {
+            return;
+        }
+        let start = segment.seq.offset_in(self.sender_seq, self.prefix());
+        let end = start + i64::from(segment.len);
+        assert!(
+            start >= -1 && end <= self.offered as i64 + i64::from(segment.len == 0),
+            "{segment:?} is not of the stream"
+        );
+        assert!(segment.len == 0 || end <= self.known_edge as i64, "{segment:?} is past {}", self.known_edge);
+        assert!(segment.header_bytes() as usize <= MAX_HEADER_BYTES);
+    }
+
+    fn check_ack(&mut self, segment: &Segment) {
+        if segment.flags.has(Flags::SYN) {
+            self.shift = segment.window_scale.unwrap_or(0);
+            return;
+        }
+        let fin = u64::from(segment.ack.offset_in(self.sender_seq, self.prefix()) > self.offered as i64);
+        let ack = segment.ack.offset_in(self.sender_seq, self.prefix()) as u64 - fin;
+        assert!(ack >= self.last_ack && ack <= self.prefix(), "acknowledged {ack} of {}", self.prefix());
+        self.last_ack = ack;
+        let edge = ack + (u64::from(segment.window) << self.shift);
+        assert!(edge >= self.announced_edge, "right edge {edge} after {}", self.announced_edge);
+        self.announced_edge = edge;
+        for block in segment.sack.as_slice() {
+            let start = block.start.offset_in(self.sender_seq, ack) as u64;
+            let end = block.end.offset_in(self.sender_seq, ack) as u64;
+            let (_, &past) = self.arrived.range(..=start).next_back().expect("a SACKed octet arrived");
+            assert!(start < end && end <= past, "SACKed {start}..{end}, arrived to {past}");
+        }
+    }
+
+    fn learn_edge(&mut self, segment: &Segment) {
+        if !segment.flags.has(Flags::SYN) {
+            let ack = segment.ack.offset_in(self.sender_seq, self.prefix()) as u64;
+            self.known_edge = self.known_edge.max(ack + (u64::from(segment.window) << self.shift));
+        }
+    }
+
+    fn flush(&mut self) {
+        while let Some(segment) = self.sender.poll_transmit(self.now) {
+            self.check_data(&segment);
+            assert_eq!(segment.flags.any(Flags::ACK), !segment.flags.has(Flags::SYN));
+            self.post(true, segment);
+        }
+        while let Some(segment) = self.receiver.poll_transmit(self.now) {
+            self.check_ack(&segment);
+            assert!(segment.seq == self.receiver_seq || segment.seq.since(self.receiver_seq).abs() == 1);
+            self.post(false, segment);
+        }
+    }
+
+    fn deliver(&mut self, to_receiver: bool, segment: &Segment) {
+        if !to_receiver {
+            self.learn_edge(segment);
+            self.sender.on_segment(self.now, segment);
+            return;
+        }
+        if segment.len > 0 {
+            let start = segment.seq.offset_in(self.sender_seq, self.prefix()) as u64;
+            self.note_arrival(start, start + u64::from(segment.len));
+        }
+        self.receiver.on_segment(self.now, segment);
+        let taken = self.receiver.delivered() + self.receiver.unread();
+        assert!(taken <= self.prefix());
+        let stats = self.receiver.stats();
+        if stats.bytes_past_window == 0 && stats.paws_drops == 0 {
+            assert_eq!(taken, self.prefix(), "what arrived in order was taken in");
+        }
+    }
+
+    /// Runs until both sides are done; panics if they never are.
+    fn run(mut self, reader: Reader) -> Self {
+        let mut next_read = match reader {
+            Reader::Eager => Nanos::MAX,
+            Reader::Slow(..) => {
+                self.receiver.set_reading(false);
+                Nanos::ZERO
+            }
+        };
+        for _ in 0..2_000_000 {
+            self.flush();
+            if self.sender.is_finished() && self.receiver.is_finished() {
+                assert_eq!(self.receiver.delivered(), self.offered);
+                assert_eq!(self.sender.bytes_acked(), self.offered);
+                return self;
+            }
+            let arrival = self.flying.keys().next().map(|&(at, _)| at);
+            let times = [arrival, self.sender.next_timer(), self.receiver.next_timer(), Some(next_read)];
+            let next = times.into_iter().flatten().min().expect("something");
+            assert!(next < Nanos::MAX, "deadlock: {:?} {:?}", self.sender, self.receiver);
+            assert!(next >= self.now, "a timer in the past");
+            self.now = next;
+            while let Some(entry) = self.flying.first_entry().filter(|e| e.key().0 <= next) {
+                let (to_receiver, segment) = entry.remove();
+                self.deliver(to_receiver, &segment);
+            }
+            self.sender.on_timer(self.now);
+            self.receiver.on_timer(self.now);
+            if let (Reader::Slow(bytes, every), true) = (reader, self.now >= next_read) {
+                self.receiver.read(bytes);
+                next_read = self.now + ms(every);
+            }
+        }
+        panic!("never finished: {:?} {:?}", self.sender, self.receiver);
+    }
+}
+
+fn weather() -> impl Strategy<Value = Weather> {
+    (0..35_u64, 0..20_u64, 0..50_u64, 1..80_u64, any::<u64>()).prop_map(
+        |(loss, duplication, reordering, delay_ms, seed)| Weather {
+            loss,
+            duplication,
+            reordering,
+            delay_ms,
+            seed,
+        },
+    )
+}
+
+fn sender() -> impl Strategy<Value = SenderConfig> {
+    let window = prop::option::of(1..20_u32);
+    (50..1500_u32, 1..12_u32, any::<bool>(), any::<bool>(), window, any::<u32>()).prop_map(
+        |(mss, initial_window, sack, timestamps, max_window, initial_seq)| SenderConfig {
+            mss,
+            initial_window,
+            sack,
+            timestamps,
+            max_window,
+            initial_seq,
+            min_rto: ms(200),
+            max_rto: Nanos::from_secs(5),
+            syn_retries: u32::MAX,
+            data_retries: u32::MAX,
+            ..SenderConfig::default()
+        },
+    )
+}
+
+fn receiver() -> impl Strategy<Value = ReceiverConfig> {
+    let buffer = prop_oneof![500..5_000_u32, 5_000..100_000_u32, 100_000..4_000_000_u32];
+    (50..1500_u32, buffer, 1..4_u32, any::<bool>(), any::<bool>(), any::<u32>()).prop_map(
+        |(mss, buffer, delayed_ack_segments, sack, timestamps, initial_seq)| ReceiverConfig {
+            mss,
+            buffer,
+            delayed_ack_segments,
+            sack,
+            timestamps,
+            initial_seq,
+            retries: u32::MAX,
+            ..ReceiverConfig::default()
+        },
+    )
+}
+
+fn reader() -> impl Strategy<Value = Reader> {
+    prop_oneof![
+        Just(Reader::Eager),
+        (1..3_000_u64, 20..500_u64).prop_map(|(bytes, every)| Reader::Slow(bytes, every)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_stream_arrives_whole_and_in_order_through_any_weather(
+        weather in weather(), sender in sender(), receiver in receiver(), reader in reader(), offered in 0..60_000_u64,
+    ) {
+        Pipe::new(sender, receiver, offered, weather).run(reader);
+    }
+
+    #[test]
+    fn without_loss_and_reordering_nothing_is_sent_twice(
+        delay_ms in 1..80_u64, sender in sender(), receiver in receiver(), offered in 1..200_000_u64,
+    ) {
+        let weather = Weather { loss: 0, duplication: 0, reordering: 0, delay_ms, seed: 1 };
+        let sender = SenderConfig { min_rto: Nanos::from_secs(1), ..sender };
+        let pipe = Pipe::new(sender, receiver, offered, weather).run(Reader::Eager);
+        prop_assert_eq!(pipe.sender.stats().segments_retransmitted, 0);
+        prop_assert_eq!(pipe.receiver.stats().duplicates, 0);
+        prop_assert_eq!(pipe.receiver.stats().bytes_past_window, 0);
+    }
+
+    #[test]
+    fn a_header_is_read_as_it_was_written(
+        numbers in any::<(u32, u32, u16, u8)>(), mss in any::<Option<u16>>(), scale in any::<Option<u8>>(),
+        sack_permitted in any::<bool>(), blocks in prop::collection::vec(any::<(u32, u32)>(), 0..5),
+        times in any::<Option<(u32, u32)>>(), ports in any::<(u16, u16)>(), len in 0..65_000_u32,
+    ) {
+        let mut sack = SackBlocks::NONE;
+        for &(start, end) in &blocks {
+            sack.push(SackBlock { start: Seq(start), end: Seq(end) });
+        }
+        let segment = Segment {
+            seq: Seq(numbers.0), ack: Seq(numbers.1), window: numbers.2, flags: Flags(numbers.3), len, mss,
+            window_scale: scale, sack_permitted, sack,
+            timestamps: times.map(|(value, echo)| Timestamps { value, echo }),
+        };
+        let mut out = [0; MAX_HEADER_BYTES];
+        let length = segment.encode_header(&mut out, ports.0, ports.1);
+        prop_assert_eq!(length, segment.header_bytes() as usize);
+        let read = Segment::decode_header(&out[..length], len).expect("what was written");
+        // As many blocks as there was room for.
+        let kept = read.segment.sack.as_slice();
+        prop_assert_eq!(kept, &sack.as_slice()[..kept.len()]);
+        prop_assert_eq!(Segment { sack, ..read.segment }, segment);
+        prop_assert_eq!((read.src_port, read.dst_port, read.header_bytes as usize), (ports.0, ports.1, length));
+    }
+
+    #[test]
+    fn no_bytes_make_the_header_reader_fail_otherwise_than_with_an_error(
+        bytes in prop::collection::vec(any::<u8>(), 0..80),
+    ) {
+        let _ = Segment::decode_header(&bytes, 0);
+    }
+
+    #[test]
+    fn no_segment_makes_a_machine_panic(
+        headers in prop::collection::vec(
+            (any::<(i16, i16, u16, u8)>(), 0..3000_u32, prop::collection::vec(any::<(i16, i16)>(), 0..5), any::<Option<(u8, u8)>>()),
+            1..60,
+        ),
+        sender in sender(), receiver in receiver(),
+    ) {
+        let mut sender = Sender::new(SenderConfig { initial_seq: 0, ..sender });
+        let mut receiver = Receiver::new(ReceiverConfig { initial_seq: 0, ..receiver });
+        sender.offer(100_000);
+        let mut now = Nanos::ZERO;
+        sender.open(now);
+        let mut seen = BTreeSet::new();
+        for ((seq, ack, window, flags), len, blocks, times) in headers {
+            let mut segment = Segment {
+                seq: Seq(seq as u32), ack: Seq(ack as u32), window, flags: Flags(flags), len, mss: Some(window),
+                window_scale: Some(flags), sack_permitted: len % 2 == 0,
+                timestamps: times.map(|(value, echo)| Timestamps { value: value.into(), echo: echo.into() }),
+                ..Segment::default()
+            };
+            for (start, end) in blocks {
+                segment.sack.push(SackBlock { start: Seq(start as u32), end: Seq(end as u32) });
+            }
+            sender.on_segment(now, &segment);
+            receiver.on_segment(now, &segment);
+            for _ in 0..1000 {
+                let (a, b) = (sender.poll_transmit(now), receiver.poll_transmit(now));
+                seen.extend(a.map(|s| s.seq.0));
+                if a.is_none() && b.is_none() {
+                    break;
+                }
+            }
+            now += ms(100);
+            sender.on_timer(now);
+            receiver.on_timer(now);
+        }
+    }
+}
+
+#[test]
+fn a_stream_longer_than_the_sequence_space_arrives_whole() {
+    let weather = Weather { loss: 0, duplication: 0, reordering: 0, delay_ms: 5, seed: 3 };
+    let sender = SenderConfig { mss: 65_000, initial_seq: u32::MAX - 10, ..SenderConfig::default() };
+    let receiver = ReceiverConfig { mss: 65_000, buffer: 64 << 20, ..ReceiverConfig::default() };
+    let offered = (1 << 32) + (1 << 31) + 12_345;
+    let pipe = Pipe::new(sender, receiver, offered, weather).run(Reader::Eager);
+    assert_eq!(pipe.receiver.delivered(), offered);
+}
