@@ -295,7 +295,7 @@ fn captures_are_not_overwritten() {
     let world = world(&EASY);
     Capture::create(&directory, &world).unwrap().finish().unwrap();
     let error = Capture::create(&directory, &world).unwrap_err();
-    assert!(error.to_string().contains("node-0.pcapng"), "{error}");
+    assert!(error.to_string().contains("node-0.pcapng is already there"), "{error}");
 }
 
 #[cfg(target_os = "linux")]

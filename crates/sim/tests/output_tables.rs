@@ -327,8 +327,8 @@ fn equal_runs_leave_equal_bytes() {
 fn results_are_not_overwritten_and_half_files_are_not_left() {
     let (directory, tables, _) = results("tables-keep");
     let error = Directory::create(&directory).unwrap_err();
-    assert!(error.to_string().contains("tables-keep already holds something"), "{error}");
-    assert!(error.mend().contains("another directory"));
+    assert!(error.to_string().contains("tables-keep is already there"), "{error}");
+    assert!(error.mend().contains("new or empty directory"));
 
     let inner = Directory::create(directory.join("new/and/deep")).unwrap();
     let before = fs::read_dir(inner.path()).unwrap().count();

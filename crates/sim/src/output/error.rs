@@ -10,7 +10,7 @@ use miette::Diagnostic;
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// Something is already there.
-    #[error("{} already holds something; results are never overwritten", path.display())]
+    #[error("{} is already there; results are never overwritten", path.display())]
     Occupied {
         /// What is in the way.
         path: PathBuf,
@@ -29,7 +29,11 @@ pub enum OutputError {
 
 impl OutputError {
     pub(super) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io { action, path: path.to_owned(), source }
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::AlreadyExists => Self::Occupied { path },
+            _ => Self::Io { action, path, source },
+        }
     }
 
     /// The file or directory.
@@ -43,7 +47,7 @@ impl OutputError {
     pub fn mend(&self) -> &'static str {
         match self {
             Self::Occupied { .. } => {
-                "name another directory, or remove this one if it is not needed any more"
+                "name a new or empty directory, or remove what is there if it is not needed any more"
             }
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

@@ -480,6 +480,10 @@ pub enum Traffic {
         /// Congestion control.
         #[serde(default)]
         tcp: TcpVariant,
+        /// The window grows with the data that an ACK covers (RFC 3465, as in Linux); false: by the ACK (RFC 5681, as in
+        /// ns-2 and ns-3), which with delayed ACKs is half as fast.
+        #[serde(default = "yes")]
+        byte_counting: bool,
         /// Bytes to transfer. Left out: without end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]

@@ -259,6 +259,7 @@ impl<'a> Plan<'a> {
         let Traffic::Bulk {
             tcp,
             size_bytes,
+            byte_counting,
             mss_bytes,
             receive_buffer_bytes,
             max_window_packets,
@@ -280,6 +281,7 @@ impl<'a> Plan<'a> {
             congestion: match tcp {
                 TcpVariant::Newreno => CongestionKind::NewReno,
             },
+            byte_counting: *byte_counting,
             sack: *sack,
             timestamps: *timestamps,
             max_window: *max_window_packets,

@@ -23,6 +23,8 @@ pub struct SenderConfig {
     pub initial_window: u32,
     /// Congestion control.
     pub congestion: CongestionKind,
+    /// The window grows with the data that an acknowledgment covers (RFC 3465), not with acknowledgments.
+    pub byte_counting: bool,
     /// Offer SACK (RFC 2018).
     pub sack: bool,
     /// Offer timestamps (RFC 7323).
@@ -55,6 +57,7 @@ impl Default for SenderConfig {
             mss: 1460,
             initial_window: 10,
             congestion: CongestionKind::NewReno,
+            byte_counting: true,
             sack: true,
             timestamps: false,
             max_window: None,
@@ -512,6 +515,7 @@ impl Sender {
         let event = AckEvent {
             now,
             newly_delivered,
+            growth_credit: if self.config.byte_counting { newly_delivered } else { newly_delivered.min(1) },
             delivered: self.delivered,
             advanced,
             rtt,

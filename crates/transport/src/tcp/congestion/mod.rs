@@ -59,6 +59,9 @@ pub struct AckEvent {
     pub now: Nanos,
     /// Segments that this acknowledgment newly says to have arrived, cumulatively or selectively.
     pub newly_delivered: u32,
+    /// For how many segments this acknowledgment lets the window grow: as many as it delivers with byte counting
+    /// (RFC 3465, as in Linux), otherwise one (RFC 5681 §3.1, as in ns-2 and ns-3).
+    pub growth_credit: u32,
     /// Segments delivered since the connection began.
     pub delivered: u64,
     /// The cumulative acknowledgment moved.

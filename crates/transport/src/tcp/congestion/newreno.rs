@@ -1,8 +1,8 @@
 //! NewReno: slow start and congestion avoidance of RFC 5681 §3.1, the reductions of RFC 6582 and RFC 6675.
 //!
-//! Growth counts delivered segments, not acknowledgments (RFC 3465), in the integer arithmetic of Linux's
-//! `tcp_reno_cong_avoid`; like Linux it does not limit how much one acknowledgment may add in slow start (RFC 3465's
-//! L), because the window only grows with data that left the network.
+//! Growth is counted in the integer arithmetic of Linux's `tcp_reno_cong_avoid`. With byte counting it counts delivered
+//! segments (RFC 3465) and, like Linux, does not limit how much one acknowledgment may add in slow start (RFC 3465's L),
+//! because the window only grows with data that left the network; without, it counts acknowledgments (RFC 5681 §3.1).
 
 use fairhop_model::units::Nanos;
 
@@ -53,7 +53,7 @@ impl CongestionControl for NewReno {
         if ack.phase == Phase::Recovery || !ack.advanced || !ack.cwnd_limited {
             return;
         }
-        let mut delivered = ack.newly_delivered;
+        let mut delivered = ack.growth_credit;
         if window.in_slow_start() {
             delivered = Self::slow_start(window, delivered);
         }
@@ -95,6 +95,7 @@ mod tests {
         AckEvent {
             now: Nanos::ZERO,
             newly_delivered,
+            growth_credit: newly_delivered,
             delivered: 0,
             advanced: true,
             rtt: None,

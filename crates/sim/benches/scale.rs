@@ -1,0 +1,146 @@
+//! How the cost of a frame grows with the network, where the time goes, and what the floor is.
+//!
+//! `cargo bench -p fairhop-sim` prints times, which depend on the machine, and ratios, which hardly do. Nothing here is a
+//! test; `docs/performance.md` quotes the ratios.
+
+#![allow(clippy::print_stdout)]
+
+use std::time::Instant;
+
+use fairhop_model::units::Nanos;
+use fairhop_sim::engine::{EventKind, Events};
+use fairhop_sim::scenario::{self, Override, Scenario};
+use fairhop_sim::world::World;
+
+/// A square grid in which every node sends 200-byte datagrams, 4 a second, to the node three columns further.
+fn grid(side: u32, duration_s: f64) -> Scenario {
+    let mut text = format!(
+        r#"
+        name = "grid of {side} x {side}"
+        duration_s = {duration_s:?}
+        topology = {{ kind = "grid", columns = {side}, rows = {side}, spacing_m = 200.0 }}
+        "#
+    );
+    for node in 0..side * side {
+        let column = node % side;
+        let to = if column + 3 < side { node + 3 } else { node - 3 };
+        text += &format!(
+            "[[traffic]]\nkind = \"cbr\"\nfrom = {node}\nto = {to}\nrate_kbps = 6.4\npayload_bytes = 200\n"
+        );
+    }
+    load("grid", &text, &[])
+}
+
+fn load(name: &str, text: &str, overrides: &[&str]) -> Scenario {
+    let overrides: Vec<Override> = overrides.iter().copied().map(Override::new).collect();
+    match scenario::load(name, text, &overrides) {
+        Ok(loaded) => loaded.scenario,
+        Err(errors) => panic!("{errors}"),
+    }
+}
+
+struct Cost {
+    build_s: f64,
+    run_s: f64,
+    frames: u64,
+    events: u64,
+}
+
+impl Cost {
+    fn per_frame_ns(&self) -> f64 {
+        self.run_s * 1e9 / self.frames as f64
+    }
+}
+
+/// The fastest of three runs: what the code costs where the machine leaves it alone.
+fn cost(scenario: &Scenario) -> Cost {
+    (0..3)
+        .map(|_| {
+            let start = Instant::now();
+            let mut world = match World::new(scenario, 1) {
+                Ok(world) => world,
+                Err(findings) => panic!("{findings:?}"),
+            };
+            let build_s = start.elapsed().as_secs_f64();
+            let start = Instant::now();
+            world.run();
+            let run_s = start.elapsed().as_secs_f64();
+            Cost { build_s, run_s, frames: world.recorder().frames, events: world.events_handled() }
+        })
+        .min_by(|a, b| a.run_s.total_cmp(&b.run_s))
+        .unwrap_or_else(|| panic!("no run"))
+}
+
+/// Seconds that an empty loop takes for as many events over as many stations: each is taken out, and sets its successor.
+fn floor(stations: u32, count: u64) -> f64 {
+    let mut events = Events::new(stations as usize, 64);
+    for station in 0..stations {
+        events.set_station(Nanos(u64::from(station)), EventKind::Access, station);
+    }
+    let start = Instant::now();
+    let mut state = 1u64;
+    for _ in 0..count {
+        let Some(event) = events.pop_until(Nanos::MAX) else { break };
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        events.set_station(event.at + Nanos(1 + (state >> 44)), EventKind::Access, event.subject);
+    }
+    start.elapsed().as_secs_f64()
+}
+
+/// The largest resident size of this process so far, in MB (Linux).
+fn peak_memory_mb() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kb| kb / 1024.0)
+}
+
+fn main() {
+    println!("Cost by size: grid 200 m apart, 24 neighbours in carrier-sense range, one 3-hop flow a node");
+    println!("  nodes     frames  build s   run s  ns/frame  to 100 nodes  events/frame  floor ns/frame  peak MB");
+    let mut first = None;
+    for (side, duration_s) in [(10, 200.0), (20, 50.0), (30, 22.0), (40, 12.5), (50, 8.0)] {
+        let cost = cost(&grid(side, duration_s));
+        let per_frame = cost.per_frame_ns();
+        let base = *first.get_or_insert(per_frame);
+        println!(
+            "{:7} {:10} {:8.3} {:7.3} {:9.0} {:13.2} {:13.2} {:15.0} {:8.1}",
+            side * side,
+            cost.frames,
+            cost.build_s,
+            cost.run_s,
+            per_frame,
+            per_frame / base,
+            cost.events as f64 / cost.frames as f64,
+            floor(side * side, cost.events) * 1e9 / cost.frames as f64,
+            peak_memory_mb().unwrap_or(f64::NAN),
+        );
+    }
+
+    println!("\nReady-made worlds");
+    println!("  world                          frames   run s  ns/frame  sim/wall  events/frame  floor");
+    for (name, overrides) in [
+        ("k-mix", &["duration_s=100"][..]),
+        ("k-mix", &["duration_s=100", "radio.capture=first"]),
+        ("k-calls", &["duration_s=100"]),
+        ("k-tcp", &["duration_s=100"]),
+        ("parallel-strings", &["duration_s=100"]),
+        ("grid-cbr", &["duration_s=30"]),
+    ] {
+        let Some(text) = scenario::library().iter().find(|(known, _)| *known == name).map(|(_, text)| *text) else {
+            continue;
+        };
+        let scenario = load(name, text, overrides);
+        let nodes = scenario.topology.node_count() as u32;
+        let cost = cost(&scenario);
+        println!(
+            "  {:28} {:9} {:7.3} {:9.0} {:9.0} {:13.2} {:5.0}%",
+            format!("{name} {}", overrides.get(1).copied().unwrap_or_default()),
+            cost.frames,
+            cost.run_s,
+            cost.per_frame_ns(),
+            scenario.duration_s / cost.run_s,
+            cost.events as f64 / cost.frames as f64,
+            100.0 * floor(nodes, cost.events) / cost.run_s,
+        );
+    }
+}
