@@ -9,9 +9,11 @@
 //! | [`mac`] | the 802.11 DCF |
 //! | [`queue`], [`wired`], [`routing`], [`packet`] | between the MAC and the flows |
 //! | [`recorder`], [`results`] | what is measured, and what it amounts to |
+//! | [`output`] | tables, captures and pictures on disk |
 
 pub mod engine;
 pub mod mac;
+pub mod output;
 pub mod packet;
 pub mod queue;
 pub mod radio;

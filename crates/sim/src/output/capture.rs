@@ -1,0 +1,314 @@
+//! Captures: one pcapng file a node, as a sniffer in monitor mode beside it would write it.
+//!
+//! A node's file holds every frame that it sent and every frame that it received, meant for it or not, at the time of
+//! the first bit on its antenna. What it could not receive, because of a collision or for want of signal, is not in it.
+//! The gateway's file has its wired interface too, and the Internet host has a file of its own. Packets are in the order
+//! of their times.
+//!
+//! Addresses and ports follow from numbers: node 4 is 10.1.0.4, the Internet host 192.0.2.1. Calls use even UDP ports
+//! from 50000 to 53998, which Wireshark must be told to decode as RTP (`-d udp.port==50000-53998,rtp`); TCP transfers
+//! and other datagrams have 61000 and the flow's number. Payload is zeros. Ethernet headers are there to be read: the
+//! wired link carries IP packets alone.
+//!
+//! A node that forwards a packet has it twice in its file, when it received it and when it sent it, which Wireshark
+//! calls a TCP retransmission. `wlan.fc.retry`, `ip.ttl`, `wlan.ta` and `frame.interface_name` tell one from the other.
+//!
+//! On disk a frame takes 44 bytes of pcapng, 22 bytes of radiotap (23 where received under a propagation model that
+//! knows powers; 14 of Ethernet on a wire), itself, and up to 3 bytes of padding: 80 for an ACK, 164 for a G.729
+//! packet, 1,604 for a full TCP segment. Each of them is written once by its sender and once by every node that
+//! receives it. Five nodes at 12 Mb/s that are never silent (`scenarios/k-mix.toml`) write 4 MB a simulated second in all.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use fairhop_model::units::Nanos;
+
+use super::headers::{self, Channel, FIRST_TTL, InternetHost};
+use super::pcapng::{self, Direction};
+use super::{OutputError, PROGRAM};
+use crate::mac::{Frame, FrameKind};
+use crate::packet::{NodeId, Packet};
+use crate::radio::Links;
+use crate::scenario::{Propagation, Scenario};
+use crate::world::{Tap, World};
+
+/// Memory for what has not been written yet, over all nodes.
+const BUFFERS_BYTES: usize = 32 << 20;
+const LEAST_BUFFER_BYTES: usize = 4 << 10;
+const MOST_BUFFER_BYTES: usize = 1 << 20;
+
+/// The captures of a world. It goes to the world as a tap, and is asked at the end whether all went well.
+///
+/// ```no_run
+/// # fn run(mut world: fairhop_sim::world::World) -> Result<(), fairhop_sim::output::OutputError> {
+/// use fairhop_sim::output::capture::Capture;
+///
+/// let capture = Capture::create("results/pcap".as_ref(), &world)?;
+/// world.set_tap(capture.tap());
+/// world.run();
+/// let written = capture.finish()?;
+/// println!("{} captures, {} bytes", written.files.len(), written.bytes);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Capture(Rc<RefCell<Writer>>);
+
+/// What was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The files, by node; the Internet host's is the last one.
+    pub files: Vec<PathBuf>,
+    /// Their size in all.
+    pub bytes: u64,
+}
+
+impl Capture {
+    /// Makes `directory` where it is missing and in it an empty capture for every node, `node-0.pcapng` and so on, and
+    /// `internet.pcapng` where there is an Internet host.
+    ///
+    /// # Errors
+    /// A file exists already or cannot be made.
+    pub fn create(directory: &Path, world: &World) -> Result<Self, OutputError> {
+        Ok(Self(Rc::new(RefCell::new(Writer::create(directory, world)?))))
+    }
+
+    /// What [`World::set_tap`] wants.
+    pub fn tap(&self) -> Box<dyn Tap> {
+        Box::new(CaptureTap(Rc::clone(&self.0)))
+    }
+
+    /// Writes what has not been written yet.
+    ///
+    /// # Errors
+    /// The first thing that went wrong since the start; after that nothing was written any more.
+    pub fn finish(self) -> Result<Written, OutputError> {
+        let mut writer = self.0.borrow_mut();
+        for index in 0..writer.files.len() {
+            writer.flush(index);
+        }
+        match writer.error.take() {
+            Some(error) => Err(error),
+            None => Ok(Written {
+                files: writer.files.iter().map(|file| file.path.clone()).collect(),
+                bytes: writer.bytes,
+            }),
+        }
+    }
+}
+
+struct CaptureTap(Rc<RefCell<Writer>>);
+
+impl Tap for CaptureTap {
+    fn frame(
+        &mut self,
+        node: NodeId,
+        at: Nanos,
+        frame: &Frame,
+        from: NodeId,
+        packet: Option<&Packet>,
+        received: bool,
+    ) {
+        self.0.borrow_mut().frame(node, at, frame, from, packet, received);
+    }
+
+    fn wired(&mut self, node: NodeId, at: Nanos, packet: &Packet, arrived: bool) {
+        self.0.borrow_mut().wired(node, at, packet, arrived);
+    }
+}
+
+/// A capture in the making. It is open only while its buffer is written, so that there may be more of them than a
+/// process may have open files.
+#[derive(Debug)]
+struct NodeFile {
+    path: PathBuf,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Writer {
+    files: Vec<NodeFile>,
+    buffer_bytes: usize,
+    bytes: u64,
+    error: Option<OutputError>,
+    channel: Channel,
+    /// For every node the neighbours that it hears, by number, and how strongly; empty where powers mean nothing.
+    signals: Vec<Vec<(NodeId, i8)>>,
+    gateway: NodeId,
+    internet: NodeId,
+    /// How many hops a stream's packets have behind them at a node: learned from their first packet.
+    hops: HashMap<(u32, NodeId), u8>,
+}
+
+impl Writer {
+    fn create(directory: &Path, world: &World) -> Result<Self, OutputError> {
+        let scenario = world.scenario();
+        let nodes = world.node_count();
+        let internet = nodes as NodeId;
+        let gateway = scenario.topology.gateway();
+        fs::create_dir_all(directory)
+            .map_err(|error| OutputError::io("make the directory", directory, error))?;
+
+        let comment = comment(scenario, world.seed());
+        let digits = nodes.saturating_sub(1).max(1).ilog10() as usize + 1;
+        let has_internet = scenario.internet.is_some();
+        let mut files = Vec::with_capacity(nodes + 1);
+        let mut bytes = 0;
+        for node in 0..(internet + NodeId::from(has_internet)) {
+            let (name, description) = if node == internet {
+                ("internet.pcapng".to_owned(), "Internet host".to_owned())
+            } else {
+                (format!("node-{node:0digits$}.pcapng"), format!("node {node}"))
+            };
+            let mut start = Vec::new();
+            pcapng::section_header(&mut start, PROGRAM, &comment);
+            if node != internet {
+                let link_type = pcapng::LINKTYPE_IEEE802_11_RADIOTAP;
+                pcapng::interface(&mut start, link_type, "wlan0", &description);
+            }
+            if has_internet && (node == internet || node == gateway) {
+                pcapng::interface(&mut start, pcapng::LINKTYPE_ETHERNET, "eth0", &description);
+            }
+            let path = directory.join(name);
+            OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(&path)
+                .and_then(|mut file| file.write_all(&start))
+                .map_err(|error| OutputError::io("write", &path, error))?;
+            bytes += start.len() as u64;
+            files.push(NodeFile { path, buffer: Vec::new() });
+        }
+        Ok(Self {
+            buffer_bytes: (BUFFERS_BYTES / files.len().max(1)).clamp(LEAST_BUFFER_BYTES, MOST_BUFFER_BYTES),
+            files,
+            bytes,
+            error: None,
+            channel: Channel::new(scenario.radio.standard, scenario.radio.preamble),
+            signals: match scenario.radio.propagation {
+                Propagation::Range { .. } => Vec::new(),
+                _ => signals(world.links(), nodes),
+            },
+            gateway,
+            internet,
+            hops: HashMap::new(),
+        })
+    }
+
+    fn frame(
+        &mut self,
+        node: NodeId,
+        at: Nanos,
+        frame: &Frame,
+        from: NodeId,
+        packet: Option<&Packet>,
+        received: bool,
+    ) {
+        let packet = packet.filter(|_| frame.kind == FrameKind::Data);
+        let ttl = packet.map_or(FIRST_TTL, |packet| self.ttl(packet, from));
+        if let Some(packet) = packet
+            && received
+            && node == frame.to
+        {
+            self.arrived(packet, from, node);
+        }
+        let signal = if received { self.signal(from, node) } else { None };
+        let direction = if received { Direction::Inbound } else { Direction::Outbound };
+        let (channel, internet) = (self.channel, InternetHost(self.internet));
+        self.append(node, 0, at, direction, |out| {
+            headers::radiotap(out, channel, at, frame.rate, signal);
+            headers::dot11(out, frame, from, |out| {
+                if let Some(packet) = packet {
+                    headers::ipv4(out, packet, internet, ttl);
+                }
+            });
+        });
+    }
+
+    fn wired(&mut self, node: NodeId, at: Nanos, packet: &Packet, arrived: bool) {
+        let peer = if node == self.internet { self.gateway } else { self.internet };
+        let (from, to) = if arrived { (peer, node) } else { (node, peer) };
+        let ttl = self.ttl(packet, from);
+        if arrived {
+            self.arrived(packet, from, to);
+        }
+        let internet = InternetHost(self.internet);
+        let interface = u32::from(node != self.internet);
+        let direction = if arrived { Direction::Inbound } else { Direction::Outbound };
+        self.append(node, interface, at, direction, |out| {
+            headers::ethernet(out, from, to);
+            headers::ipv4(out, packet, internet, ttl);
+        });
+    }
+
+    fn append(
+        &mut self,
+        node: NodeId,
+        interface: u32,
+        at: Nanos,
+        direction: Direction,
+        content: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let index = node as usize;
+        let Some(file) = self.files.get_mut(index).filter(|_| self.error.is_none()) else { return };
+        pcapng::packet(&mut file.buffer, interface, at.0, direction, content);
+        pcapng::put_last_packet_in_order(&mut file.buffer);
+        // A received frame is told of when it ends, under the time at which it began; packets on the wire may have come
+        // in between. No frame that is told of later began before this one ended, so here nothing can be out of order.
+        let in_order = interface == 0 && direction == Direction::Inbound;
+        if file.buffer.len() >= if in_order { self.buffer_bytes } else { 2 * self.buffer_bytes } {
+            self.flush(index);
+        }
+    }
+
+    fn flush(&mut self, index: usize) {
+        let file = &mut self.files[index];
+        if self.error.is_none() && !file.buffer.is_empty() {
+            let written = OpenOptions::new()
+                .append(true)
+                .open(&file.path)
+                .and_then(|mut out| out.write_all(&file.buffer));
+            match written {
+                Ok(()) => self.bytes += file.buffer.len() as u64,
+                Err(error) => self.error = Some(OutputError::io("write", &file.path, error)),
+            }
+        }
+        file.buffer.clear();
+    }
+
+    /// The time to live of a packet that `from` sends.
+    fn ttl(&self, packet: &Packet, from: NodeId) -> u8 {
+        let hops = self.hops.get(&(packet.stream, from)).copied().unwrap_or(0);
+        FIRST_TTL.saturating_sub(hops).max(1)
+    }
+
+    /// A packet has made the hop between two nodes.
+    fn arrived(&mut self, packet: &Packet, from: NodeId, to: NodeId) {
+        let behind = self.hops.get(&(packet.stream, from)).copied().unwrap_or(0);
+        self.hops.entry((packet.stream, to)).or_insert(behind.saturating_add(1));
+    }
+
+    fn signal(&self, from: NodeId, to: NodeId) -> Option<i8> {
+        let heard = self.signals.get(from as usize)?;
+        heard.binary_search_by_key(&to, |&(peer, _)| peer).ok().map(|index| heard[index].1)
+    }
+}
+
+/// The strength of every link in whole dBm.
+fn signals(links: &Links, nodes: usize) -> Vec<Vec<(NodeId, i8)>> {
+    let heard = |link: &crate::radio::Link| (link.to, link.power.as_dbm().0.round() as i8);
+    (0..nodes).map(|node| links.from(node).iter().map(heard).collect()).collect()
+}
+
+/// What makes the file readable alone; without the scenario where that is too long for a comment.
+fn comment(scenario: &Scenario, seed: u64) -> String {
+    let title = format!("{PROGRAM}, seed {seed}: {}", scenario.name);
+    match toml::to_string(scenario) {
+        Ok(text) if title.len() + text.len() + 2 <= usize::from(u16::MAX) => format!("{title}\n\n{text}"),
+        _ => title.chars().take(1_000).collect(),
+    }
+}

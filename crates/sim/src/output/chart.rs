@@ -1,0 +1,546 @@
+//! Runs side by side as a picture: call quality above goodput, both over time, one column a run, as an SVG.
+//!
+//! The picture is for people who see it for the first time. Axes are shared, so that heights compare; every panel says
+//! its mean in words; the quality scale has the words of ITU-T P.800 and the line that calls should stay above (3.6,
+//! kim2010). Colours are those of Okabe and Ito (2008), which colour-blind readers can tell apart, and weight of line
+//! says the same again. Text is text and there is neither script nor link in it, so that it shows wherever SVG does.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::tables::RunTables;
+use crate::results::ACCEPTABLE_MOS;
+
+/// A quantity over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its name, shown where the pointer rests on the line.
+    pub name: String,
+    /// Times in seconds, ascending, and values; a value that does not exist interrupts the line.
+    pub points: Vec<(f64, Option<f64>)>,
+}
+
+/// A run, or the mean of several.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// What it shows, in a few words.
+    pub title: String,
+    /// Mean opinion score of each call.
+    pub calls: Vec<Series>,
+    /// Goodput of each other flow in Mb/s.
+    pub flows: Vec<Series>,
+}
+
+impl Column {
+    /// A run: the mean of the two directions of each call, and the goodput of every flow that is not a call.
+    pub fn of(title: impl Into<String>, run: &RunTables) -> Self {
+        let mut calls: BTreeMap<u32, (String, Means)> = BTreeMap::new();
+        let mut flows: BTreeMap<u32, Series> = BTreeMap::new();
+        for row in &run.flow_series {
+            if row.kind == "call" {
+                let call = calls.entry(row.flow).or_insert_with(|| (row.name.to_string(), Means::default()));
+                call.1.add(row.t_s, row.mos);
+            } else {
+                let flow = flows
+                    .entry(row.flow)
+                    .or_insert_with(|| Series { name: row.name.to_string(), points: Vec::new() });
+                flow.points.push((row.t_s, Some(row.goodput_mbps)));
+            }
+        }
+        Self {
+            title: title.into(),
+            calls: calls.into_values().map(|(name, means)| Series { name, points: means.points() }).collect(),
+            flows: flows.into_values().collect(),
+        }
+    }
+}
+
+/// What the picture says beside the data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The picture's title: what there is to see.
+    pub title: String,
+    /// A line under it: the setting.
+    pub subtitle: String,
+    /// What a flow that is not a call is called.
+    pub flow_word: String,
+    /// Seconds at the start that no mean counts.
+    pub warmup_s: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            title: String::new(),
+            subtitle: String::new(),
+            flow_word: "download".to_owned(),
+            warmup_s: 0.0,
+        }
+    }
+}
+
+/// Sums and counts by time.
+#[derive(Default)]
+struct Means(BTreeMap<u64, (f64, u32)>);
+
+impl Means {
+    // Times are not negative, so that their bits are in their order.
+    fn add(&mut self, t_s: f64, value: Option<f64>) {
+        let value = value.filter(|value| value.is_finite());
+        let (sum, count) = self.0.entry(t_s.to_bits()).or_default();
+        *sum += value.unwrap_or(0.0);
+        *count += u32::from(value.is_some());
+    }
+
+    fn of(series: &[Series]) -> Self {
+        let mut means = Self::default();
+        series.iter().flat_map(|one| &one.points).for_each(|&(t_s, value)| means.add(t_s, value));
+        means
+    }
+
+    fn points(&self) -> Vec<(f64, Option<f64>)> {
+        let mean = |&(sum, count): &(f64, u32)| (count > 0).then(|| sum / f64::from(count));
+        self.0.iter().map(|(&t, value)| (f64::from_bits(t), mean(value))).collect()
+    }
+
+    fn sums(&self) -> Vec<(f64, Option<f64>)> {
+        let sum = |&(sum, count): &(f64, u32)| (count > 0).then_some(sum);
+        self.0.iter().map(|(&t, value)| (f64::from_bits(t), sum(value))).collect()
+    }
+}
+
+// Okabe and Ito's colours.
+const BLUE: &str = "#0072B2";
+const SKY_BLUE: &str = "#56B4E9";
+const VERMILLION: &str = "#D55E00";
+const ORANGE: &str = "#E69F00";
+const GREEN: &str = "#009E73";
+
+const INK: &str = "#222222";
+const PALE_INK: &str = "#666666";
+const GRID: &str = "#E3E3E3";
+
+/// Widths of the line of one flow and of all.
+const THIN: f64 = 1.3;
+const BOLD: f64 = 3.0;
+
+const LEFT: f64 = 84.0;
+const RIGHT: f64 = 24.0;
+const GAP: f64 = 22.0;
+const PANEL_HEIGHT: f64 = 170.0;
+const COLUMN_TITLES: f64 = 98.0;
+const MOS_TOP: f64 = 148.0;
+const FLOWS_TOP: f64 = MOS_TOP + PANEL_HEIGHT + 60.0;
+const HEIGHT: f64 = FLOWS_TOP + PANEL_HEIGHT + 54.0;
+
+/// Ends of the scale: the least score, and the most that the E-model gives.
+const MOS_SCALE: (f64, f64) = (1.0, 4.5);
+
+/// The picture of several runs.
+pub fn comparison(columns: &[Column], options: &Options) -> String {
+    let picture = Picture::new(columns);
+    let mut svg = Svg::default();
+    picture.frame(&mut svg, options);
+    for (index, column) in columns.iter().enumerate() {
+        picture.column(&mut svg, index, column, options);
+    }
+    svg.0.push_str("</svg>\n");
+    svg.0
+}
+
+/// Places and scales that all panels share.
+struct Picture {
+    columns: usize,
+    panel_width: f64,
+    end_s: f64,
+    most_mbps: f64,
+    step_s: f64,
+    step_mbps: f64,
+}
+
+/// One panel: where it is and what its vertical scale is.
+struct Panel {
+    x: f64,
+    y: f64,
+    width: f64,
+    end_s: f64,
+    scale: (f64, f64),
+}
+
+impl Panel {
+    fn x_of(&self, t_s: f64) -> f64 {
+        self.x + t_s / self.end_s * self.width
+    }
+
+    fn y_of(&self, value: f64) -> f64 {
+        let (from, to) = self.scale;
+        self.y + PANEL_HEIGHT - (value.clamp(from, to) - from) / (to - from) * PANEL_HEIGHT
+    }
+}
+
+impl Picture {
+    fn new(columns: &[Column]) -> Self {
+        let points = |column: &Column| -> Vec<(f64, Option<f64>)> {
+            column.calls.iter().chain(&column.flows).flat_map(|series| series.points.clone()).collect()
+        };
+        let end_s = columns.iter().flat_map(points).map(|(t_s, _)| t_s).fold(0.0, f64::max);
+        let end_s = if end_s > 0.0 { end_s } else { 1.0 };
+        let most = columns
+            .iter()
+            .flat_map(|column| Means::of(&column.flows).sums())
+            .filter_map(|(_, value)| value)
+            .fold(0.0, f64::max);
+        let step_mbps = nice_step(most.max(1e-3) / 5.0);
+        Self {
+            columns: columns.len().max(1),
+            panel_width: match columns.len() {
+                0 | 1 => 640.0,
+                2 => 400.0,
+                _ => 300.0,
+            },
+            end_s,
+            // Room above the highest point for what the panel says.
+            most_mbps: (most / step_mbps + 0.5).ceil() * step_mbps,
+            step_s: nice_step(end_s / 4.0),
+            step_mbps,
+        }
+    }
+
+    fn width(&self) -> f64 {
+        LEFT + self.columns as f64 * self.panel_width + (self.columns - 1) as f64 * GAP + RIGHT
+    }
+
+    fn panel(&self, column: usize, y: f64, scale: (f64, f64)) -> Panel {
+        let x = LEFT + column as f64 * (self.panel_width + GAP);
+        Panel { x, y, width: self.panel_width, end_s: self.end_s, scale }
+    }
+
+    /// Everything that is there once: title, headings of the rows with what their lines mean.
+    fn frame(&self, svg: &mut Svg, options: &Options) {
+        let (width, title) = (self.width(), escaped(&options.title));
+        svg.line(format_args!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {HEIGHT:.0}\" width=\"{width:.0}\" \
+             height=\"{HEIGHT:.0}\" role=\"img\" font-family=\"system-ui, -apple-system, 'Segoe UI', Roboto, \
+             'DejaVu Sans', sans-serif\">"
+        ));
+        svg.line(format_args!("<title>{title}</title>"));
+        svg.line(format_args!("<rect width=\"100%\" height=\"100%\" fill=\"#FFFFFF\"/>"));
+        svg.text(LEFT, 34.0, Text { size: 20, bold: true, ..Text::new(&options.title) });
+        svg.text(LEFT, 56.0, Text { size: 13, colour: PALE_INK, ..Text::new(&options.subtitle) });
+
+        let word = &options.flow_word;
+        let (one, all) = (format!("one {word}"), format!("all {word}s together"));
+        heading(svg, MOS_TOP, "Call quality", "MOS", [(SKY_BLUE, "one call"), (BLUE, "mean of the calls")]);
+        heading(svg, FLOWS_TOP, "Goodput", "Mb/s", [(ORANGE, &one), (VERMILLION, &all)]);
+    }
+
+    fn column(&self, svg: &mut Svg, index: usize, column: &Column, options: &Options) {
+        let centre = LEFT + index as f64 * (self.panel_width + GAP) + self.panel_width / 2.0;
+        svg.text(
+            centre,
+            COLUMN_TITLES,
+            Text { size: 16, bold: true, anchor: "middle", ..Text::new(&column.title) },
+        );
+
+        let quality = self.panel(index, MOS_TOP, MOS_SCALE);
+        self.quality_background(svg, index, &quality);
+        self.time_axis(svg, &quality, options.warmup_s, false);
+        let mean = Means::of(&column.calls).points();
+        lines(svg, &quality, &column.calls, SKY_BLUE, &mean, BLUE, "mean of the calls");
+        if column.calls.is_empty() {
+            absent(svg, &quality, "no calls");
+        } else if let Some(mos) = mean_after(&mean, options.warmup_s) {
+            // In the half of the panel where the line is not.
+            let y = if mos > 2.75 { quality.y + PANEL_HEIGHT - 14.0 } else { quality.y + 26.0 };
+            say(svg, &quality, y, BLUE, &format!("{mos:.1}"), "on average");
+        }
+
+        let goodput = self.panel(index, FLOWS_TOP, (0.0, self.most_mbps));
+        self.goodput_background(svg, index, &goodput);
+        self.time_axis(svg, &goodput, options.warmup_s, true);
+        let total = Means::of(&column.flows).sums();
+        let all = format!("all {}s together", options.flow_word);
+        lines(svg, &goodput, &column.flows, ORANGE, &total, VERMILLION, &all);
+        if column.flows.is_empty() {
+            absent(svg, &goodput, &format!("no {}s", options.flow_word));
+        } else if let Some(mbps) = mean_after(&total, options.warmup_s) {
+            say(svg, &goodput, goodput.y + 26.0, VERMILLION, &format!("{mbps:.2}"), "Mb/s on average");
+        }
+    }
+
+    fn quality_background(&self, svg: &mut Svg, index: usize, panel: &Panel) {
+        let (x, y, width) = (panel.x, panel.y, panel.width);
+        let line = panel.y_of(ACCEPTABLE_MOS);
+        svg.line(format_args!(
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{:.1}\" fill=\"{GREEN}\" \
+             fill-opacity=\"0.10\"/>",
+            line - y
+        ));
+        for (mos, word) in [(1.0, "bad"), (2.0, "poor"), (3.0, "fair"), (4.0, "good")] {
+            let y = panel.y_of(mos);
+            svg.rule(x, x + width, y, GRID);
+            if index == 0 {
+                let label = format!("{word}  {mos:.0}");
+                svg.text(x - 8.0, y + 4.0, Text { anchor: "end", ..Text::new(&label) });
+            }
+        }
+        svg.line(format_args!(
+            "<line x1=\"{x:.1}\" y1=\"{line:.1}\" x2=\"{:.1}\" y2=\"{line:.1}\" stroke=\"{GREEN}\" \
+             stroke-width=\"1.5\" stroke-dasharray=\"6 4\"/>",
+            x + width
+        ));
+        if index == 0 {
+            let label = format!("{ACCEPTABLE_MOS}");
+            let style = Text { anchor: "end", bold: true, colour: GREEN, ..Text::new(&label) };
+            svg.text(x - 8.0, line + 4.0, style);
+            let style = Text { colour: GREEN, ..Text::new("good enough above this line") };
+            svg.text(x + 8.0, line + 16.0, style);
+        }
+    }
+
+    fn goodput_background(&self, svg: &mut Svg, index: usize, panel: &Panel) {
+        let decimals = if self.step_mbps < 0.1 { 2 } else { usize::from(self.step_mbps < 1.0) };
+        for mbps in ticks(self.most_mbps, self.step_mbps) {
+            let y = panel.y_of(mbps);
+            svg.rule(panel.x, panel.x + panel.width, y, GRID);
+            if index == 0 {
+                let label = format!("{mbps:.decimals$}");
+                svg.text(panel.x - 8.0, y + 4.0, Text { anchor: "end", ..Text::new(&label) });
+            }
+        }
+    }
+
+    fn time_axis(&self, svg: &mut Svg, panel: &Panel, warmup_s: f64, labels: bool) {
+        let (x, y, width, foot) = (panel.x, panel.y, panel.width, panel.y + PANEL_HEIGHT);
+        if warmup_s > 0.0 {
+            let covered = panel.x_of(warmup_s.min(panel.end_s)) - x;
+            svg.line(format_args!(
+                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{covered:.1}\" height=\"{PANEL_HEIGHT:.1}\" \
+                 fill=\"#000000\" fill-opacity=\"0.06\"><title>warm-up: not counted</title></rect>"
+            ));
+        }
+        svg.rule(x, x + width, foot, PALE_INK);
+        let decimals = usize::from(self.step_s < 1.0);
+        for t_s in ticks(panel.end_s, self.step_s) {
+            let at = panel.x_of(t_s);
+            svg.line(format_args!(
+                "<line x1=\"{at:.1}\" y1=\"{foot:.1}\" x2=\"{at:.1}\" y2=\"{:.1}\" stroke=\"{PALE_INK}\"/>",
+                foot + 4.0
+            ));
+            if labels {
+                let label = format!("{t_s:.decimals$}");
+                svg.text(at, foot + 18.0, Text { anchor: "middle", ..Text::new(&label) });
+            }
+        }
+        if labels {
+            let style = Text { anchor: "middle", colour: PALE_INK, ..Text::new("time in seconds") };
+            svg.text(x + width / 2.0, foot + 38.0, style);
+        }
+    }
+}
+
+/// The title of a row, with its unit and what its thin and bold lines mean.
+fn heading(svg: &mut Svg, top: f64, title: &str, unit: &str, [one, all]: [(&str, &str); 2]) {
+    let y = top - 14.0;
+    svg.line(format_args!(
+        "<text x=\"{LEFT:.1}\" y=\"{y:.1}\" font-size=\"15\" font-weight=\"600\" fill=\"{INK}\">{title} \
+         <tspan font-size=\"13\" font-weight=\"400\" fill=\"{PALE_INK}\">in {unit}</tspan></text>"
+    ));
+    let mut x = LEFT + 190.0;
+    for ((colour, label), width) in [(one, THIN), (all, BOLD)] {
+        let (to, middle) = (x + 26.0, y - 5.0);
+        svg.line(format_args!(
+            "<line x1=\"{x:.1}\" y1=\"{middle:.1}\" x2=\"{to:.1}\" y2=\"{middle:.1}\" stroke=\"{colour}\" \
+             stroke-width=\"{width}\"/>"
+        ));
+        svg.text(to + 7.0, y, Text { colour: PALE_INK, ..Text::new(label) });
+        x = to + 40.0 + 7.0 * label.chars().count() as f64;
+    }
+}
+
+/// The number that the panel amounts to, at its right edge.
+fn say(svg: &mut Svg, panel: &Panel, y: f64, colour: &str, number: &str, words: &str) {
+    let x = panel.x + panel.width - 8.0;
+    svg.line(format_args!(
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"22\" font-weight=\"600\" text-anchor=\"end\" \
+         fill=\"{colour}\">{number} <tspan font-size=\"13\" font-weight=\"400\">{words}</tspan></text>"
+    ));
+}
+
+fn absent(svg: &mut Svg, panel: &Panel, text: &str) {
+    let style = Text { size: 14, anchor: "middle", colour: PALE_INK, ..Text::new(text) };
+    svg.text(panel.x + panel.width / 2.0, panel.y + PANEL_HEIGHT / 2.0 + 5.0, style);
+}
+
+/// One thin line for each series, and the bold one over them.
+fn lines(
+    svg: &mut Svg,
+    panel: &Panel,
+    each: &[Series],
+    thin: &str,
+    together: &[(f64, Option<f64>)],
+    bold: &str,
+    name: &str,
+) {
+    // Many lines pale, so that the bold one is seen.
+    let opacity = (6.0 / each.len().max(1) as f64).clamp(0.25, 0.9);
+    for series in each {
+        let title = escaped(&series.name);
+        svg.line(format_args!(
+            "<path d=\"{}\" fill=\"none\" stroke=\"{thin}\" stroke-width=\"{THIN}\" stroke-opacity=\"{opacity:.2}\">\
+             <title>{title}</title></path>",
+            path(panel, &series.points)
+        ));
+    }
+    if !together.is_empty() {
+        let name = escaped(name);
+        svg.line(format_args!(
+            "<path d=\"{}\" fill=\"none\" stroke=\"{bold}\" stroke-width=\"{BOLD}\" stroke-linejoin=\"round\">\
+             <title>{name}</title></path>",
+            path(panel, together)
+        ));
+    }
+}
+
+fn path(panel: &Panel, points: &[(f64, Option<f64>)]) -> String {
+    let mut path = String::new();
+    let mut pen_down = false;
+    for &(t_s, value) in points {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            let step = if pen_down { 'L' } else { 'M' };
+            // Writing to a string does not fail.
+            let _ = write!(path, "{step}{:.1} {:.1}", panel.x_of(t_s), panel.y_of(value));
+        }
+        pen_down = value.is_some_and(f64::is_finite);
+    }
+    path
+}
+
+/// The mean of the values after the warm-up.
+fn mean_after(points: &[(f64, Option<f64>)], warmup_s: f64) -> Option<f64> {
+    let counted: Vec<f64> =
+        points.iter().filter(|(t_s, _)| *t_s > warmup_s).filter_map(|(_, value)| *value).collect();
+    fairhop_model::stats::mean(&counted)
+}
+
+/// The least of 1, 2 and 5 times a power of ten that is at least `least`.
+fn nice_step(least: f64) -> f64 {
+    let power = libm::exp10(libm::floor(libm::log10(least)));
+    let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= least * (1.0 - 1e-9));
+    factor.unwrap_or(10.0) * power
+}
+
+/// Multiples of `step` from zero to `end`.
+fn ticks(end: f64, step: f64) -> impl Iterator<Item = f64> {
+    let count = (end / step * (1.0 + 1e-9)).floor().min(100.0) as u32;
+    (0..=count).map(move |index| f64::from(index) * step)
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            // XML has no control characters.
+            other if other.is_control() => out.push(' '),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// How a text looks.
+struct Text<'a> {
+    content: &'a str,
+    size: u32,
+    bold: bool,
+    anchor: &'a str,
+    colour: &'a str,
+}
+
+impl<'a> Text<'a> {
+    fn new(content: &'a str) -> Self {
+        Self { content, size: 12, bold: false, anchor: "start", colour: INK }
+    }
+}
+
+/// An SVG in the making, an element a line.
+#[derive(Default)]
+struct Svg(String);
+
+impl Svg {
+    fn line(&mut self, element: std::fmt::Arguments<'_>) {
+        // Writing to a string does not fail.
+        let _ = writeln!(self.0, "{element}");
+    }
+
+    fn text(&mut self, x: f64, y: f64, text: Text<'_>) {
+        let Text { content, size, bold, anchor, colour } = text;
+        let weight = if bold { " font-weight=\"600\"" } else { "" };
+        let content = escaped(content);
+        self.line(format_args!(
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\"{weight} text-anchor=\"{anchor}\" \
+             fill=\"{colour}\">{content}</text>"
+        ));
+    }
+
+    fn rule(&mut self, from: f64, to: f64, y: f64, colour: &str) {
+        self.line(format_args!(
+            "<line x1=\"{from:.1}\" y1=\"{y:.1}\" x2=\"{to:.1}\" y2=\"{y:.1}\" stroke=\"{colour}\"/>"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn series(values: &[Option<f64>]) -> Series {
+        let points = values.iter().enumerate().map(|(index, &value)| (index as f64 + 1.0, value)).collect();
+        Series { name: "a < b".to_owned(), points }
+    }
+
+    #[test]
+    fn steps_of_axes_are_one_two_or_five() {
+        for (least, step) in [(0.9, 1.0), (1.0, 1.0), (1.1, 2.0), (3.0, 5.0), (6.0, 10.0), (0.03, 0.05)] {
+            assert!((nice_step(least) / step - 1.0).abs() < 1e-9, "{least}: {}", nice_step(least));
+        }
+        assert_eq!(ticks(60.0, 20.0).collect::<Vec<_>>(), [0.0, 20.0, 40.0, 60.0]);
+    }
+
+    #[test]
+    fn a_panel_says_the_mean_after_the_warm_up_and_a_gap_stays_a_gap() {
+        let column = Column {
+            title: "both".to_owned(),
+            calls: vec![series(&[Some(1.0), Some(4.0), None, Some(3.0)]), series(&[Some(1.0), Some(2.0)])],
+            flows: vec![series(&[Some(9.0), Some(0.5), Some(0.25)]), series(&[Some(9.0), Some(0.5)])],
+        };
+        let svg = comparison(&[column], &Options { warmup_s: 1.0, ..Options::default() });
+        assert!(svg.contains(">3.0 <tspan"), "mean of (4 + 2) / 2 and 3");
+        assert!(svg.contains(">0.62 <tspan"), "mean of 0.5 + 0.5 and 0.25");
+        assert!(svg.contains("a &lt; b") && !svg.contains("a < b"));
+        let broken = svg.lines().find(|line| line.contains("mean of the calls</title>")).unwrap();
+        assert_eq!((broken.matches('M').count(), broken.matches('L').count()), (2, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_data_the_picture_has_finite_numbers(
+            columns in 0_usize..4,
+            values in prop::collection::vec(
+                prop_oneof![Just(None), Just(Some(f64::NAN)), Just(Some(f64::INFINITY)), (-1e9..1e9).prop_map(Some)],
+                0..20,
+            ),
+        ) {
+            let column = Column { title: String::new(), calls: vec![series(&values)], flows: vec![series(&values)] };
+            let svg = comparison(&vec![column; columns], &Options::default());
+            prop_assert!(!svg.contains("NaN") && !svg.contains("inf"));
+            prop_assert!(svg.ends_with("</svg>\n"));
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Frames and packets as bytes: radiotap, 802.11 (IEEE 802.11-2020, 9.2 and 9.3), LLC and SNAP (RFC 1042), Ethernet,
+//! IPv4 (RFC 791), UDP (RFC 768), RTP (RFC 3550) and TCP.
+//!
+//! The simulator keeps lengths and the fields that matter; the rest is made up here, always in the same way:
+//!
+//! - Node `n` has the IP address 10.0.0.0 + 65536 + `n` (node 4 is 10.1.0.4), the Internet host 192.0.2.1 (RFC 5737).
+//! - Wireless interfaces have the locally administered address 02:00 and the node's number, wired ones 02:01 and the
+//!   number. Frames are those of an independent network, so that addresses are receiver, transmitter, BSSID.
+//! - Both ends of a flow use the same port, out of the dynamic range (RFC 6335) and where Wireshark expects no other
+//!   protocol: even ones from 50000 for RTP, from 61000 for TCP and other datagrams.
+//! - Payload is zeros. Fragmentation is forbidden, so the identification of a packet is free (RFC 6864): the low bits
+//!   of the sequence number of a datagram, a hash for a TCP segment, the same on every hop.
+//! - The time to live counts down from 64 and stays at 1 on paths that are longer.
+
+use fairhop_model::phy::{Modulation, Preamble, Rate, Standard};
+use fairhop_model::units::Nanos;
+use fairhop_transport::tcp::MAX_HEADER_BYTES;
+
+use crate::mac::{BROADCAST, Frame, FrameKind};
+use crate::packet::{Body, NodeId, Packet};
+use crate::world::traffic::{IP_HEADER, UDP_HEADER, flow_of};
+
+/// The time to live that a packet starts with.
+pub(super) const FIRST_TTL: u8 = 64;
+
+const PROTOCOL_TCP: u8 = 6;
+const PROTOCOL_UDP: u8 = 17;
+
+/// Where radios are: what a radiotap header says of the channel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Channel {
+    frequency_mhz: u16,
+    band: u16,
+    short_preamble: bool,
+}
+
+impl Channel {
+    /// Channel 36 for 802.11a, channel 1 for 802.11b and g.
+    pub(super) fn new(standard: Standard, preamble: Preamble) -> Self {
+        const BAND_2_GHZ: u16 = 0x0080;
+        const BAND_5_GHZ: u16 = 0x0100;
+        let (frequency_mhz, band) = match standard {
+            Standard::Dot11a => (5180, BAND_5_GHZ),
+            Standard::Dot11b | Standard::Dot11g => (2412, BAND_2_GHZ),
+        };
+        Self { frequency_mhz, band, short_preamble: preamble == Preamble::Short }
+    }
+}
+
+/// Appends a radiotap header (radiotap.org): timer, flags, rate, channel and, of a received frame, the signal.
+pub(super) fn radiotap(out: &mut Vec<u8>, channel: Channel, at: Nanos, rate: Rate, signal_dbm: Option<i8>) {
+    const TSFT: u32 = 1 << 0;
+    const FLAGS: u32 = 1 << 1;
+    const RATE: u32 = 1 << 2;
+    const CHANNEL: u32 = 1 << 3;
+    const ANTENNA_SIGNAL: u32 = 1 << 5;
+    const SHORT_PREAMBLE: u8 = 0x02;
+    const FCS_AT_END: u8 = 0x10;
+    const CCK: u16 = 0x0020;
+    const OFDM: u16 = 0x0040;
+
+    let (present, length) = match signal_dbm {
+        None => (TSFT | FLAGS | RATE | CHANNEL, 22_u16),
+        Some(_) => (TSFT | FLAGS | RATE | CHANNEL | ANTENNA_SIGNAL, 23),
+    };
+    let is_ofdm = matches!(rate.modulation(), Modulation::Ofdm { .. });
+    let short = channel.short_preamble && !is_ofdm && rate != Rate::Dsss1;
+    out.extend([0, 0]); // version, padding
+    out.extend(length.to_le_bytes());
+    out.extend(present.to_le_bytes());
+    out.extend((at.0 / 1000).to_le_bytes());
+    out.push(FCS_AT_END | if short { SHORT_PREAMBLE } else { 0 });
+    out.push((rate.bit_rate().0 / 500_000) as u8);
+    out.extend(channel.frequency_mhz.to_le_bytes());
+    out.extend((channel.band | if is_ofdm { OFDM } else { CCK }).to_le_bytes());
+    out.extend(signal_dbm.map(i8::to_le_bytes).iter().flatten());
+}
+
+/// The address of a wireless interface.
+fn wireless_mac(node: NodeId) -> [u8; 6] {
+    if node == BROADCAST { [0xff; 6] } else { mac(0, node) }
+}
+
+fn mac(interface: u8, node: NodeId) -> [u8; 6] {
+    let [a, b, c, d] = node.to_be_bytes();
+    [0x02, interface, a, b, c, d]
+}
+
+/// The network's own address, as the station that started an independent network draws it.
+const BSSID: [u8; 6] = [0x02, 0xff, 0, 0, 0, 0];
+
+/// Appends an 802.11 frame with its check sequence; `body` writes the IP packet of a data frame.
+pub(super) fn dot11(out: &mut Vec<u8>, frame: &Frame, from: NodeId, body: impl FnOnce(&mut Vec<u8>)) {
+    const RETRY: u8 = 0x08;
+    const LLC_SNAP_IPV4: [u8; 8] = [0xaa, 0xaa, 0x03, 0, 0, 0, 0x08, 0x00];
+
+    let start = out.len();
+    // Version 0, then type and subtype (table 9-1).
+    let control = match frame.kind {
+        FrameKind::Data => 0x08,
+        FrameKind::Rts => 0xb4,
+        FrameKind::Cts => 0xc4,
+        FrameKind::Ack => 0xd4,
+    };
+    out.extend([control, if frame.retry { RETRY } else { 0 }]);
+    // Whole microseconds, rounded up (9.2.5.1), in 15 bits.
+    let duration = frame.nav.0.div_ceil(1000).min(0x7fff) as u16;
+    out.extend(duration.to_le_bytes());
+    out.extend(wireless_mac(frame.to));
+    match frame.kind {
+        FrameKind::Ack | FrameKind::Cts => {}
+        FrameKind::Rts => out.extend(wireless_mac(from)),
+        FrameKind::Data => {
+            out.extend(wireless_mac(from));
+            out.extend(BSSID);
+            out.extend((frame.sequence << 4).to_le_bytes());
+            out.extend(LLC_SNAP_IPV4);
+            body(out);
+        }
+    }
+    let check = crc32fast::hash(&out[start..]);
+    out.extend(check.to_le_bytes());
+}
+
+/// Appends the Ethernet header of an IPv4 packet between two wired interfaces.
+pub(super) fn ethernet(out: &mut Vec<u8>, from: NodeId, to: NodeId) {
+    out.extend(mac(1, to));
+    out.extend(mac(1, from));
+    out.extend([0x08, 0x00]);
+}
+
+/// The Internet host's number, for those who need to know its address.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InternetHost(pub(super) NodeId);
+
+impl InternetHost {
+    fn address_of(self, node: NodeId) -> [u8; 4] {
+        if node == BROADCAST {
+            [255; 4]
+        } else if node == self.0 {
+            [192, 0, 2, 1]
+        } else {
+            (0x0a01_0000_u32.wrapping_add(node)).to_be_bytes()
+        }
+    }
+}
+
+/// The port of both ends of a flow.
+pub(super) fn port(packet: &Packet) -> u16 {
+    let flow = flow_of(packet.stream);
+    match packet.body {
+        Body::Rtp { .. } => 50_000 + 2 * (flow % 2_000) as u16,
+        Body::Tcp(_) | Body::Udp { .. } => 61_000 + (flow % 4_000) as u16,
+    }
+}
+
+/// A sum of 16-bit words (RFC 1071); an odd byte counts as the upper half of one.
+fn sum_words(bytes: &[u8]) -> u32 {
+    bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| u32::from(low))).sum()
+}
+
+fn complement(mut sum: u32) -> u16 {
+    while sum >> 16 != 0 {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// Appends an IPv4 packet of exactly the size that the simulator reckons with.
+pub(super) fn ipv4(out: &mut Vec<u8>, packet: &Packet, internet: InternetHost, ttl: u8) {
+    const VERSION_4_HEADER_OF_5_WORDS: u8 = 0x45;
+    const DO_NOT_FRAGMENT: [u8; 2] = [0x40, 0];
+
+    let start = out.len();
+    let source = internet.address_of(packet.source);
+    let destination = internet.address_of(packet.destination);
+    let protocol = match packet.body {
+        Body::Tcp(_) => PROTOCOL_TCP,
+        Body::Rtp { .. } | Body::Udp { .. } => PROTOCOL_UDP,
+    };
+    out.extend([VERSION_4_HEADER_OF_5_WORDS, 0]);
+    out.extend((packet.bytes as u16).to_be_bytes());
+    out.extend(identification(packet).to_be_bytes());
+    out.extend(DO_NOT_FRAGMENT);
+    out.extend([ttl, protocol, 0, 0]);
+    out.extend(source);
+    out.extend(destination);
+    let check = complement(sum_words(&out[start..]));
+    out[start + 10..start + 12].copy_from_slice(&check.to_be_bytes());
+
+    let transport = out.len();
+    let length = packet.bytes - IP_HEADER;
+    let check_at = match packet.body {
+        Body::Tcp(segment) => {
+            let mut header = [0; MAX_HEADER_BYTES];
+            let bytes = segment.encode_header(&mut header, port(packet), port(packet));
+            out.extend_from_slice(&header[..bytes]);
+            16
+        }
+        Body::Udp { .. } => {
+            udp(out, packet, length);
+            6
+        }
+        Body::Rtp { sequence, timestamp, ssrc, payload_type } => {
+            udp(out, packet, length);
+            out.extend([0x80, payload_type]);
+            out.extend((sequence as u16).to_be_bytes());
+            out.extend((timestamp as u32).to_be_bytes());
+            out.extend(ssrc.to_be_bytes());
+            6
+        }
+    };
+    // The payload of zeros adds nothing to the sum, which takes the pseudo-header in.
+    let pseudo = sum_words(&source) + sum_words(&destination) + u32::from(protocol) + length;
+    let check = complement(sum_words(&out[transport..]) + pseudo);
+    // A UDP checksum of zero would mean that there is none.
+    let check = if check == 0 && protocol == PROTOCOL_UDP { 0xffff } else { check };
+    out[transport + check_at..transport + check_at + 2].copy_from_slice(&check.to_be_bytes());
+    out.resize(start + packet.bytes as usize, 0);
+}
+
+fn udp(out: &mut Vec<u8>, packet: &Packet, length: u32) {
+    debug_assert!(length >= UDP_HEADER);
+    out.extend(port(packet).to_be_bytes());
+    out.extend(port(packet).to_be_bytes());
+    out.extend((length as u16).to_be_bytes());
+    out.extend([0, 0]);
+}
+
+fn identification(packet: &Packet) -> u16 {
+    match packet.body {
+        Body::Rtp { sequence, .. } | Body::Udp { sequence } => sequence as u16,
+        Body::Tcp(segment) => {
+            let numbers = u64::from(segment.seq.0) << 32 | u64::from(segment.ack.0);
+            ((packet.created.0 ^ numbers).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fairhop_model::phy::Phy;
+
+    use super::*;
+    use crate::packet::PacketId;
+
+    fn frame(kind: FrameKind, bytes: u32) -> Frame {
+        let phy = Phy::new(Standard::Dot11a, Preamble::Long);
+        Frame {
+            kind,
+            retry: false,
+            sequence: 0,
+            to: 1,
+            packet: PacketId::MAX,
+            bytes,
+            rate: Rate::Ofdm12,
+            time: phy.frame_duration(Rate::Ofdm12, bytes),
+            nav: Nanos::ZERO,
+        }
+    }
+
+    /// A G.729 packet from node 2 to node 1, sent again with sequence number 3 while 44.5 µs are reserved for the ACK.
+    /// Every field by its section; checksums and check sequence reckoned apart (RFC 1071 by hand, CRC-32 by zlib).
+    #[test]
+    fn a_data_frame_is_the_standards_byte_for_byte() {
+        let packet = Packet {
+            stream: 0,
+            source: 2,
+            destination: 1,
+            bytes: 60,
+            created: Nanos::ZERO,
+            settled: false,
+            body: Body::Rtp { sequence: 258, timestamp: 41_280, ssrc: 1, payload_type: 18 },
+        };
+        let data = Frame { retry: true, sequence: 3, nav: Nanos(44_500), ..frame(FrameKind::Data, 96) };
+        let mut out = Vec::new();
+        let channel = Channel::new(Standard::Dot11a, Preamble::Long);
+        radiotap(&mut out, channel, Nanos(5_000_999), data.rate, Some(-63));
+        dot11(&mut out, &data, 2, |out| ipv4(out, &packet, InternetHost(9), 63));
+        #[rustfmt::skip]
+        let expected = [
+            // Radiotap: 23 bytes, TSFT, flags, rate, channel and signal; 5000 µs, FCS at end, 12 Mb/s, 5180 MHz
+            // OFDM in the 5 GHz band, −63 dBm.
+            0, 0, 23, 0, 0x2f, 0, 0, 0, 0x88, 0x13, 0, 0, 0, 0, 0, 0, 0x10, 24, 0x3c, 0x14, 0x40, 0x01, 0xc1,
+            // 802.11 data: retry, duration 45 µs, receiver, transmitter, BSSID, sequence 3 fragment 0.
+            0x08, 0x08, 45, 0, 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 2, 0xff, 0, 0, 0, 0, 0x30, 0,
+            // LLC and SNAP for IPv4.
+            0xaa, 0xaa, 3, 0, 0, 0, 8, 0,
+            // IPv4: 60 bytes, identification 258, DF, TTL 63, UDP, 10.1.0.2 to 10.1.0.1.
+            // 4500 + 003c + 0102 + 4000 + 3f11 + 0a01 + 0002 + 0a01 + 0001 = d954, complement 26ab.
+            0x45, 0, 0, 60, 1, 2, 0x40, 0, 63, 17, 0x26, 0xab, 10, 1, 0, 2, 10, 1, 0, 1,
+            // UDP: port 50000 (c350) both ends, 40 bytes.
+            // Pseudo 0a01 + 0002 + 0a01 + 0001 + 0011 + 0028, header c350 + c350 + 0028,
+            // RTP 8012 + 0102 + 0000 + a140 + 0000 + 0001 = 2 bd5b, folded bd5d, complement 42a2.
+            0xc3, 0x50, 0xc3, 0x50, 0, 40, 0x42, 0xa2,
+            // RTP: version 2, G.729, 258, 258 · 160, source 1.
+            0x80, 18, 1, 2, 0, 0, 0xa1, 0x40, 0, 0, 0, 1,
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        ];
+        assert_eq!(out.len(), 23 + 96);
+        assert_eq!(out[..expected.len()], expected);
+        assert_eq!(out[expected.len()..], DATA_FCS.to_le_bytes());
+    }
+
+    /// `zlib.crc32` of the data frame above from frame control to payload.
+    const DATA_FCS: u32 = 0x72c4_2263;
+
+    #[test]
+    fn an_acknowledgment_is_ten_bytes_and_its_check_sequence() {
+        let mut out = Vec::new();
+        let channel = Channel::new(Standard::Dot11b, Preamble::Short);
+        radiotap(&mut out, channel, Nanos(1_000), Rate::Cck11, None);
+        dot11(&mut out, &frame(FrameKind::Ack, 14), 2, |_| {});
+        #[rustfmt::skip]
+        let expected = [
+            // Radiotap: 22 bytes; 1 µs, FCS and short preamble, 11 Mb/s, 2412 MHz CCK in the 2.4 GHz band.
+            0, 0, 22, 0, 0x0f, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0x12, 22, 0x6c, 0x09, 0xa0, 0,
+            // 802.11 ACK to node 1 and `zlib.crc32` of it.
+            0xd4, 0, 0, 0, 2, 0, 0, 0, 0, 1, 0xd8, 0xd6, 0xbf, 0x8f,
+        ];
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn ports_stay_in_their_ranges_and_rtp_has_even_ones() {
+        for flow in [0, 1, 1_999, 2_000, 99_999] {
+            let mut packet = Packet {
+                stream: flow * 2 + 1,
+                source: 0,
+                destination: 1,
+                bytes: 60,
+                created: Nanos::ZERO,
+                settled: false,
+                body: Body::Udp { sequence: 0 },
+            };
+            assert!((61_000..65_000).contains(&port(&packet)));
+            packet.body = Body::Rtp { sequence: 0, timestamp: 0, ssrc: 0, payload_type: 0 };
+            assert!((50_000..54_000).contains(&port(&packet)) && port(&packet).is_multiple_of(2));
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Rows of plain structs as Parquet files. A table is declared once, with `table!`: the struct, the columns and
+//! the descriptions that go into the file are one text.
+//!
+//! The low-level column writer is enough for flat tables and keeps Arrow, most of the build time of the other way, out
+//! of the program.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
+use parquet::column::writer::ColumnWriter;
+use parquet::data_type::ByteArray;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{Type, TypePtr};
+
+use super::PROGRAM;
+
+/// Rows that are written at a time.
+const ROW_GROUP: usize = 1 << 18;
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Whole numbers. Signed, so that differences of counts are what one expects.
+    Integer,
+    /// Whole numbers that use all 64 bits.
+    Unsigned,
+    /// Real numbers.
+    Real,
+    /// UTF-8.
+    Text,
+    /// Yes or no.
+    Truth,
+}
+
+/// A value in a row. Values of a column go to a buffer one after the other, absent ones as a level alone.
+pub(super) trait Cell {
+    /// What it holds.
+    const KIND: Kind;
+    /// It may be absent.
+    const OPTIONAL: bool = false;
+    /// Appends it.
+    fn put(&self, column: &mut Cells);
+}
+
+/// The values of a column in the making; one of the lists is used.
+#[derive(Default)]
+pub(super) struct Cells {
+    integers: Vec<i64>,
+    reals: Vec<f64>,
+    texts: Vec<ByteArray>,
+    truths: Vec<bool>,
+    levels: Vec<i16>,
+}
+
+/// A seed, which may be any 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Seed(pub u64);
+
+impl Cell for Seed {
+    const KIND: Kind = Kind::Unsigned;
+    fn put(&self, column: &mut Cells) {
+        column.integers.push(self.0.cast_signed());
+    }
+}
+
+impl Cell for u64 {
+    const KIND: Kind = Kind::Integer;
+    fn put(&self, column: &mut Cells) {
+        column.integers.push(i64::try_from(*self).unwrap_or(i64::MAX));
+    }
+}
+
+impl Cell for u32 {
+    const KIND: Kind = Kind::Integer;
+    fn put(&self, column: &mut Cells) {
+        column.integers.push(i64::from(*self));
+    }
+}
+
+impl Cell for f64 {
+    const KIND: Kind = Kind::Real;
+    fn put(&self, column: &mut Cells) {
+        column.reals.push(*self);
+    }
+}
+
+impl Cell for bool {
+    const KIND: Kind = Kind::Truth;
+    fn put(&self, column: &mut Cells) {
+        column.truths.push(*self);
+    }
+}
+
+impl Cell for Arc<str> {
+    const KIND: Kind = Kind::Text;
+    fn put(&self, column: &mut Cells) {
+        column.texts.push(self.as_bytes().to_vec().into());
+    }
+}
+
+impl Cell for &'static str {
+    const KIND: Kind = Kind::Text;
+    fn put(&self, column: &mut Cells) {
+        column.texts.push(self.as_bytes().to_vec().into());
+    }
+}
+
+impl<T: Cell> Cell for Option<T> {
+    const KIND: Kind = T::KIND;
+    const OPTIONAL: bool = true;
+    fn put(&self, column: &mut Cells) {
+        column.levels.push(i16::from(self.is_some()));
+        if let Some(value) = self {
+            value.put(column);
+        }
+    }
+}
+
+/// A column of rows of type `R`.
+pub(super) struct Column<R> {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) kind: Kind,
+    pub(super) optional: bool,
+    pub(super) put: fn(&R, &mut Cells),
+}
+
+/// A row of a table.
+pub(super) trait Row: Sized + 'static {
+    /// Name of the table, and of its file without the ending.
+    const TABLE: &'static str;
+    /// What a row is.
+    const ABOUT: &'static str;
+    /// The columns, in order.
+    const COLUMNS: &'static [Column<Self>];
+}
+
+/// Declares a row: its documentation is the table's, that of its fields the columns'.
+macro_rules! table {
+    ($(
+        $(#[doc = $about:literal])+
+        $row:ident = $table:literal {
+            $( $(#[doc = $doc:literal])+ $field:ident: $type:ty, )+
+        }
+    )+) => {$(
+        $(#[doc = $about])+
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $row {
+            $( $(#[doc = $doc])+ pub $field: $type, )+
+        }
+
+        impl $crate::output::table::Row for $row {
+            const TABLE: &'static str = $table;
+            const ABOUT: &'static str = concat!($($about),+);
+            const COLUMNS: &'static [$crate::output::table::Column<Self>] = &[$(
+                $crate::output::table::Column {
+                    name: stringify!($field),
+                    about: concat!($($doc),+),
+                    kind: <$type as $crate::output::table::Cell>::KIND,
+                    optional: <$type as $crate::output::table::Cell>::OPTIONAL,
+                    put: |row, cells| $crate::output::table::Cell::put(&row.$field, cells),
+                },
+            )+];
+        }
+    )+};
+}
+pub(super) use table;
+
+fn schema<R: Row>() -> Result<TypePtr, ParquetError> {
+    let fields = R::COLUMNS.iter().map(|column| {
+        let (physical, logical) = match column.kind {
+            Kind::Integer => (Physical::INT64, None),
+            Kind::Unsigned => (Physical::INT64, Some(LogicalType::integer(64, false))),
+            Kind::Real => (Physical::DOUBLE, None),
+            Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            Kind::Truth => (Physical::BOOLEAN, None),
+        };
+        let repetition = if column.optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+        Type::primitive_type_builder(column.name, physical)
+            .with_logical_type(logical)
+            .with_repetition(repetition)
+            .build()
+            .map(Arc::new)
+    });
+    let fields = fields.collect::<Result<Vec<_>, _>>()?;
+    Type::group_type_builder(R::TABLE).with_fields(fields).build().map(Arc::new)
+}
+
+/// Writes rows as a Parquet file with `metadata`, to which the descriptions of the table and its columns are added.
+pub(super) fn write<'a, R: Row>(
+    out: impl Write + Send,
+    mut rows: impl Iterator<Item = &'a R>,
+    metadata: &[(&str, String)],
+) -> io::Result<()> {
+    let columns: serde_json::Map<String, serde_json::Value> =
+        R::COLUMNS.iter().map(|column| (column.name.to_owned(), column.about.trim().into())).collect();
+    let metadata = metadata
+        .iter()
+        .map(|(key, value)| KeyValue::new((*key).to_owned(), value.clone()))
+        .chain([
+            KeyValue::new("fairhop.table".to_owned(), R::ABOUT.trim().to_owned()),
+            KeyValue::new("fairhop.columns".to_owned(), serde_json::Value::Object(columns).to_string()),
+        ])
+        .collect();
+    let properties = WriterProperties::builder()
+        .set_created_by(PROGRAM.to_owned())
+        .set_compression(Compression::SNAPPY)
+        .set_key_value_metadata(Some(metadata))
+        .build();
+    let write = || -> Result<(), ParquetError> {
+        let mut file = SerializedFileWriter::new(out, schema::<R>()?, Arc::new(properties))?;
+        let mut group: Vec<&R> = Vec::new();
+        loop {
+            group.clear();
+            group.extend(rows.by_ref().take(ROW_GROUP));
+            if group.is_empty() {
+                break;
+            }
+            let mut writer = file.next_row_group()?;
+            for column in R::COLUMNS {
+                let mut cells = Cells::default();
+                group.iter().for_each(|row| (column.put)(row, &mut cells));
+                let Some(mut chunk) = writer.next_column()? else { break };
+                cells.write(chunk.untyped(), column.optional)?;
+                chunk.close()?;
+            }
+            writer.close()?;
+        }
+        file.close().map(|_| ())
+    };
+    write().map_err(|error| match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(inner) => *inner,
+            Err(other) => io::Error::other(other),
+        },
+        other => io::Error::other(other),
+    })
+}
+
+impl Cells {
+    fn write(&self, column: &mut ColumnWriter<'_>, optional: bool) -> Result<(), ParquetError> {
+        let levels = optional.then_some(self.levels.as_slice());
+        match column {
+            ColumnWriter::Int64ColumnWriter(column) => column.write_batch(&self.integers, levels, None)?,
+            ColumnWriter::DoubleColumnWriter(column) => column.write_batch(&self.reals, levels, None)?,
+            ColumnWriter::ByteArrayColumnWriter(column) => column.write_batch(&self.texts, levels, None)?,
+            ColumnWriter::BoolColumnWriter(column) => column.write_batch(&self.truths, levels, None)?,
+            ColumnWriter::Int32ColumnWriter(_)
+            | ColumnWriter::Int96ColumnWriter(_)
+            | ColumnWriter::FloatColumnWriter(_)
+            | ColumnWriter::FixedLenByteArrayColumnWriter(_) => 0,
+        };
+        Ok(())
+    }
+}
