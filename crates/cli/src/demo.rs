@@ -1,0 +1,193 @@
+//! `fairhop demo`: what downloads do to calls over four radio hops, as a table and as a picture.
+//!
+//! One ready-made scenario (K-MIX of kim2010) and its two parts alone, which are the same scenario with the other kind of
+//! traffic left out. A remedy joins as one more [`Part`].
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Args;
+use fairhop_model::units::Nanos;
+use fairhop_sim::results::{ACCEPTABLE_MOS, CallSummary, Summary};
+use fairhop_sim::scenario::{self, Loaded, Override, Scenario, Traffic};
+
+use crate::campaign::Campaign;
+use crate::failure::{Failure, exit, reason};
+use crate::interrupt::Interrupt;
+use crate::progress::{Progress, significant};
+use crate::table::{BAD, Cell, FAINT, GOOD, NOTHING, TITLE, Table, fixed, wrap};
+use crate::{run, ui};
+
+/// Examples of the command, for its help.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  fairhop demo                   the picture goes to out/demo.svg
+  fairhop demo --out pictures
+  fairhop run k-mix              the last of the three, in full
+  fairhop scenarios k-mix        what is simulated, and what to try";
+
+/// The scenario that is shown.
+const SCENARIO: &str = "k-mix";
+
+/// What `fairhop demo` is asked to do.
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// Where the picture goes; an earlier one is replaced
+    #[arg(long, value_name = "DIR", default_value = "out")]
+    out: PathBuf,
+}
+
+/// One of the worlds that are compared.
+struct Part {
+    title: &'static str,
+    loaded: Loaded,
+}
+
+/// Runs the parts, compares them and draws them; the exit code.
+///
+/// # Errors
+/// The picture cannot be written.
+pub(crate) fn demo(args: &DemoArgs) -> Result<u8, Failure> {
+    let parts = parts()?;
+    let total = parts.iter().map(|part| Nanos::from_secs_f64(part.loaded.scenario.duration_s)).sum();
+    let campaign =
+        Campaign { interrupt: Interrupt::listen(), progress: Progress::new(total), threads: None };
+    let runs = campaign.run_all(parts.len(), |index| {
+        let loaded = &parts[index].loaded;
+        let mut world = run::build(loaded, loaded.scenario.seed)?;
+        let complete = campaign.drive(&mut world);
+        Ok(complete.then(|| Summary::of(&world, false)))
+    });
+    campaign.progress.clear();
+    let runs: Vec<Summary> = runs?.into_iter().flatten().flatten().collect();
+    let wall_s = campaign.progress.wall().as_secs_f64();
+    let [calls, downloads, together] = runs.as_slice() else {
+        ui::remark("ended before there was anything to compare");
+        return Ok(exit::INTERRUPTED);
+    };
+
+    let scenario = &parts[2].loaded.scenario;
+    let mut text = intent(scenario) + "\n";
+    text += &comparison(&parts, &runs);
+    text += &format!("\n{}\n", wrap(&in_words(calls, downloads, together)));
+    ui::print(&text)?;
+    let simulated: f64 = runs.iter().map(|run| run.sim_s).sum();
+    ui::remark(&format!(
+        "{simulated:.0} s simulated in {wall_s:.2} s, {} times real time",
+        significant(simulated / wall_s)
+    ));
+    Ok(0)
+}
+
+/// The scenario, its calls alone and its downloads alone.
+fn parts() -> Result<[Part; 3], Failure> {
+    let load = |title, is_left_out: fn(&Traffic) -> bool| {
+        let ready = scenario::ready_made(SCENARIO)
+            .ok_or_else(|| Failure::new(format!("the scenario {SCENARIO} is missing"), ""))?;
+        let whole = scenario::load(&ready.file_name(), ready.text, &[])?;
+        let overrides: Vec<Override> = (0..)
+            .zip(&whole.scenario.traffic)
+            .filter(|(_, traffic)| is_left_out(traffic))
+            .map(|(index, _): (u32, _)| Override::new(format!("traffic.{index}.count=0")))
+            .collect();
+        let loaded = scenario::load(&ready.file_name(), ready.text, &overrides)?;
+        Ok::<_, Failure>(Part { title, loaded })
+    };
+    Ok([load("calls alone", is_download)?, load("downloads alone", is_call)?, load("together", |_| false)?])
+}
+
+fn is_call(traffic: &Traffic) -> bool {
+    matches!(traffic, Traffic::Call { .. })
+}
+
+fn is_download(traffic: &Traffic) -> bool {
+    matches!(traffic, Traffic::Bulk { .. })
+}
+
+/// What is simulated.
+fn intent(scenario: &Scenario) -> String {
+    let count = |is: fn(&Traffic) -> bool| {
+        scenario.traffic.iter().filter(|traffic| is(traffic)).map(Traffic::count).sum::<u32>()
+    };
+    let title = format!(
+        "{} telephone calls and {} downloads share {} radio hops",
+        count(is_call),
+        count(is_download),
+        scenario.topology.node_count() - 1
+    );
+    let setting = format!(
+        "{} at {} Mb/s, {} simulated seconds, of which the first {} are not counted",
+        scenario.radio.standard.name(),
+        scenario.radio.rate_mbps,
+        scenario.duration_s,
+        scenario.warmup_s
+    );
+    format!("{TITLE}{title}{TITLE:#}\n{FAINT}{setting}{FAINT:#}\n")
+}
+
+fn mean_of(calls: &[CallSummary], pick: fn(&CallSummary) -> f64) -> f64 {
+    calls.iter().map(pick).sum::<f64>() / calls.len() as f64
+}
+
+/// Packets that wait at the node where most do, on average.
+fn longest_queue(run: &Summary) -> f64 {
+    run.nodes.iter().map(|node| node.queue_mean).fold(0.0, f64::max)
+}
+
+fn sent_mbps(run: &Summary) -> f64 {
+    run.flows.iter().map(|flow| flow.sent_mbps).sum()
+}
+
+/// The runs side by side.
+fn comparison(parts: &[Part], runs: &[Summary]) -> String {
+    let mut table = Table::new("");
+    for part in parts {
+        table = table.column(part.title, 9);
+    }
+    let mut row = |name: &str, cell: &dyn Fn(&Summary) -> Option<Cell>| {
+        table.row(name, runs.iter().map(|run| cell(run).unwrap_or_else(|| NOTHING.into())));
+    };
+    let judged = |mos: f64| Cell::styled(fixed(mos, 2), if mos < ACCEPTABLE_MOS { BAD } else { GOOD });
+    let of_calls = |run: &Summary, figure: String| (!run.calls.is_empty()).then(|| figure.into());
+    let of_flows = |run: &Summary, figure: String| (!run.flows.is_empty()).then(|| figure.into());
+    row("call quality, MOS", &|run| (!run.calls.is_empty()).then(|| judged(run.totals.mos_mean)));
+    row("worst direction's MOS", &|run| (!run.calls.is_empty()).then(|| judged(run.totals.mos_min)));
+    row("acceptable calls", &|run| {
+        of_calls(run, format!("{} of {}", fixed(run.totals.calls_ok, 0), run.calls.len()))
+    });
+    row("voice lost on the way, %", &|run| {
+        of_calls(run, fixed(100.0 * mean_of(&run.calls, |call| call.loss), 2))
+    });
+    row("voice too late, %", &|run| of_calls(run, fixed(100.0 * mean_of(&run.calls, |call| call.late), 2)));
+    row("voice delay, ms", &|run| of_calls(run, fixed(mean_of(&run.calls, |call| call.delay_ms), 1)));
+    row("downloads in all, Mb/s", &|run| of_flows(run, fixed(run.totals.tcp_goodput_mbps, 2)));
+    row("of what was sent, %", &|run| {
+        of_flows(run, fixed(100.0 * run.totals.tcp_goodput_mbps / sent_mbps(run), 1))
+    });
+    row("fairness (Jain)", &|run| of_flows(run, fixed(run.totals.jain, 2)));
+    row("longest queue, packets", &|run| Some(fixed(longest_queue(run), 1).into()));
+    table.render()
+}
+
+/// What the comparison says, in sentences; every figure is one of its own.
+fn in_words(calls: &Summary, downloads: &Summary, together: &Summary) -> String {
+    let total = together.calls.len();
+    let ok = |run: &Summary| fixed(run.totals.calls_ok, 0);
+    let percent = |pick| format!("{}\u{a0}%", fixed(100.0 * mean_of(&together.calls, pick), 0));
+    format!(
+        "Alone, {} of {total} calls are acceptable (MOS {:.2}; {ACCEPTABLE_MOS} is acceptable, 4.5 the most that there \
+         is). With the downloads beside them {} are (MOS {:.2}): of their packets {} are lost and {} come too late to be \
+         played, behind {:.1} packets that wait at the fullest node, where {:.1} wait without the downloads. The downloads \
+         carry {:.2}\u{a0}Mb/s in all; alone they carry {:.2}.",
+        ok(calls),
+        calls.totals.mos_mean,
+        ok(together),
+        together.totals.mos_mean,
+        percent(|call| call.loss),
+        percent(|call| call.late),
+        longest_queue(together),
+        longest_queue(calls),
+        together.totals.tcp_goodput_mbps,
+        downloads.totals.tcp_goodput_mbps
+    )
+}

@@ -1,0 +1,345 @@
+//! What runs showed, as tables for the terminal: first what users of the network notice (calls, flows), then why
+//! (losses, airtime, queues).
+//!
+//! Every figure is read from the object that `--json` prints, so that the two cannot disagree. Figures of several runs
+//! are means ± half-widths of their 95 % confidence intervals.
+
+use anstyle::Style;
+use fairhop_sim::results::{ACCEPTABLE_MOS, Replications, Summary};
+use fairhop_sim::scenario::Scenario;
+use serde_json::Value;
+
+use crate::table::{BAD, Cell, FAINT, NOTHING, TITLE, Table, fixed, whole, wrap};
+
+/// Longer tables show the rows that matter most.
+const MOST_ROWS: usize = 20;
+
+/// A part of the results, with its intervals beside it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    mean: &'a Value,
+    ci95: &'a Value,
+}
+
+/// A figure, and half the width of its confidence interval where there are several runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Quantity {
+    mean: f64,
+    half_width: Option<f64>,
+}
+
+impl<'a> View<'a> {
+    /// All results.
+    pub(crate) fn of(results: &'a Replications) -> Self {
+        Self { mean: &results.mean, ci95: &results.ci95 }
+    }
+
+    /// The figure at a JSON pointer (`/totals/jain`).
+    pub(crate) fn quantity(self, pointer: &str) -> Option<Quantity> {
+        let number = |value: &Value| value.pointer(pointer).and_then(Value::as_f64);
+        Some(Quantity { mean: number(self.mean)?, half_width: number(self.ci95) })
+    }
+
+    /// The mean at a JSON pointer; not a number where there is none.
+    pub(crate) fn mean(self, pointer: &str) -> f64 {
+        self.quantity(pointer).map_or(f64::NAN, |quantity| quantity.mean)
+    }
+
+    /// The entries of a list.
+    pub(crate) fn list(self, key: &str) -> Vec<Self> {
+        let entries = self.mean.get(key).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let ci95 = |index| self.ci95.get(key).and_then(|list| list.get(index)).unwrap_or(&Value::Null);
+        entries.iter().enumerate().map(|(index, mean)| Self { mean, ci95: ci95(index) }).collect()
+    }
+
+    fn text(self, key: &str) -> &'a str {
+        self.mean.get(key).and_then(Value::as_str).unwrap_or(NOTHING)
+    }
+
+    fn keys(self, key: &str) -> Vec<&'a str> {
+        let object = self.mean.get(key).and_then(Value::as_object);
+        object.into_iter().flat_map(|object| object.keys().map(String::as_str)).collect()
+    }
+
+    /// The figure as a cell: nothing where there is none.
+    fn cell(self, pointer: &str, decimals: usize) -> Cell {
+        self.scaled(pointer, 1.0, decimals)
+    }
+
+    /// A fraction as per cent.
+    fn percent(self, pointer: &str, decimals: usize) -> Cell {
+        self.scaled(pointer, 100.0, decimals)
+    }
+
+    fn scaled(self, pointer: &str, factor: f64, decimals: usize) -> Cell {
+        let shown = |q: Quantity| q.times(factor).show(decimals);
+        self.quantity(pointer).map_or_else(|| NOTHING.to_owned(), shown).into()
+    }
+
+    /// A score, marked where it is too low.
+    fn score(self, pointer: &str) -> Cell {
+        match self.quantity(pointer) {
+            Some(q) => {
+                Cell::styled(q.show(2), if q.mean < ACCEPTABLE_MOS { BAD } else { Style::new() })
+            }
+            None => NOTHING.into(),
+        }
+    }
+}
+
+impl Quantity {
+    fn times(self, factor: f64) -> Self {
+        Self { mean: self.mean * factor, half_width: self.half_width.map(|half| half * factor) }
+    }
+
+    /// The figure with this many decimals, and its interval.
+    pub(crate) fn show(self, decimals: usize) -> String {
+        match self.half_width {
+            Some(half) => format!("{} ±{}", fixed(self.mean, decimals), fixed(half, decimals)),
+            None => fixed(self.mean, decimals),
+        }
+    }
+}
+
+/// Everything that is printed about runs of a scenario.
+pub(crate) fn report(scenario: &Scenario, runs: &[Summary], results: &Replications) -> String {
+    let all = View::of(results);
+    let mut parts = vec![header(scenario, runs)];
+    parts.extend(calls(&all.list("calls")));
+    parts.extend(flows(&all.list("flows"), runs.len() > 1));
+    parts.extend(totals(all));
+    parts.extend(losses(&all.list("calls"), &all.list("flows")));
+    parts.extend(nodes(&all.list("nodes")));
+    parts.extend(frames(&all.list("nodes")));
+    parts.join("\n")
+}
+
+/// What was run.
+fn header(scenario: &Scenario, runs: &[Summary]) -> String {
+    let mut text = format!("{TITLE}{}{TITLE:#}\n", wrap(&scenario.name));
+    if !scenario.description.is_empty() {
+        text += &format!("{}\n", wrap(&scenario.description));
+    }
+    let seeds = match runs {
+        [one] => format!("seed {}", one.seeds[0]),
+        [first, .., last] => format!("seeds {} to {}", first.seeds[0], last.seeds[0]),
+        [] => String::new(),
+    };
+    let mut how = format!("{} s simulated", scenario.duration_s);
+    if scenario.warmup_s > 0.0 {
+        how += &format!(", of which the first {} s are not counted", scenario.warmup_s);
+    }
+    how += &format!("; {seeds}");
+    if runs.len() > 1 {
+        how += "; means ± half-widths of 95 % confidence intervals";
+    }
+    text += &format!("{FAINT}{}{FAINT:#}\n", wrap(&how));
+    let ended: Vec<String> =
+        runs.iter().filter(|run| run.partial).map(|run| format!("{:.1} s", run.sim_s)).collect();
+    if !ended.is_empty() {
+        let which = if runs.len() == 1 {
+            format!("the run was ended at {}", ended[0])
+        } else {
+            format!("{} of {} runs were ended early (the first at {})", ended.len(), runs.len(), ended[0])
+        };
+        text += &format!("{BAD}{}{BAD:#}\n", wrap(&format!("PARTIAL: {which}; figures are those up to then")));
+    }
+    text
+}
+
+/// The rows to show of a long list: those of the least `weight`, and a remark on the others.
+fn most_telling<'a>(
+    rows: &[View<'a>],
+    weight: impl Fn(View<'a>) -> f64,
+    which: &str,
+) -> (Vec<View<'a>>, String) {
+    if rows.len() <= MOST_ROWS {
+        return (rows.to_vec(), String::new());
+    }
+    let mut sorted = rows.to_vec();
+    sorted.sort_by(|a, b| weight(*a).total_cmp(&weight(*b)));
+    sorted.truncate(MOST_ROWS);
+    let remark =
+        format!("{FAINT}the {MOST_ROWS} {which} of {}; --json and --out have all{FAINT:#}\n", rows.len());
+    (sorted, remark)
+}
+
+fn calls(calls: &[View<'_>]) -> Option<String> {
+    let (shown, remark) = most_telling(calls, |call| call.mean("/mos_worst"), "worst");
+    shown.first()?;
+    let mut table = Table::new("Calls")
+        .column("MOS", 9)
+        .column("worst", 9)
+        .column("loss %", 8)
+        .column("late %", 8)
+        .column("delay ms", 7)
+        .column("p95 ms", 5)
+        .column("jitter ms", 6);
+    for call in shown {
+        // The direction that hears worse.
+        let p95 = ["/forward/delay/p95_ms", "/backward/delay/p95_ms"]
+            .into_iter()
+            .max_by(|a, b| call.mean(a).total_cmp(&call.mean(b)))
+            .unwrap_or_default();
+        table.row(
+            call.text("name"),
+            [
+                call.score("/mos"),
+                call.score("/mos_worst"),
+                call.percent("/loss", 2),
+                call.percent("/late", 2),
+                call.cell("/delay_ms", 1),
+                call.cell(p95, 1),
+                call.cell("/jitter_ms", 1),
+            ],
+        );
+    }
+    Some(table.render() + &remark)
+}
+
+fn flows(flows: &[View<'_>], several: bool) -> Option<String> {
+    let (shown, remark) = most_telling(flows, |flow| flow.mean("/goodput_mbps"), "slowest");
+    shown.first()?;
+    let finite = shown.iter().any(|flow| flow.quantity("/tcp/completed_s").is_some());
+    let mut table = Table::new("Flows")
+        .column("kind", 3)
+        .column("Mb/s", 9)
+        .column("sent", 7)
+        .column("useful %", 8)
+        .column("loss %", 8)
+        .column("delay ms", 7)
+        .column("p95 ms", 4)
+        .column("resent", 6)
+        .column("timeouts", 6);
+    if finite {
+        table = table.column("done s", 9);
+    }
+    let counts = usize::from(several);
+    for flow in shown {
+        let mut cells = vec![
+            flow.text("kind").into(),
+            flow.cell("/goodput_mbps", 3),
+            flow.cell("/sent_mbps", 3),
+            flow.percent("/tcp/efficiency", 1),
+            flow.percent("/loss", 2),
+            flow.cell("/delay_ms", 1),
+            flow.cell("/delay/p95_ms", 1),
+            flow.cell("/tcp/retransmitted", counts),
+            flow.cell("/tcp/timeouts", counts),
+        ];
+        if finite {
+            cells.push(flow.cell("/tcp/completed_s", 2));
+        }
+        table.row(flow.text("name"), cells);
+    }
+    Some(table.render() + &remark)
+}
+
+fn totals(all: View<'_>) -> Option<String> {
+    let calls = all.list("calls").len();
+    let flows = all.list("flows");
+    let mut table = Table::new("Totals").column("", 1);
+    if calls > 0 {
+        table.row("mean MOS", [all.score("/totals/mos_mean")]);
+        table.row("worst direction's MOS", [all.score("/totals/mos_min")]);
+        let ok = all.quantity("/totals/calls_ok")?;
+        let decimals = usize::from(ok.half_width.is_some());
+        table.row("calls ≥ 3.6 both ways", [format!("{} of {calls}", ok.show(decimals)).into()]);
+    }
+    let has = |tcp: bool| flows.iter().any(|flow| flow.mean.get("tcp").is_some() == tcp);
+    if has(true) {
+        table.row("TCP goodput, Mb/s", [all.cell("/totals/tcp_goodput_mbps", 3)]);
+    }
+    if has(false) {
+        table.row("UDP goodput, Mb/s", [all.cell("/totals/udp_goodput_mbps", 3)]);
+    }
+    if flows.len() > 1 {
+        table.row("fairness (Jain)", [all.cell("/totals/jain", 3)]);
+    }
+    (calls + flows.len() > 0).then(|| table.render())
+}
+
+/// Why packets were lost, by kind of traffic.
+fn losses(calls: &[View<'_>], flows: &[View<'_>]) -> Option<String> {
+    let direction = |key: &'static str| {
+        calls.iter().map(move |call| View { mean: &call.mean[key], ci95: &Value::Null }).collect::<Vec<_>>()
+    };
+    let mut groups = vec![("calls, from → to", direction("forward")), ("calls, to → from", direction("backward"))];
+    for kind in ["bulk", "cbr", "burst"] {
+        groups.push((kind, flows.iter().copied().filter(|flow| flow.text("kind") == kind).collect()));
+    }
+    groups.retain(|(_, streams)| !streams.is_empty());
+    let reasons = groups.first()?.1.first()?.keys("lost");
+
+    let mut table = Table::new("Packets lost, %").column("sent", 9);
+    for reason in &reasons {
+        table = table.column(reason.replace('_', " "), 8);
+    }
+    table = table.column("too late", 7);
+    for (name, streams) in groups {
+        let sum = |pointer: &str| streams.iter().map(|stream| stream.mean(pointer)).sum::<f64>();
+        let sent = sum("/sent");
+        let share = |packets: f64| if sent > 0.0 { fixed(100.0 * packets / sent, 2) } else { NOTHING.to_owned() };
+        let mut cells = vec![Cell::from(whole(sent))];
+        cells.extend(reasons.iter().map(|reason| share(sum(&format!("/lost/{reason}"))).into()));
+        let late = streams.iter().map(|stream| stream.mean("/late") * stream.mean("/sent")).sum::<f64>();
+        cells.push(if late.is_nan() { NOTHING.into() } else { share(late).into() });
+        table.row(name, cells);
+    }
+    let tcp = flows.iter().any(|flow| flow.mean.get("tcp").is_some());
+    let remark = format!("{FAINT}without the ACKs of TCP, which queues (below) drop too{FAINT:#}\n");
+    Some(table.render() + if tcp { &remark } else { "" })
+}
+
+/// How the stations spent their time, and what waited at them.
+fn nodes(nodes: &[View<'_>]) -> Option<String> {
+    let (shown, remark) = most_telling(nodes, |node| node.mean("/airtime/idle"), "busiest");
+    shown.first()?;
+    let mut table = Table::new("Airtime, %");
+    const AIRTIME: [&str; 6] = ["own", "received", "overheard", "collided", "energy", "idle"];
+    for kind in AIRTIME {
+        table = table.column(kind, 8);
+    }
+    table = table
+        .column("frames", 5)
+        .column("resent", 6)
+        .column("queue", 9)
+        .column("most", 7)
+        .column("dropped", 9);
+    for node in shown {
+        let figure = |pointer: &str, decimals| Cell::from(fixed(node.mean(pointer), decimals));
+        let mut cells: Vec<Cell> = AIRTIME
+            .iter()
+            .map(|kind| fixed(100.0 * node.mean(&format!("/airtime/{kind}")), 1).into())
+            .collect();
+        cells.extend([
+            whole(node.mean("/frames_sent")).into(),
+            whole(node.mean("/retries")).into(),
+            figure("/queue_mean", 1),
+            figure("/queue_max", 0),
+            whole(node.mean("/queue_drops")).into(),
+        ]);
+        table.row(&format!("node {}", fixed(node.mean("/node"), 0)), cells);
+    }
+    Some(table.render() + &remark)
+}
+
+/// Why frames did not reach the stations that they were for.
+fn frames(nodes: &[View<'_>]) -> Option<String> {
+    let lost = |node: View<'_>| {
+        node.keys("frames_lost").iter().map(|why| node.mean(&format!("/frames_lost/{why}"))).sum::<f64>()
+    };
+    let losers: Vec<View<'_>> = nodes.iter().copied().filter(|&node| lost(node) > 0.0).collect();
+    let (shown, remark) = most_telling(&losers, |node| -lost(node), "hit worst");
+    let mut reasons = shown.first()?.keys("frames_lost");
+    reasons.retain(|why| shown.iter().any(|node| node.mean(&format!("/frames_lost/{why}")) > 0.0));
+    let mut table = Table::new("Frames missed");
+    for why in &reasons {
+        table = table.column(*why, 5);
+    }
+    for node in shown {
+        let cells = reasons.iter().map(|why| whole(node.mean(&format!("/frames_lost/{why}"))).into());
+        table.row(&format!("node {}", fixed(node.mean("/node"), 0)), cells);
+    }
+    Some(table.render() + &remark)
+}

@@ -1,0 +1,231 @@
+//! `fairhop run`: simulate a scenario, under one seed or several, and show what came of it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fairhop_model::units::Nanos;
+use fairhop_sim::output::capture::Capture;
+use fairhop_sim::output::tables::{self, Meta, RunTables};
+use fairhop_sim::output::{Directory, OutputError};
+use fairhop_sim::results::{Replications, Summary};
+use fairhop_sim::scenario::{Loaded, Override, Scenario};
+use fairhop_sim::world::World;
+use serde_json::{Map, Value};
+
+use crate::campaign::Campaign;
+use crate::failure::{Failure, exit};
+use crate::interrupt::Interrupt;
+use crate::progress::{Progress, significant};
+use crate::table::whole;
+use crate::{choose, report, ui};
+
+/// Examples of the command, for its help.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  fairhop run k-mix                             five calls and three downloads over four hops
+  fairhop run k-mix --set traffic.1.count=0     the calls alone
+  fairhop run k-mix --set radio.capture=none    under another collision rule
+  fairhop run k-mix --seeds 10                  means and 95 % confidence intervals
+  fairhop run mesh.toml --out results/mesh      your own scenario; tables in Parquet
+  fairhop run k-mix --json | jq .totals         for other programs
+
+Ctrl-C ends the runs where they are and keeps what they measured; a second one ends at once.
+Exit codes: 0 done, 1 something is wrong with the input, 2 with the command line, 130 ended by Ctrl-C.";
+
+/// What `fairhop run` is asked to do.
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// A file in TOML, the name of a ready-made scenario (see `fairhop scenarios`), or - for standard input
+    scenario: PathBuf,
+    /// Change a value of the scenario by its dotted path; can be repeated
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    overrides: Vec<String>,
+    /// Seed of all random draws, instead of the scenario's
+    #[arg(long, value_name = "N", conflicts_with = "seeds")]
+    seed: Option<u64>,
+    /// Run N seeds, the scenario's and those after it; show means and 95 % confidence intervals
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    seeds: Option<u32>,
+    /// Write summary.json and Parquet tables into a new directory; nothing is ever overwritten
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// With --out: a capture of every node for Wireshark (pcapng); with --seeds, of every seed in a folder of its own
+    #[arg(long)]
+    pcap: bool,
+    /// Print the results as one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+    /// How many seeds run at a time [default: one a core]; changes nothing in the results
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+impl RunArgs {
+    /// What the options lack, taken together.
+    pub(crate) fn usage_error(&self) -> Option<&'static str> {
+        (self.pcap && self.out.is_none())
+            .then_some("--pcap needs --out DIR: captures are files, one a node, and belong beside the other results")
+    }
+}
+
+/// Runs and reports; the exit code.
+///
+/// # Errors
+/// The scenario cannot be read or simulated, or the results cannot be written.
+pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
+    let overrides: Vec<Override> = args.overrides.iter().map(Override::new).collect();
+    let mut loaded = choose::load(&args.scenario, &overrides)?;
+    if let Some(seed) = args.seed {
+        loaded.scenario.seed = seed;
+    }
+    let seeds = seeds(loaded.scenario.seed, args.seeds.unwrap_or(1))?;
+    let total = Nanos::from_secs_f64(loaded.scenario.duration_s);
+    let campaign = Campaign {
+        interrupt: Interrupt::listen(),
+        progress: Progress::new(Nanos(total.0.saturating_mul(seeds.len() as u64))),
+        threads: args.threads.map(usize::from),
+    };
+    let keep = match &args.out {
+        Some(path) => {
+            // A scenario that cannot be simulated leaves no directory behind.
+            build(&loaded, seeds[0])?;
+            Some(Keep { directory: Directory::create(path)?, captures: args.pcap, several: seeds.len() > 1 })
+        }
+        None => None,
+    };
+    let runs = campaign.run_all(seeds.len(), |index| one_run(&loaded, seeds[index], &campaign, keep.as_ref()));
+    campaign.progress.clear();
+    let (runs, tables): (Vec<Summary>, Vec<Option<RunTables>>) = runs?.into_iter().flatten().flatten().unzip();
+    let wall_s = campaign.progress.wall().as_secs_f64();
+
+    let interrupted = campaign.interrupt.is_requested();
+    let Ok(results) = Replications::of(&runs) else {
+        ui::remark(&format!(
+            "ended before anything was measured: the first {} s are warm-up and are not counted",
+            loaded.scenario.warmup_s
+        ));
+        return Ok(exit::INTERRUPTED);
+    };
+    if interrupted && runs.len() < seeds.len() {
+        ui::remark(&format!(
+            "{} of {} seeds had measured nothing yet and are left out",
+            seeds.len() - runs.len(),
+            seeds.len()
+        ));
+    }
+    if let Some(keep) = &keep {
+        keep.write(&loaded.scenario, &results, &tables.into_iter().flatten().collect::<Vec<_>>())?;
+    }
+    if args.json {
+        let mut text = format!("{:#}", with_wall_time(&results, wall_s));
+        text.push('\n');
+        ui::print(&text)?;
+    } else {
+        ui::print(&report::report(&loaded.scenario, &runs, &results))?;
+        ui::remark(&speed(&runs, wall_s));
+    }
+    if let Some(keep) = &keep {
+        ui::remark(&format!("results are in {}", keep.directory.path().display()));
+    }
+    let partial = runs.iter().any(|run| run.partial) || runs.len() < seeds.len();
+    Ok(if partial { exit::INTERRUPTED } else { 0 })
+}
+
+/// Consecutive seeds.
+fn seeds(first: u64, count: u32) -> Result<Vec<u64>, Failure> {
+    let last = first.checked_add(u64::from(count) - 1).ok_or_else(|| {
+        Failure::new(
+            format!("there are no {count} seeds from {first} on: the largest is {}", u64::MAX),
+            "choose a smaller seed",
+        )
+    })?;
+    Ok((first..=last).collect())
+}
+
+/// Where results are kept.
+struct Keep {
+    directory: Directory,
+    captures: bool,
+    several: bool,
+}
+
+impl Keep {
+    /// Begins to capture what a world sends and receives: in `pcap`, or, with several seeds, in `pcap/seed-N`.
+    fn capture(&self, world: &mut World) -> Result<Option<Capture>, OutputError> {
+        if !self.captures {
+            return Ok(None);
+        }
+        let mut folder = self.directory.path().join("pcap");
+        if self.several {
+            folder.push(format!("seed-{}", world.seed()));
+        }
+        let capture = Capture::create(&folder, world)?;
+        world.set_tap(capture.tap());
+        Ok(Some(capture))
+    }
+
+    /// Writes the tables and the summary.
+    fn write(&self, scenario: &Scenario, results: &Replications, runs: &[RunTables]) -> Result<(), Failure> {
+        let meta = Meta::new(scenario).map_err(|error| Failure::new(error.to_string(), ""))?;
+        tables::write(&self.directory, runs, &meta)?;
+        tables::write_summary(&self.directory, results, &meta)?;
+        Ok(())
+    }
+}
+
+/// One world from start to end; nothing where it was ended in its warm-up. Tables are made where they will be kept.
+fn one_run(
+    loaded: &Loaded,
+    seed: u64,
+    campaign: &Campaign,
+    keep: Option<&Keep>,
+) -> Result<Option<(Summary, Option<RunTables>)>, Failure> {
+    let mut world = build(loaded, seed)?;
+    let capture = keep.map(|keep| keep.capture(&mut world)).transpose()?.flatten();
+    let complete = campaign.drive(&mut world);
+    if let Some(capture) = capture {
+        capture.finish()?;
+    }
+    let measured = complete || world.end() > world.recorder().warmup;
+    let tables = || keep.map(|_| RunTables::collect(&world, !complete));
+    Ok(measured.then(|| (Summary::of(&world, !complete), tables())))
+}
+
+/// A world; what only the placed network can tell is told at its place in the scenario.
+///
+/// # Errors
+/// It cannot be built: no route, nodes that cannot be connected.
+pub(crate) fn build(loaded: &Loaded, seed: u64) -> Result<World, Failure> {
+    World::new(&loaded.scenario, seed).map_err(|findings| {
+        let told = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        match loaded.locate(findings) {
+            Some(errors) => errors.into(),
+            None => Failure::new(format!("the scenario cannot be simulated: {told}"), ""),
+        }
+    })
+}
+
+/// The results with the wall time behind the simulated time.
+fn with_wall_time(results: &Replications, wall_s: f64) -> Value {
+    let mut timed = Map::new();
+    if let Value::Object(object) = results.to_json() {
+        for (key, value) in object {
+            let behind = key == "sim_s";
+            timed.insert(key, value);
+            if behind {
+                timed.insert("wall_s".to_owned(), wall_s.into());
+            }
+        }
+    }
+    Value::Object(timed)
+}
+
+fn speed(runs: &[Summary], wall_s: f64) -> String {
+    let simulated: f64 = runs.iter().map(|run| run.sim_s).sum();
+    let frames: f64 = runs.iter().map(|run| run.frames).sum();
+    format!(
+        "{simulated:.1} s simulated in {wall_s:.2} s, {} times real time; {} frames on the air",
+        significant(simulated / wall_s),
+        whole(frames)
+    )
+}

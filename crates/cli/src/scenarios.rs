@@ -1,0 +1,61 @@
+//! `fairhop scenarios` and `fairhop schema`: what can be simulated, and how it is written.
+
+use std::path::Path;
+
+use clap::Args;
+use fairhop_sim::scenario;
+
+use crate::failure::Failure;
+use crate::table::TITLE;
+use crate::{choose, ui};
+
+/// Examples of `fairhop scenarios`, for its help.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  fairhop scenarios                        what there is
+  fairhop scenarios k-mix                  the text of one, with what it teaches and what to try
+  fairhop scenarios k-mix > mesh.toml      a start for your own";
+
+/// Examples of `fairhop schema`, for its help.
+pub(crate) const SCHEMA_EXAMPLES: &str = "\
+Examples:
+  fairhop schema > scenario.schema.json    for an editor that completes and checks TOML
+  fairhop schema | jq '.properties | keys'";
+
+/// What `fairhop scenarios` is asked to show.
+#[derive(Args, Debug)]
+pub(crate) struct ScenariosArgs {
+    /// Print this one
+    name: Option<String>,
+}
+
+/// Prints the list, or one scenario.
+///
+/// # Errors
+/// There is none of the name.
+pub(crate) fn scenarios(args: &ScenariosArgs) -> Result<u8, Failure> {
+    match &args.name {
+        Some(name) => match scenario::ready_made(name) {
+            Some(ready) => ui::print(ready.text)?,
+            None => return Err(choose::unknown(Path::new(name), choose::Wanted::ReadyMade)),
+        },
+        None => {
+            let ready = scenario::library();
+            let width = ready.iter().map(|ready| ready.name.len()).max().unwrap_or_default();
+            let lines = ready.iter().map(|ready| {
+                format!("{TITLE}{}{TITLE:#}{:space$}  {}\n", ready.name, "", ready.title(), space = width - ready.name.len())
+            });
+            ui::print(&lines.collect::<String>())?;
+        }
+    }
+    Ok(0)
+}
+
+/// Prints the JSON Schema of scenarios.
+///
+/// # Errors
+/// It cannot be written.
+pub(crate) fn schema() -> Result<u8, Failure> {
+    ui::print(&format!("{:#}\n", scenario::schema()))?;
+    Ok(0)
+}
