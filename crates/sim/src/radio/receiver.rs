@@ -282,7 +282,7 @@ impl Receiver {
     fn lock_on(&mut self, signal: &Signal, others: Power, doomed: Option<FrameLoss>) {
         self.last_lock = signal.arrive;
         self.lock =
-            Some(Lock { signal: *signal, doomed, disturbed: false, success: 1.0, since: signal.arrive });
+            Some(Lock { signal: *signal, doomed, disturbed: others > Power::ZERO, success: 1.0, since: signal.arrive });
     }
 
     /// Gives up the frame being received; it goes on as energy.
