@@ -96,7 +96,9 @@ fn peak_memory_mb() -> Option<f64> {
 
 fn main() {
     println!("Cost by size: grid 200 m apart, 24 neighbours in carrier-sense range, one 3-hop flow a node");
-    println!("  nodes     frames  build s   run s  ns/frame  to 100 nodes  events/frame  floor ns/frame  peak MB");
+    println!(
+        "  nodes     frames  build s   run s  ns/frame  to 100 nodes  events/frame  floor ns/frame  peak MB"
+    );
     let mut first = None;
     for (side, duration_s) in [(10, 200.0), (20, 50.0), (30, 22.0), (40, 12.5), (50, 8.0)] {
         let cost = cost(&grid(side, duration_s));
@@ -126,7 +128,8 @@ fn main() {
         ("parallel-strings", &["duration_s=100"]),
         ("grid-cbr", &["duration_s=30"]),
     ] {
-        let Some(text) = scenario::library().iter().find(|(known, _)| *known == name).map(|(_, text)| *text) else {
+        let Some(text) = scenario::library().iter().find(|ready| ready.name == name).map(|ready| ready.text)
+        else {
             continue;
         };
         let scenario = load(name, text, overrides);

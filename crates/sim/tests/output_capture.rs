@@ -17,7 +17,7 @@ use fairhop_sim::world::{Tap, World};
 /// A call and a download over two hops from the Internet, with RTS for long frames and losses that SINR draws.
 const SCENARIO: &str = r#"
 name = "capture"
-duration_s = 2
+duration_s = 1
 
 [radio]
 standard = "802.11a"

@@ -110,8 +110,8 @@ struct Lock {
 pub struct Departure {
     /// What became of the frame.
     pub outcome: Outcome,
-    /// When the medium became idle, if it did.
-    pub idle_since: Option<Nanos>,
+    /// When the medium became idle; [`Nanos::MAX`] where it did not.
+    pub idle_since: Nanos,
 }
 
 /// Time that a station spent, by kind. What remains of the run is idle.
@@ -282,7 +282,7 @@ impl Receiver {
     fn lock_on(&mut self, signal: &Signal, others: Power, doomed: Option<FrameLoss>) {
         self.last_lock = signal.arrive;
         self.lock =
-            Some(Lock { signal: *signal, doomed, disturbed: false, success: 1.0, since: signal.arrive });
+            Some(Lock { signal: *signal, doomed, disturbed: others > Power::ZERO, success: 1.0, since: signal.arrive });
     }
 
     /// Gives up the frame being received; it goes on as energy.
@@ -294,54 +294,71 @@ impl Receiver {
 
     /// The signal from `from` has ended; `for_me` says whether its frame was meant for this station.
     #[inline]
-    pub fn depart(&mut self, params: &RadioParams, from: u32, for_me: bool) -> Option<Departure> {
-        let (signal, outcome) = match self.lock.take_if(|lock| lock.signal.from == from) {
-            Some(lock) => (lock.signal, self.finish(params, lock, for_me)),
-            None => {
-                let index = self.others.iter().position(|other| other.signal.from == from)?;
-                let Heard { signal, missed } = self.others.swap_remove(index);
-                if let Some(lock) = &mut self.lock {
-                    receive_until(lock, params, signal.end, self.energy);
-                }
-                (signal, Outcome::Missed(missed))
+    pub fn depart(&mut self, params: &RadioParams, from: u32, for_me: bool) -> Departure {
+        let (power, end, outcome) = match &mut self.lock {
+            Some(lock) if lock.signal.from == from => {
+                receive_until(lock, params, lock.signal.end, self.energy);
+                let Lock { signal, doomed, disturbed, success, .. } = *lock;
+                self.lock = None;
+                (signal.power, signal.end, self.finish(params, &signal, doomed, disturbed, success, for_me))
             }
-        };
-        self.energy = self.energy - signal.power;
-        self.sensed -= u32::from(signal.power >= params.energy_detect);
-        self.last_end = self.last_end.max(signal.end);
-        Some(Departure { outcome, idle_since: self.become_idle(params) })
-    }
-
-    /// The locked frame is complete.
-    #[inline]
-    fn finish(&mut self, params: &RadioParams, mut lock: Lock, for_me: bool) -> Outcome {
-        let Signal { arrive, end, .. } = lock.signal;
-        receive_until(&mut lock, params, end, self.energy);
-        let time = end - arrive;
-        let fate = match lock.doomed {
-            Some(why) => Some(why),
-            None => match params.reception {
-                Reception::Threshold => {
-                    let strong = lock.signal.power >= params.sensitivity[lock.signal.rate as usize];
-                    (!strong).then_some(FrameLoss::Weak)
-                }
-                Reception::Sinr => {
-                    let cause = if lock.disturbed { FrameLoss::Collision } else { FrameLoss::Noise };
-                    (!self.survives(lock.success)).then_some(cause)
+            _ => match self.depart_unlocked(params, from) {
+                Some(departure) => departure,
+                None => {
+                    return Departure { outcome: Outcome::Missed(FrameLoss::Weak), idle_since: Nanos::MAX };
                 }
             },
+        };
+        self.energy = self.energy - power;
+        self.sensed -= u32::from(power >= params.energy_detect);
+        self.last_end = self.last_end.max(end);
+        Departure { outcome, idle_since: self.become_idle(params) }
+    }
+
+    /// A signal has ended that the receiver was not locked on.
+    #[cold]
+    fn depart_unlocked(&mut self, params: &RadioParams, from: u32) -> Option<(Power, Nanos, Outcome)> {
+        let index = self.others.iter().position(|other| other.signal.from == from)?;
+        let Heard { signal, missed } = self.others.swap_remove(index);
+        if let Some(lock) = &mut self.lock {
+            receive_until(lock, params, signal.end, self.energy);
+        }
+        Some((signal.power, signal.end, Outcome::Missed(missed)))
+    }
+
+    /// The frame that the receiver was locked on is complete.
+    #[inline]
+    fn finish(
+        &mut self,
+        params: &RadioParams,
+        signal: &Signal,
+        doomed: Option<FrameLoss>,
+        disturbed: bool,
+        success: f64,
+        for_me: bool,
+    ) -> Outcome {
+        let time = signal.end - signal.arrive;
+        let fate = match (doomed, params.reception) {
+            (Some(why), _) => Some(why),
+            (None, Reception::Threshold) => {
+                (signal.power < params.sensitivity[signal.rate as usize]).then_some(FrameLoss::Weak)
+            }
+            (None, Reception::Sinr) => {
+                let cause = if disturbed { FrameLoss::Collision } else { FrameLoss::Noise };
+                (!self.survives(success)).then_some(cause)
+            }
         };
         match fate {
             Some(why) => {
                 self.airtime.collided += time;
                 Outcome::Lost(why)
             }
+            None if for_me => {
+                self.airtime.received += time;
+                Outcome::Received
+            }
             None => {
-                if for_me {
-                    self.airtime.received += time;
-                } else {
-                    self.airtime.overheard += time;
-                }
+                self.airtime.overheard += time;
                 Outcome::Received
             }
         }
@@ -366,8 +383,8 @@ impl Receiver {
         self.become_busy(now);
     }
 
-    /// The station's transmission has ended. When the medium became idle, if it did.
-    pub fn end_transmission(&mut self, params: &RadioParams) -> Option<Nanos> {
+    /// The station's transmission has ended. When the medium became idle; [`Nanos::MAX`] where it did not.
+    pub fn end_transmission(&mut self, params: &RadioParams) -> Nanos {
         self.last_end = self.last_end.max(self.tx_until);
         self.become_idle(params)
     }
@@ -382,17 +399,17 @@ impl Receiver {
     }
 
     #[inline]
-    fn become_idle(&mut self, params: &RadioParams) -> Option<Nanos> {
+    fn become_idle(&mut self, params: &RadioParams) -> Nanos {
         let quiet = self.sensed == 0
             && self.lock.is_none()
             && self.energy < params.energy_detect
             && self.tx_until <= self.last_end;
         if !(quiet && self.busy) {
-            return None;
+            return Nanos::MAX;
         }
         self.busy = false;
         self.airtime.busy += self.last_end.saturating_sub(self.busy_since);
-        Some(self.last_end)
+        self.last_end
     }
 }
 

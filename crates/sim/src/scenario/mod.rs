@@ -1,12 +1,13 @@
 //! Scenarios: reading, checking, and what they resolve to.
 //!
 //! [`load`] is pure: text and overrides go in, a checked [`Scenario`] or everything that is wrong with it comes out.
-//! It has four steps: parse with places ([`tree`]), apply overrides, check keys, types and ranges against the JSON
-//! Schema of the types ([`schema`]), check what the types cannot say ([`check`]). Whether links and routes exist is
+//! It has four steps: parse with places (`tree`), apply overrides, check keys, types and ranges against the JSON
+//! Schema of the types (`schema`), check what the types cannot say (`check`). Whether links and routes exist is
 //! for the builder of a world to find; it speaks in [`Finding`]s, which [`Loaded::locate`] gives their places.
 
 mod check;
 mod error;
+mod flows;
 mod library;
 mod schema;
 mod suggest;
@@ -67,11 +68,25 @@ impl Loaded {
     }
 }
 
-/// Reads and checks a scenario. `source_name` is what errors call the text: its file name.
+/// Reads and checks a scenario.
+///
+/// `source_name` is what errors call the text: its file name.
 ///
 /// # Errors
 /// Everything that is wrong with it, as far as can be told at once: syntax first, then keys, types and ranges, then
 /// what contradicts itself or cannot be simulated.
+///
+/// ```
+/// use fairhop_sim::scenario::{Override, load, ready_made};
+///
+/// let mix = ready_made("k-mix").expect("a ready-made scenario");
+/// let eight_calls = load("k-mix.toml", mix.text, &[Override::new("traffic.0.count=8")])?;
+/// assert_eq!(eight_calls.scenario.traffic[0].count(), 8);
+///
+/// let errors = load("k-mix.toml", mix.text, &[Override::new("traffic.0.cuont=8")]).expect_err("a slip");
+/// assert_eq!(errors.problems()[0].help(), "write `count`");
+/// # Ok::<(), fairhop_sim::scenario::ScenarioErrors>(())
+/// ```
 pub fn load(source_name: &str, text: &str, overrides: &[Override]) -> Result<Loaded, ScenarioErrors> {
     let mut sources: Vec<Source> = vec![Arc::new(NamedSource::new(source_name, text.to_owned()))];
     sources.extend(overrides.iter().map(|o| Arc::new(NamedSource::new("--set", o.text().to_owned()))));

@@ -746,7 +746,7 @@ fn belongs_elsewhere(key: &str, here: &str) -> Option<String> {
         (section != here && tables.iter().any(|t| keys(t).any(|k| k == key))).then_some(header)
     });
     match (homes.next(), homes.next()) {
-        (Some(home), None) => Some(format!("`{key}` belongs into {home}")),
+        (Some(home), None) => Some(format!("`{key}` belongs in {home}")),
         _ => None,
     }
 }

@@ -82,6 +82,7 @@ impl World {
                 .map(|n| Dcf::new(&mac, scenario.mac.queue, Stream::new(seed, n as u64, Purpose::Backoff)))
                 .collect(),
             on_air: vec![None; nodes],
+            consequences: Vec::with_capacity(nodes),
             gateway: scenario.topology.gateway(),
             scenario: scenario.clone(),
             seed,

@@ -12,7 +12,7 @@ use fairhop_model::units::Nanos;
 use fairhop_transport::tcp::Segment;
 
 use crate::engine::{Event, EventKind, Events};
-use crate::mac::{BROADCAST, Context, Data, Dcf, Done, Frame, MacParams};
+use crate::mac::{BROADCAST, Context, Data, Dcf, Done, Frame, MacParams, Received};
 use crate::packet::{Body, NodeId, Packet, PacketId, Packets};
 use crate::queue::Waiting;
 use crate::radio::{Airtime, Departure, Links, Outcome, RadioParams, Receiver, Signal};
@@ -49,6 +49,8 @@ pub struct World {
     receivers: Vec<Receiver>,
     stations: Vec<Dcf>,
     on_air: Vec<Option<OnAir>>,
+    /// What the end of a frame means to those who received it; empty between events.
+    consequences: Vec<(NodeId, Received)>,
     routes: Routes,
     gateway: NodeId,
     /// Towards the Internet, and from it.
@@ -243,47 +245,37 @@ impl World {
         }
     }
 
-    /// A frame has ended at everybody who hears it.
+    /// A frame has ended at everybody who hears it: first the radios and stations learn of it, then packets move.
     fn frame_end(&mut self, node: NodeId) {
         let index = node as usize;
         let Some(OnAir { frame, start, end }) = self.on_air[index].take() else { return };
         let done = self.at_station(index, |dcf, ctx| dcf.on_sent(ctx, &frame, end));
-        if let Some(idle) = self.receivers[index].end_transmission(&self.radio) {
-            self.at_station(index, |dcf, ctx| dcf.medium_idle(ctx, idle));
+        let idle_since = self.receivers[index].end_transmission(&self.radio);
+        if idle_since != Nanos::MAX {
+            self.at_station(index, |dcf, ctx| dcf.medium_idle(ctx, idle_since));
         }
-        for position in 0..self.links.from(index).len() {
-            let link = self.links.from(index)[position];
+
+        let Self { links, receivers, stations, events, mac, radio, recorder, consequences, .. } = self;
+        for link in links.from(index) {
             let peer = link.to as usize;
             let for_me = frame.to == link.to || frame.to == BROADCAST;
-            let Some(Departure { outcome, idle_since }) =
-                self.receivers[peer].depart(&self.radio, node, for_me)
-            else {
-                continue;
-            };
+            let Departure { outcome, idle_since } = receivers[peer].depart(radio, node, for_me);
+            let station = &mut stations[peer];
+            let ctx = &mut Context { events, params: mac, node: link.to };
             let ended = end + link.delay();
-            let mut data = Data::None;
-            let mut peer_done = None;
-            match outcome {
-                Outcome::Received => {
-                    let received =
-                        self.at_station(peer, |dcf, ctx| dcf.on_received(ctx, node, &frame, ended));
-                    data = received.data;
-                    peer_done = received.done;
-                }
-                Outcome::Lost(why) => {
-                    peer_done = self.at_station(peer, Dcf::on_lost);
-                    if for_me {
-                        self.recorder.frame_lost(ended, link.to, why);
-                    }
-                }
-                Outcome::Missed(why) => {
-                    if for_me {
-                        self.recorder.frame_lost(ended, link.to, why);
-                    }
-                }
+            let received = match outcome {
+                Outcome::Received => station.on_received(ctx, node, &frame, ended),
+                Outcome::Lost(_) => Received { data: Data::None, done: station.on_lost(ctx) },
+                Outcome::Missed(_) => Received::default(),
+            };
+            if idle_since != Nanos::MAX {
+                station.medium_idle(ctx, idle_since);
             }
-            if let Some(idle) = idle_since {
-                self.at_station(peer, |dcf, ctx| dcf.medium_idle(ctx, idle));
+            if received != Received::default() {
+                consequences.push((link.to, received));
+            }
+            if for_me && let Outcome::Lost(why) | Outcome::Missed(why) = outcome {
+                recorder.frame_lost(ended, link.to, why);
             }
             if let Some(tap) = &mut self.tap
                 && outcome == Outcome::Received
@@ -291,13 +283,16 @@ impl World {
                 let packet = (frame.packet != PacketId::MAX).then(|| self.packets.get(frame.packet));
                 tap.frame(link.to, start + link.delay(), &frame, node, packet, true);
             }
-            if peer_done.is_some() {
-                self.settle(link.to, peer_done);
-            }
+        }
+
+        for position in 0..self.consequences.len() {
+            let (peer, Received { data, done }) = self.consequences[position];
+            self.settle(peer, done);
             if data == Data::New {
-                self.received(link.to, &frame);
+                self.received(peer, &frame);
             }
         }
+        self.consequences.clear();
         self.settle(node, done);
     }
 

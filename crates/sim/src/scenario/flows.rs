@@ -1,0 +1,114 @@
+//! What entries of `traffic` of every kind have in common, and the names of flows.
+
+use std::collections::BTreeMap;
+
+use super::types::{CodecName, Place, Scenario, Traffic};
+
+/// IPv4 and TCP headers without options.
+const TCP_HEADERS: u32 = 20 + 20;
+/// The timestamps option, padded (RFC 7323, appendix A).
+const TIMESTAMPS: u32 = 12;
+/// IPv4 and UDP headers.
+const UDP_HEADERS: u32 = 20 + 8;
+/// IPv4, UDP and RTP headers.
+const RTP_HEADERS: u32 = UDP_HEADERS + 12;
+
+impl Traffic {
+    /// The name of the entry: as given, or its kind. Its copies are called `name-0`, `name-1`, …
+    pub fn base_name(&self) -> &str {
+        let (name, kind) = match self {
+            Self::Call { name, .. } => (name, "call"),
+            Self::Bulk { name, .. } => (name, "bulk"),
+            Self::Cbr { name, .. } => (name, "cbr"),
+            Self::Burst { name, .. } => (name, "burst"),
+        };
+        name.as_deref().unwrap_or(kind)
+    }
+
+    /// Who sends (or one end of a call).
+    pub fn from(&self) -> Place {
+        match self {
+            Self::Call { from, .. }
+            | Self::Bulk { from, .. }
+            | Self::Cbr { from, .. }
+            | Self::Burst { from, .. } => *from,
+        }
+    }
+
+    /// Who receives (or the other end of a call).
+    pub fn to(&self) -> Place {
+        match self {
+            Self::Call { to, .. } | Self::Bulk { to, .. } | Self::Cbr { to, .. } | Self::Burst { to, .. } => {
+                *to
+            }
+        }
+    }
+
+    /// How many copies there are.
+    pub fn count(&self) -> u32 {
+        match self {
+            Self::Call { count, .. }
+            | Self::Bulk { count, .. }
+            | Self::Cbr { count, .. }
+            | Self::Burst { count, .. } => *count,
+        }
+    }
+
+    /// When it starts and stops, in seconds.
+    pub fn times(&self) -> (f64, Option<f64>) {
+        match self {
+            Self::Call { start_s, stop_s, .. }
+            | Self::Bulk { start_s, stop_s, .. }
+            | Self::Cbr { start_s, stop_s, .. }
+            | Self::Burst { start_s, stop_s, .. } => (*start_s, *stop_s),
+        }
+    }
+
+    /// The largest IP packet that it sends, in bytes.
+    pub fn largest_packet_bytes(&self) -> u32 {
+        match self {
+            Self::Call { codec, .. } => {
+                RTP_HEADERS
+                    + match codec {
+                        CodecName::G729a => 20,
+                        CodecName::G711 => 160,
+                        CodecName::G7231 => 24,
+                        CodecName::Opus => 60,
+                    }
+            }
+            Self::Bulk { mss_bytes, timestamps, .. } => {
+                mss_bytes + TCP_HEADERS + if *timestamps { TIMESTAMPS } else { 0 }
+            }
+            Self::Cbr { payload_bytes, .. } => payload_bytes + UDP_HEADERS,
+            Self::Burst { packet_bytes, .. } => *packet_bytes,
+        }
+    }
+
+    /// Whether the scenario names it.
+    pub(super) fn has_name(&self) -> bool {
+        match self {
+            Self::Call { name, .. }
+            | Self::Bulk { name, .. }
+            | Self::Cbr { name, .. }
+            | Self::Burst { name, .. } => name.is_some(),
+        }
+    }
+}
+
+impl Scenario {
+    /// The names of all flows, one list an entry of `traffic`. Copies are numbered from 0; entries that share a name
+    /// because they have none of their own share the numbers.
+    pub fn flow_names(&self) -> Vec<Vec<String>> {
+        let mut next: BTreeMap<&str, u64> = BTreeMap::new();
+        self.traffic
+            .iter()
+            .map(|entry| {
+                let name = entry.base_name();
+                let number = next.entry(name).or_default();
+                let first = *number;
+                *number += u64::from(entry.count());
+                (first..*number).map(|i| format!("{name}-{i}")).collect()
+            })
+            .collect()
+    }
+}

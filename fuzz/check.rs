@@ -1,0 +1,29 @@
+//! What holds for every text that is read as a scenario. Used by the fuzz target and by the test that replays the
+//! corpus.
+
+use fairhop_sim::scenario::{Override, load};
+use miette::{GraphicalReportHandler, GraphicalTheme};
+
+/// Reads `text` with the overrides in its lines `# --set …`. Nothing panics; what is accepted has nothing wrong with
+/// it; each error says what is wrong at a place inside its text, and prints.
+pub(crate) fn check(text: &str) {
+    let overrides: Vec<_> =
+        text.lines().filter_map(|l| l.strip_prefix("# --set ")).map(Override::new).collect();
+    let errors = match load("fuzz.toml", text, &overrides) {
+        Ok(loaded) => {
+            assert!(loaded.scenario.findings().is_empty());
+            assert_eq!(loaded.scenario.flow_names().len(), loaded.scenario.traffic.len());
+            return;
+        }
+        Err(errors) => errors,
+    };
+    assert!(!errors.problems().is_empty());
+    assert!(!errors.to_string().is_empty());
+    let handler = GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor());
+    for problem in errors.problems() {
+        assert!(!problem.message().is_empty());
+        assert!(problem.source_text().get(problem.span()).is_some());
+        let mut printed = String::new();
+        handler.render_report(&mut printed, problem).expect("a report");
+    }
+}
