@@ -50,8 +50,7 @@ struct Part {
 pub(crate) fn demo(args: &DemoArgs) -> Result<u8, Failure> {
     let parts = parts()?;
     let total = parts.iter().map(|part| Nanos::from_secs_f64(part.loaded.scenario.duration_s)).sum();
-    let campaign =
-        Campaign { interrupt: Interrupt::listen(), progress: Progress::new(total), threads: None };
+    let campaign = Campaign { interrupt: Interrupt::listen(), progress: Progress::new(total), threads: None };
     let runs = campaign.run_all(parts.len(), |index| {
         let loaded = &parts[index].loaded;
         let mut world = run::build(loaded, loaded.scenario.seed)?;

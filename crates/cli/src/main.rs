@@ -30,7 +30,8 @@ use clap_complete::Shell;
 
 use failure::{Failure, exit};
 
-const ABOUT: &str = "Calls and TCP on multihop wireless networks: simulate them, and hear what they do to each other";
+const ABOUT: &str =
+    "Calls and TCP on multihop wireless networks: simulate them, and hear what they do to each other";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -54,7 +54,9 @@ fn loss(text: &str) -> Result<f64, String> {
     let percent = text.trim_end_matches('%').trim_end();
     match percent.parse::<f64>() {
         Ok(loss) if (0.0..=1.0).contains(&loss) && percent == text => Ok(loss),
-        Ok(loss) if (0.0..=100.0).contains(&loss) => Err(format!("{MEANT}: for {loss} % write {}", loss / 100.0)),
+        Ok(loss) if (0.0..=100.0).contains(&loss) => {
+            Err(format!("{MEANT}: for {loss} % write {}", loss / 100.0))
+        }
         _ => Err(format!("{MEANT}: for 2 % write 0.02")),
     }
 }

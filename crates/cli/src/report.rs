@@ -79,9 +79,7 @@ impl<'a> View<'a> {
     /// A score, marked where it is too low.
     fn score(self, pointer: &str) -> Cell {
         match self.quantity(pointer) {
-            Some(q) => {
-                Cell::styled(q.show(2), if q.mean < ACCEPTABLE_MOS { BAD } else { Style::new() })
-            }
+            Some(q) => Cell::styled(q.show(2), if q.mean < ACCEPTABLE_MOS { BAD } else { Style::new() }),
             None => NOTHING.into(),
         }
     }
@@ -142,7 +140,8 @@ fn header(scenario: &Scenario, runs: &[Summary]) -> String {
         } else {
             format!("{} of {} runs were ended early (the first at {})", ended.len(), runs.len(), ended[0])
         };
-        text += &format!("{BAD}{}{BAD:#}\n", wrap(&format!("PARTIAL: {which}; figures are those up to then")));
+        text +=
+            &format!("{BAD}{}{BAD:#}\n", wrap(&format!("PARTIAL: {which}; figures are those up to then")));
     }
     text
 }
@@ -264,7 +263,8 @@ fn losses(calls: &[View<'_>], flows: &[View<'_>]) -> Option<String> {
     let direction = |key: &'static str| {
         calls.iter().map(move |call| View { mean: &call.mean[key], ci95: &Value::Null }).collect::<Vec<_>>()
     };
-    let mut groups = vec![("calls, from → to", direction("forward")), ("calls, to → from", direction("backward"))];
+    let mut groups =
+        vec![("calls, from → to", direction("forward")), ("calls, to → from", direction("backward"))];
     for kind in ["bulk", "cbr", "burst"] {
         groups.push((kind, flows.iter().copied().filter(|flow| flow.text("kind") == kind).collect()));
     }
@@ -279,7 +279,8 @@ fn losses(calls: &[View<'_>], flows: &[View<'_>]) -> Option<String> {
     for (name, streams) in groups {
         let sum = |pointer: &str| streams.iter().map(|stream| stream.mean(pointer)).sum::<f64>();
         let sent = sum("/sent");
-        let share = |packets: f64| if sent > 0.0 { fixed(100.0 * packets / sent, 2) } else { NOTHING.to_owned() };
+        let share =
+            |packets: f64| if sent > 0.0 { fixed(100.0 * packets / sent, 2) } else { NOTHING.to_owned() };
         let mut cells = vec![Cell::from(whole(sent))];
         cells.extend(reasons.iter().map(|reason| share(sum(&format!("/lost/{reason}"))).into()));
         let late = streams.iter().map(|stream| stream.mean("/late") * stream.mean("/sent")).sum::<f64>();
