@@ -281,8 +281,13 @@ impl Receiver {
 
     fn lock_on(&mut self, signal: &Signal, others: Power, doomed: Option<FrameLoss>) {
         self.last_lock = signal.arrive;
-        self.lock =
-            Some(Lock { signal: *signal, doomed, disturbed: others > Power::ZERO, success: 1.0, since: signal.arrive });
+        self.lock = Some(Lock {
+            signal: *signal,
+            doomed,
+            disturbed: others > Power::ZERO,
+            success: 1.0,
+            since: signal.arrive,
+        });
     }
 
     /// Gives up the frame being received; it goes on as energy.
