@@ -612,6 +612,33 @@ def show(case: Case, result: dict[str, Any]) -> None:
                     print(f"K-CAP-V {rule.name} {side}: {capacity} calls")
 
 
+def compare(case: Case, result: dict[str, Any]) -> None:
+    """Prints a case for docs/validation/mac.md: peer, Fairhop and the difference in one cell, per cent or points of MOS."""
+    print(f"\n### {case.name}: {case.title}")
+    for figure in case.shows:
+        rows: list[str] = []
+        for point in case.points:
+            row = [compared(result["points"].get(point.label, {}), rule.name, figure) for rule in case.rules]
+            if any(row):
+                rows.append(f"| {point.label} | " + " | ".join(row) + " |")
+        heads = " | ".join(f"`{rule.name}`" for rule in case.rules)
+        print(f"\n| {figure} | {heads} |\n|" + " --- |" * (len(case.rules) + 1))
+        print("\n".join(rows))
+
+
+def compared(entry: dict[str, Any], rule: str, figure: str) -> str:
+    """Peer / Fairhop (difference); empty where one is missing."""
+    values = [entry.get(rule, {}).get(side, {}).get(figure) for side in ("peer", "fairhop")]
+    if None in values:
+        return ""
+    peer, ours = (value["mean"] for value in values)
+    digits = 0 if peer >= 100 else 2 if peer >= 1 else 3
+    pair = f"{peer:.{digits}f} / {ours:.{digits}f}"
+    if figure.startswith("mos"):
+        return f"{pair} ({ours - peer:+.2f})"
+    return f"{pair} ({100 * (ours / peer - 1):+.0f} %)" if peer > 0.1 else pair
+
+
 def voice_capacity(case: Case, result: dict[str, Any], rule: Rule, side: str) -> int:
     """Most calls of a case whose mean MOS is good; 0 if none is or none was run."""
     most = 0
@@ -638,6 +665,9 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, help="seeds a point; left out: the case's own number")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder of the results")
     parser.add_argument("--show", action="store_true", help="print the stored results, run nothing")
+    parser.add_argument(
+        "--compare", action="store_true", help="print the tables of docs/validation/mac.md, run nothing"
+    )
     parser.add_argument("--scenarios", type=Path, help="write the Fairhop scenarios to this folder, run nothing")
     args = parser.parse_args()
 
@@ -664,7 +694,8 @@ def main() -> int:
     if args.install:
         install()
     args.out.mkdir(parents=True, exist_ok=True)
-    if not args.show:
+    stored = args.show or args.compare
+    if not stored:
         if "ns2" in only and shutil.which("ns") is None:
             parser.error("ns-2 is not installed; try --install")
         if "ns3" in only:
@@ -673,7 +704,7 @@ def main() -> int:
             print(f"{FAIRHOP} is not built; its columns stay as they are", file=sys.stderr)
             only.discard("fairhop")
     for case in chosen:
-        if args.show:
+        if stored:
             path = args.out / f"{case.name}.json"
             if not path.exists():
                 print(f"no results of {case.name} yet", file=sys.stderr)
@@ -681,7 +712,7 @@ def main() -> int:
             result = json.loads(path.read_text(encoding="utf-8"))
         else:
             result = run_case(case, only, args.seeds, args.out)
-        show(case, result)
+        (compare if args.compare else show)(case, result)
     return 0
 
 
