@@ -613,7 +613,7 @@ def show(case: Case, result: dict[str, Any]) -> None:
 
 
 def compare(case: Case, result: dict[str, Any]) -> None:
-    """Prints a case for docs/validation/mac.md: peer, Fairhop and the difference in one cell, per cent or points of MOS."""
+    """Prints a case as docs/validation/mac.md has it: peer, Fairhop and the difference in one cell."""
     print(f"\n### {case.name}: {case.title}")
     for figure in case.shows:
         rows: list[str] = []
