@@ -140,8 +140,10 @@ pub struct Dcf {
     state: State,
     /// The medium is idle, as far as the radio knows.
     idle: bool,
-    /// EIFS goes before the next slot.
+    /// A frame was lost: EIFS follows when the medium becomes idle.
     after_error: bool,
+    /// The EIFS after a lost frame lasts up to here.
+    eifs_until: Nanos,
     /// The time for an answer is up, but a frame was arriving.
     overdue: bool,
     cw: u32,
@@ -172,6 +174,7 @@ impl Dcf {
             state: State::Empty,
             idle: true,
             after_error: false,
+            eifs_until: Nanos::ZERO,
             overdue: false,
             cw: params.cw_min,
             backoff: 0,
@@ -289,8 +292,11 @@ impl Dcf {
     #[inline]
     pub fn medium_idle(&mut self, ctx: &mut Context<'_>, at: Nanos) {
         self.idle = true;
-        let space = if self.after_error { ctx.params.eifs } else { ctx.params.difs };
-        self.counting_from = at.max(self.nav_until) + space;
+        // EIFS follows the lost frame, not energy that comes later, and runs beside the NAV (10.3.2.3.7).
+        if std::mem::take(&mut self.after_error) {
+            self.eifs_until = at + ctx.params.eifs;
+        }
+        self.counting_from = (at.max(self.nav_until) + ctx.params.difs).max(self.eifs_until);
         if self.state == State::Contending {
             self.contend(ctx);
         }
@@ -441,6 +447,7 @@ impl Dcf {
     #[inline]
     pub fn on_received(&mut self, ctx: &mut Context<'_>, from: u32, frame: &Frame, at: Nanos) -> Received {
         self.after_error = false;
+        self.eifs_until = Nanos::ZERO;
         let done = match (frame.kind, self.state) {
             (FrameKind::Ack, State::AwaitingAck) if frame.to == ctx.node => {
                 self.end_wait(ctx);
@@ -499,7 +506,7 @@ impl Dcf {
         }
         self.nav_until = event.at;
         if self.idle {
-            self.counting_from = event.at + ctx.params.difs;
+            self.counting_from = (event.at + ctx.params.difs).max(self.eifs_until);
             if self.state == State::Contending {
                 self.contend(ctx);
             }
