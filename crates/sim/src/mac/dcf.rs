@@ -149,6 +149,8 @@ pub struct Dcf {
     cw: u32,
     /// Slots of backoff that are left at `counting_from`.
     backoff: u32,
+    /// A backoff, of no slots perhaps, has been drawn and is not over.
+    backing_off: bool,
     /// When the slots begin that are counted; holds while the medium is idle.
     counting_from: Nanos,
     /// The medium is reserved up to here.
@@ -178,6 +180,7 @@ impl Dcf {
             overdue: false,
             cw: params.cw_min,
             backoff: 0,
+            backing_off: false,
             counting_from: params.difs,
             nav_until: Nanos::ZERO,
             access_at: Nanos::MAX,
@@ -214,7 +217,7 @@ impl Dcf {
             self.count_down(ctx.params, now);
         }
         let at_once = self.idle && now >= self.counting_from;
-        if self.backoff == 0 && !at_once {
+        if !self.backing_off && !at_once {
             self.draw_backoff();
         }
         self.contend(ctx);
@@ -241,6 +244,7 @@ impl Dcf {
 
     fn draw_backoff(&mut self) {
         self.backoff = self.random.up_to(self.cw);
+        self.backing_off = true;
     }
 
     /// Waits for the station's turn, or for the medium to become idle.
@@ -257,9 +261,10 @@ impl Dcf {
     /// Takes the slots off that have passed up to `now`, while the medium was idle.
     #[inline]
     fn count_down(&mut self, params: &MacParams, now: Nanos) {
-        if self.backoff > 0 && now > self.counting_from {
+        if self.backing_off && now >= self.counting_from {
             let passed = (now - self.counting_from).div_floor(params.phy.slot).min(u64::from(self.backoff));
             self.backoff -= passed as u32;
+            self.backing_off = self.backoff > 0;
             self.counting_from += params.phy.slot * passed;
         }
     }
@@ -307,6 +312,7 @@ impl Dcf {
     pub fn on_access(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
         let outgoing = self.current?;
         self.backoff = 0;
+        self.backing_off = false;
         self.start_sending();
         Some(if outgoing.protected { Self::rts(ctx.params, &outgoing) } else { self.data(ctx.params)? })
     }
