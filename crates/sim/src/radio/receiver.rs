@@ -245,22 +245,19 @@ impl Receiver {
         }
         let others = if self.energy == Power::ZERO { Power::ZERO } else { self.power_at(signal.arrive) };
         if let Some(lock) = &self.lock {
-            let earlier = signal.arrive < lock.signal.arrive && lock.signal.end > signal.arrive;
+            if signal.arrive < lock.signal.arrive && lock.signal.end > signal.arrive {
+                return self.lock_before(params, signal, lock.signal.power, others);
+            }
             let takes_over =
                 params.capture == Capture::Stronger && stands_out(signal.power, others, params.capture_ratio);
-            if !earlier && !takes_over {
+            if !takes_over {
                 return Some(if params.capture == Capture::None {
                     FrameLoss::Collision
                 } else {
                     FrameLoss::Busy
                 });
             }
-            self.drop_lock(if earlier { FrameLoss::Busy } else { FrameLoss::Captured });
-            if earlier && params.capture == Capture::None {
-                // The other frame was announced first but arrives second: both die, the first holds the receiver.
-                self.lock_on(signal, others, Some(FrameLoss::Collision));
-                return None;
-            }
+            self.drop_lock(FrameLoss::Captured);
         } else if others > Power::ZERO {
             let detected = match (params.capture, params.reception) {
                 (Capture::None, _) => others < params.energy_detect,
@@ -279,10 +276,40 @@ impl Receiver {
         None
     }
 
+    /// The frame that the receiver is locked on was announced first but arrives second, with the power `later`: the
+    /// order of arrivals counts.
+    #[cold]
+    fn lock_before(
+        &mut self,
+        params: &RadioParams,
+        signal: &Signal,
+        later: Power,
+        others: Power,
+    ) -> Option<FrameLoss> {
+        let amid = others - later + signal.power;
+        if params.capture == Capture::Stronger && stands_out(later, amid, params.capture_ratio) {
+            return Some(FrameLoss::Captured);
+        }
+        let destroyed = match (params.capture, params.reception) {
+            (Capture::None, _) => true,
+            (_, Reception::Threshold) => !stands_out(signal.power, others, params.capture_ratio),
+            (_, Reception::Sinr) => false,
+        };
+        let late = if params.capture == Capture::None { FrameLoss::Collision } else { FrameLoss::Busy };
+        self.drop_lock(late);
+        self.lock_on(signal, others, destroyed.then_some(FrameLoss::Collision));
+        None
+    }
+
     fn lock_on(&mut self, signal: &Signal, others: Power, doomed: Option<FrameLoss>) {
         self.last_lock = signal.arrive;
-        self.lock =
-            Some(Lock { signal: *signal, doomed, disturbed: false, success: 1.0, since: signal.arrive });
+        self.lock = Some(Lock {
+            signal: *signal,
+            doomed,
+            disturbed: others > Power::ZERO,
+            success: 1.0,
+            since: signal.arrive,
+        });
     }
 
     /// Gives up the frame being received; it goes on as energy.
