@@ -341,8 +341,9 @@ fn tcp_summary(world: &World, index: usize, record: &StreamRecord) -> TcpSummary
 fn totals(calls: &[CallSummary], flows: &[FlowSummary]) -> Totals {
     let scores: Vec<f64> = calls.iter().map(|call| call.mos).collect();
     let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput_mbps).collect();
-    let sum =
-        |tcp: bool| flows.iter().filter(|flow| flow.tcp.is_some() == tcp).map(|flow| flow.goodput_mbps).sum();
+    let sum = |tcp: bool| {
+        flows.iter().filter(|flow| flow.tcp.is_some() == tcp).fold(0.0, |sum, flow| sum + flow.goodput_mbps)
+    };
     Totals {
         mos_mean: stats::mean(&scores).unwrap_or(0.0),
         mos_min: calls.iter().map(|call| call.mos_worst).reduce(f64::min).unwrap_or(0.0),
