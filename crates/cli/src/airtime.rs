@@ -138,7 +138,8 @@ impl Reckoning<'_> {
         let phy = &self.path.phy;
         let control = phy.control_rate(self.path.rate, self.path.basic);
         let answer = phy.control_rate(control, self.path.basic);
-        let frame = |name: String, bytes, rate| OnAir { name, bytes, rate, time: phy.frame_duration(rate, bytes) };
+        let frame =
+            |name: String, bytes, rate| OnAir { name, bytes, rate, time: phy.frame_duration(rate, bytes) };
         let data = |name: String, ip_bytes| frame(name, frame::of_ip_packet(ip_bytes), self.path.rate);
         let mut frames = vec![
             data(format!("data, {} byte packet", self.packet_bytes), self.packet_bytes),

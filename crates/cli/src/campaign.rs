@@ -60,7 +60,8 @@ impl Campaign {
             world.run_until(until);
             self.progress.advance(until - now);
             now = until;
-            slice = if began.elapsed() < SLICE { slice.saturating_add(slice) } else { Nanos(slice.0 / 2 + 1) };
+            slice =
+                if began.elapsed() < SLICE { slice.saturating_add(slice) } else { Nanos(slice.0 / 2 + 1) };
         }
         world.run();
         true

@@ -63,8 +63,9 @@ pub(crate) struct RunArgs {
 impl RunArgs {
     /// What the options lack, taken together.
     pub(crate) fn usage_error(&self) -> Option<&'static str> {
-        (self.pcap && self.out.is_none())
-            .then_some("--pcap needs --out DIR: captures are files, one a node, and belong beside the other results")
+        (self.pcap && self.out.is_none()).then_some(
+            "--pcap needs --out DIR: captures are files, one a node, and belong beside the other results",
+        )
     }
 }
 
@@ -93,9 +94,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         }
         None => None,
     };
-    let runs = campaign.run_all(seeds.len(), |index| one_run(&loaded, seeds[index], &campaign, keep.as_ref()));
+    let runs =
+        campaign.run_all(seeds.len(), |index| one_run(&loaded, seeds[index], &campaign, keep.as_ref()));
     campaign.progress.clear();
-    let (runs, tables): (Vec<Summary>, Vec<Option<RunTables>>) = runs?.into_iter().flatten().flatten().unzip();
+    let (runs, tables): (Vec<Summary>, Vec<Option<RunTables>>) =
+        runs?.into_iter().flatten().flatten().unzip();
     let wall_s = campaign.progress.wall().as_secs_f64();
 
     let interrupted = campaign.interrupt.is_requested();

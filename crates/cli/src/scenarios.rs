@@ -43,7 +43,13 @@ pub(crate) fn scenarios(args: &ScenariosArgs) -> Result<u8, Failure> {
             let ready = scenario::library();
             let width = ready.iter().map(|ready| ready.name.len()).max().unwrap_or_default();
             let lines = ready.iter().map(|ready| {
-                format!("{TITLE}{}{TITLE:#}{:space$}  {}\n", ready.name, "", ready.title(), space = width - ready.name.len())
+                format!(
+                    "{TITLE}{}{TITLE:#}{:space$}  {}\n",
+                    ready.name,
+                    "",
+                    ready.title(),
+                    space = width - ready.name.len()
+                )
             });
             ui::print(&lines.collect::<String>())?;
         }

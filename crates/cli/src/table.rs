@@ -90,9 +90,10 @@ impl Table {
             .collect();
         let shown = self.fitting(&widths);
         let mut text = String::new();
-        let heads = self.columns.iter().enumerate().map(|(index, column)| {
-            Cell::styled(column.head.clone(), if index == 0 { TITLE } else { FAINT })
-        });
+        let heads =
+            self.columns.iter().enumerate().map(|(index, column)| {
+                Cell::styled(column.head.clone(), if index == 0 { TITLE } else { FAINT })
+            });
         line(&mut text, &heads.collect::<Vec<_>>(), &widths, &shown);
         for row in &self.rows {
             line(&mut text, row, &widths, &shown);
@@ -103,7 +104,8 @@ impl Table {
     /// The columns that are shown.
     fn fitting(&self, widths: &[usize]) -> Vec<usize> {
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
-        while shown.iter().map(|&index| widths[index] + GAP).sum::<usize>() > COLUMNS + GAP && shown.len() > 2 {
+        while shown.iter().map(|&index| widths[index] + GAP).sum::<usize>() > COLUMNS + GAP && shown.len() > 2
+        {
             // Of equal ranks the last one goes.
             let lowest = shown.iter().copied().min_by_key(|&i| (self.columns[i].rank, usize::MAX - i));
             shown.retain(|&index| Some(index) != lowest);
@@ -174,7 +176,7 @@ pub(crate) fn whole(number: f64) -> String {
     let digits = fixed(number, 0);
     let mut text = String::new();
     for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position) % 3 == 0 {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -201,7 +203,8 @@ mod tests {
     #[test]
     fn the_least_important_columns_go_first_where_a_table_is_too_wide() {
         let mut table = Table::new("x").column("a".repeat(60), 2).column("b".repeat(40), 1).column("c", 3);
-        table.row("a name that is far too long for a column of a table", ["1".into(), "2".into(), "3".into()]);
+        table
+            .row("a name that is far too long for a column of a table", ["1".into(), "2".into(), "3".into()]);
         let text = plain(&table);
         assert!(text.lines().all(|line| line.width() <= COLUMNS) && !text.contains('b'), "{text}");
         assert!(text.contains("a name that is far too …") && text.ends_with("  3\n"), "{text}");
@@ -209,7 +212,10 @@ mod tests {
 
     #[test]
     fn numbers_are_written_for_readers() {
-        assert_eq!(["0", "999", "1,000", "353,211", "12,345,678"], [0.0, 999.0, 1e3, 353_211.0, 12_345_678.0].map(whole));
+        assert_eq!(
+            ["0", "999", "1,000", "353,211", "12,345,678"],
+            [0.0, 999.0, 1e3, 353_211.0, 12_345_678.0].map(whole)
+        );
         assert_eq!([fixed(-0.001, 2), fixed(-0.5, 1), fixed(f64::NAN, 1)], ["0.00", "-0.5", NOTHING]);
     }
 

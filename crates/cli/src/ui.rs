@@ -47,7 +47,8 @@ pub(crate) fn is_watched() -> bool {
 pub(crate) fn complain<'a>(diagnostics: impl IntoIterator<Item = &'a dyn Diagnostic>) {
     let colored = !matches!(AutoStream::choice(&io::stderr()), ColorChoice::Never);
     let theme = if colored { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
-    let handler = GraphicalReportHandler::new_themed(theme).with_links(false).without_cause_chain().with_width(COLUMNS);
+    let handler =
+        GraphicalReportHandler::new_themed(theme).with_links(false).without_cause_chain().with_width(COLUMNS);
     for (index, diagnostic) in diagnostics.into_iter().enumerate() {
         let mut text = String::from(if index > 0 { "\n" } else { "" });
         if handler.render_report(&mut text, diagnostic).is_err() {

@@ -1,6 +1,8 @@
 //! Saturated stations in one cell against Bianchi's model of the DCF, with the standard's freezing of the backoff and
 //! the standard's waits after a collision (`fairhop_model::bianchi` says how far the plain model is off by them).
 
+#![allow(clippy::unwrap_used)]
+
 use fairhop_model::bianchi::{
     AfterCollision, Contention, Exchange, head_start, saturation, saturation_with_freezing,
 };

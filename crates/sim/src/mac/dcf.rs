@@ -135,35 +135,38 @@ pub struct Context<'a> {
 }
 
 /// Medium access of one station.
+///
+/// The order of the fields matters: what every frame in the neighbourhood touches lies in the first cache line.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Dcf {
     state: State,
     /// The medium is idle, as far as the radio knows.
     idle: bool,
     /// A frame was lost: EIFS follows when the medium becomes idle.
     after_error: bool,
-    /// The EIFS after a lost frame lasts up to here.
-    eifs_until: Nanos,
-    /// The time for an answer is up, but a frame was arriving.
+    /// An answer can no longer begin, but a frame is arriving that may be it.
     overdue: bool,
-    cw: u32,
     /// Slots of backoff that are left at `counting_from`.
     backoff: u32,
-    /// A backoff, of no slots perhaps, has been drawn and is not over.
-    backing_off: bool,
     /// When the slots begin that are counted; holds while the medium is idle.
     counting_from: Nanos,
     /// The medium is reserved up to here.
     nav_until: Nanos,
+    /// The EIFS after a lost frame lasts up to here.
+    eifs_until: Nanos,
     /// When the station sends; holds while it contends and the medium is idle.
     access_at: Nanos,
     /// When it no longer waits for an answer.
     timeout_at: Nanos,
+    cw: u32,
+    next_sequence: u16,
+    /// A backoff, of no slots perhaps, has been drawn and is not over.
+    backing_off: bool,
     nav_check: Timer,
     answer: Option<Frame>,
     current: Option<Outgoing>,
     queue: DropTail,
-    next_sequence: u16,
     /// The last sequence number from each neighbour.
     last_heard: Vec<(u32, u16)>,
     random: Stream,

@@ -8,5 +8,5 @@ mod receiver;
 
 pub use links::{Link, Links};
 pub use params::RadioParams;
-pub use propagation::{LIGHT_M_PER_S, NOT_HEARD_DB, Position};
+pub use propagation::{LIGHT_M_PER_S, Position};
 pub use receiver::{Airtime, Departure, FrameLoss, Outcome, Receiver, Signal};

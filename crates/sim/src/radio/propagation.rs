@@ -29,13 +29,13 @@ impl Position {
 pub const LIGHT_M_PER_S: f64 = 299_792_458.0;
 
 /// What the circle model calls the power at the edge of reception. Only ratios matter: it has no noise.
-pub const RANGE_EDGE: Dbm = Dbm(-80.0);
+pub(super) const RANGE_EDGE: Dbm = Dbm(-80.0);
 
 /// The loss at and over which a matrix means "not heard".
-pub const NOT_HEARD_DB: f64 = 1000.0;
+pub(super) const NOT_HEARD_DB: f64 = 1000.0;
 
 /// The power that node `to` at distance `distance_m` receives from node `from`.
-pub fn received_power(
+pub(super) fn received_power(
     model: &Propagation,
     tx_power: Dbm,
     (from, to): (usize, usize),
@@ -72,7 +72,7 @@ pub fn received_power(
 }
 
 /// Loss of the circle model against the edge of reception: the fourth power of distance.
-pub fn range_loss(receive_m: f64, distance_m: f64) -> Db {
+pub(super) fn range_loss(receive_m: f64, distance_m: f64) -> Db {
     Db(40.0 * libm::log10(distance_m / receive_m))
 }
 
@@ -86,7 +86,7 @@ fn friis(frequency_ghz: f64, distance_m: f64) -> Db {
 
 /// The distance beyond which nobody hears a node of this model: power below `floor`. Unlimited for a matrix; with
 /// shadowing, six standard deviations are allowed for.
-pub fn reach_m(model: &Propagation, tx_power: Dbm, floor: Dbm) -> f64 {
+pub(super) fn reach_m(model: &Propagation, tx_power: Dbm, floor: Dbm) -> f64 {
     let budget = tx_power.0 - floor.0;
     match model {
         Propagation::Range { carrier_sense_m, .. } => *carrier_sense_m,
