@@ -389,7 +389,10 @@ proptest! {
                 // What was under way and could not have been in time any more counts as late.
                 let late_under_way = all.in_flight - record.in_flight;
                 prop_assert!(record.late >= late_under_way && record.late - late_under_way <= record.arrived);
-                prop_assert_eq!(record.arrived, seen_to_arrive(&run, stream as u32, destination));
+                if flow.kind.name() != "bulk" {
+                    // Segments have no number to be told apart by.
+                    prop_assert_eq!(record.arrived, seen_to_arrive(&run, stream as u32, destination));
+                }
                 prop_assert!(record.delivered_bytes <= record.sent_bytes);
 
                 // No packet is faster than its bytes on every hop.
