@@ -132,9 +132,8 @@ pub struct Departure {
 
 /// Time that a station spent, by kind. What remains of the run is idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Airtime {
-    /// Its own transmissions.
-    pub own: Nanos,
     /// Frames it received that were meant for it.
     pub received: Nanos,
     /// Frames it received that were meant for others.
@@ -143,6 +142,8 @@ pub struct Airtime {
     pub collided: Nanos,
     /// Time in which the medium was busy for any reason.
     pub busy: Nanos,
+    /// Its own transmissions; last, since it changes least often (see [`Receiver`]).
+    pub own: Nanos,
 }
 
 impl Airtime {
