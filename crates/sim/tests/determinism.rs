@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::thread;
 
+use fairhop_sim::recorder::StreamRecord;
 use fairhop_sim::results::Summary;
 use fairhop_sim::scenario::library;
 use fairhop_sim::world::World;
@@ -16,7 +17,7 @@ use support::*;
 
 /// The summary as bytes, and the fingerprint of every transmission.
 fn result(world: &World) -> (u64, String) {
-    (world.recorder().fingerprint, serde_json::to_string(&Summary::of(world, false)).unwrap())
+    (world.recorder().fingerprint, serde_json::to_string(&Summary::of(world, false)).expect("JSON"))
 }
 
 fn plainly(lab: &Lab, seed: u64) -> (u64, String) {
@@ -94,9 +95,9 @@ fn table() -> String {
             totals.mos_mean,
             totals.mos_min,
             totals.jain,
-            recorder.streams.iter().map(|stream| stream.lost_total()).sum::<u64>(),
+            recorder.streams.iter().map(StreamRecord::lost_total).sum::<u64>(),
         )
-        .unwrap();
+        .expect("memory");
     }
     table
 }
