@@ -85,7 +85,7 @@ pub(crate) fn unknown(which: &Path, wanted: Wanted) -> Failure {
         Wanted::Any => format!("there is neither a file nor a ready-made scenario called {name}"),
     };
     let help = match (scenario::ready_made(stem), scenario::nearest_ready_made(stem)) {
-        (Some(ready), _) => format!("{} is ready-made: leave out the rest of the name", ready.name),
+        (Some(ready), _) => format!("{} is ready-made: name it without folder and ending", ready.name),
         (None, Some(nearest)) => format!("did you mean {nearest}? {LIST}"),
         (None, None) => LIST.to_owned(),
     };

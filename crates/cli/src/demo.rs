@@ -3,11 +3,13 @@
 //! One ready-made scenario (K-MIX of kim2010) and its two parts alone, which are the same scenario with the other kind of
 //! traffic left out. A remedy joins as one more [`Part`].
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use clap::Args;
 use fairhop_model::units::Nanos;
+use fairhop_sim::output::chart::{self, Column, Options};
+use fairhop_sim::output::tables::RunTables;
 use fairhop_sim::results::{ACCEPTABLE_MOS, CallSummary, Summary};
 use fairhop_sim::scenario::{self, Loaded, Override, Scenario, Traffic};
 
@@ -28,6 +30,9 @@ Examples:
 
 /// The scenario that is shown.
 const SCENARIO: &str = "k-mix";
+
+/// Stands in every picture, so that a later one knows what it may replace.
+const MARK: &str = "<!-- drawn by `fairhop demo` -->";
 
 /// What `fairhop demo` is asked to do.
 #[derive(Args, Debug)]
@@ -55,10 +60,11 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<u8, Failure> {
         let loaded = &parts[index].loaded;
         let mut world = run::build(loaded, loaded.scenario.seed)?;
         let complete = campaign.drive(&mut world);
-        Ok(complete.then(|| Summary::of(&world, false)))
+        let column = || Column::of(parts[index].title, &RunTables::collect(&world, false));
+        Ok(complete.then(|| (Summary::of(&world, false), column())))
     });
     campaign.progress.clear();
-    let runs: Vec<Summary> = runs?.into_iter().flatten().flatten().collect();
+    let (runs, columns): (Vec<Summary>, Vec<Column>) = runs?.into_iter().flatten().flatten().unzip();
     let wall_s = campaign.progress.wall().as_secs_f64();
     let [calls, downloads, together] = runs.as_slice() else {
         ui::remark("ended before there was anything to compare");
@@ -66,9 +72,19 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<u8, Failure> {
     };
 
     let scenario = &parts[2].loaded.scenario;
-    let mut text = intent(scenario) + "\n";
+    let (title, setting) = intent(scenario);
+    let options = Options {
+        title: title.clone(),
+        subtitle: setting.clone(),
+        warmup_s: scenario.warmup_s,
+        ..Options::default()
+    };
+    let picture = draw(&args.out, &(chart::comparison(&columns, &options) + MARK + "\n"))?;
+
+    let mut text = format!("{TITLE}{title}{TITLE:#}\n{FAINT}{setting}{FAINT:#}\n\n");
     text += &comparison(&parts, &runs);
     text += &format!("\n{}\n", wrap(&in_words(calls, downloads, together)));
+    text += &format!("\nThe picture: {}\n", picture.display());
     ui::print(&text)?;
     let simulated: f64 = runs.iter().map(|run| run.sim_s).sum();
     ui::remark(&format!(
@@ -103,8 +119,8 @@ fn is_download(traffic: &Traffic) -> bool {
     matches!(traffic, Traffic::Bulk { .. })
 }
 
-/// What is simulated.
-fn intent(scenario: &Scenario) -> String {
+/// What is simulated, in a title and a line.
+fn intent(scenario: &Scenario) -> (String, String) {
     let count = |is: fn(&Traffic) -> bool| {
         scenario.traffic.iter().filter(|traffic| is(traffic)).map(Traffic::count).sum::<u32>()
     };
@@ -121,7 +137,37 @@ fn intent(scenario: &Scenario) -> String {
         scenario.duration_s,
         scenario.warmup_s
     );
-    format!("{TITLE}{title}{TITLE:#}\n{FAINT}{setting}{FAINT:#}\n")
+    (title, setting)
+}
+
+/// Puts the picture into a directory; an earlier picture of this program is replaced, what is not one is left alone.
+fn draw(directory: &Path, svg: &str) -> Result<PathBuf, Failure> {
+    let failed = |action: &str, path: &Path, error: &io::Error| {
+        Failure::new(
+            format!("cannot {action} {}: {}", path.display(), reason(error)),
+            "name another directory with --out",
+        )
+    };
+    fs::create_dir_all(directory).map_err(|error| failed("make the directory", directory, &error))?;
+    let path = directory.join("demo.svg");
+    match fs::read_to_string(&path) {
+        Ok(earlier) if !earlier.contains(MARK) => {
+            return Err(Failure::new(
+                format!("{} is not a picture of this program", path.display()),
+                "move it, or name another directory with --out",
+            ));
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(failed("replace", &path, &error));
+        }
+        _ => {}
+    }
+    // Complete or not at all.
+    let unfinished = directory.join(".demo.svg.unfinished");
+    fs::write(&unfinished, svg)
+        .and_then(|()| fs::rename(&unfinished, &path))
+        .map_err(|error| failed("write", &path, &error))?;
+    Ok(path)
 }
 
 fn mean_of(calls: &[CallSummary], pick: fn(&CallSummary) -> f64) -> f64 {

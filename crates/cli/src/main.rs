@@ -62,7 +62,7 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
     /// Print without colours (as with NO_COLOR)
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 100)]
     no_color: bool,
 }
 
@@ -106,7 +106,10 @@ fn main() -> ExitCode {
     if let Command::Run(args) = &cli.command
         && let Some(message) = args.usage_error()
     {
-        Cli::command().error(ErrorKind::MissingRequiredArgument, message).exit();
+        let mut program = Cli::command();
+        program.build();
+        let mut command = program.find_subcommand("run").cloned().unwrap_or(program);
+        command.error(ErrorKind::MissingRequiredArgument, message).exit();
     }
     match dispatch(&cli.command) {
         Ok(code) => code.into(),

@@ -7,7 +7,7 @@ use fairhop_sim::results::ACCEPTABLE_MOS;
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::table::{BAD, FAINT, GOOD, TITLE};
+use crate::table::{BAD, FAINT, GOOD, TITLE, wrap};
 use crate::ui;
 
 /// Examples of the command, for its help.
@@ -110,22 +110,24 @@ pub(crate) fn mos(args: &MosArgs) -> Result<u8, Failure> {
     let good = mos >= ACCEPTABLE_MOS;
     let style = if good { GOOD } else { BAD };
     let verdict = if good { "acceptable: 3.6 or more" } else { "not acceptable: less than 3.6" };
-    ui::print(&format!(
+    let codec = profile.name;
+    let terms = format!(
         "\
-{TITLE}MOS{TITLE:#}  {style}{mos:.2}{style:#}   {verdict} (1 is bad, 4.5 the most that the scale has)
-R    {r:.2}  {R_WITHOUT_IMPAIRMENT} − Id − Ie
+{TITLE}MOS{TITLE:#}  {style}{mos:<8.2}{style:#}  {verdict} (1 is bad, 4.5 the most that the scale has)
+R    {r:<8.2}  {R_WITHOUT_IMPAIRMENT} − Id − Ie
 
-d    {d:.1} ms from mouth to ear: {vocoder_ms} {codec} encoder + {delay} network + {playout} playout buffer
-Id   {id:.2}  delay: 0.024 d + 0.11 (d − 177.3) where d > 177.3 ms
-Ie   {ie:.2}  {codec} with e = {loss} of its packets lost or late: {ie_formula}
-
-{FAINT}E-model of ITU-T G.107 as reduced by R. G. Cole and J. H. Rosenbluth, ACM CCR 31(2), 2001; R to MOS by
-G.107 annex B; Ie of {codec}: {source}.{FAINT:#}
+d    {d:<8.1}  ms from mouth to ear: {vocoder_ms} {codec} encoder + {delay} network + {playout} playout buffer
+Id   {id:<8.2}  delay: 0.024 d + 0.11 (d − 177.3) where d > 177.3 ms
+Ie   {ie:<8.2}  {codec} with e = {loss} of its packets lost or late: {ie_formula}
 ",
-        codec = profile.name,
         delay = args.delay_ms,
         playout = args.playout_ms,
         loss = args.loss,
-    ))?;
+    );
+    let sources = wrap(&format!(
+        "E-model of ITU-T G.107 as reduced by R. G. Cole and J. H. Rosenbluth, ACM CCR 31(2), 2001; R to MOS by G.107 \
+         annex B; Ie of {codec}: {source}."
+    ));
+    ui::print(&format!("{terms}\n{FAINT}{sources}{FAINT:#}\n"))?;
     Ok(0)
 }

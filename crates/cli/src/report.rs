@@ -118,10 +118,11 @@ fn header(scenario: &Scenario, runs: &[Summary]) -> String {
     if !scenario.description.is_empty() {
         text += &format!("{}\n", wrap(&scenario.description));
     }
-    let seeds = match runs {
-        [one] => format!("seed {}", one.seeds[0]),
-        [first, .., last] => format!("seeds {} to {}", first.seeds[0], last.seeds[0]),
-        [] => String::new(),
+    let seeds: Vec<u64> = runs.iter().flat_map(|run| run.seeds.iter().copied()).collect();
+    let seeds = match seeds.as_slice() {
+        [one] => format!("seed {one}"),
+        [first, .., last] if last - first == seeds.len() as u64 - 1 => format!("seeds {first} to {last}"),
+        _ => format!("seeds {}", seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
     };
     let mut how = format!("{} s simulated", scenario.duration_s);
     if scenario.warmup_s > 0.0 {
@@ -136,9 +137,9 @@ fn header(scenario: &Scenario, runs: &[Summary]) -> String {
         runs.iter().filter(|run| run.partial).map(|run| format!("{:.1} s", run.sim_s)).collect();
     if !ended.is_empty() {
         let which = if runs.len() == 1 {
-            format!("the run was ended at {}", ended[0])
+            format!("ended at {}", ended[0])
         } else {
-            format!("{} of {} runs were ended early (the first at {})", ended.len(), runs.len(), ended[0])
+            format!("{} of {} runs ended early, the first at {}", ended.len(), runs.len(), ended[0])
         };
         text +=
             &format!("{BAD}{}{BAD:#}\n", wrap(&format!("PARTIAL: {which}; figures are those up to then")));
@@ -199,17 +200,18 @@ fn calls(calls: &[View<'_>]) -> Option<String> {
 fn flows(flows: &[View<'_>], several: bool) -> Option<String> {
     let (shown, remark) = most_telling(flows, |flow| flow.mean("/goodput_mbps"), "slowest");
     shown.first()?;
+    let tcp = shown.iter().any(|flow| flow.mean.get("tcp").is_some());
     let finite = shown.iter().any(|flow| flow.quantity("/tcp/completed_s").is_some());
     let mut table = Table::new("Flows")
         .column("kind", 3)
         .column("Mb/s", 9)
-        .column("sent", 7)
-        .column("useful %", 8)
+        .column("sent", 5)
         .column("loss %", 8)
         .column("delay ms", 7)
-        .column("p95 ms", 4)
-        .column("resent", 6)
-        .column("timeouts", 6);
+        .column("p95 ms", 4);
+    if tcp {
+        table = table.column("useful %", 8).column("resent", 6).column("timeouts", 6);
+    }
     if finite {
         table = table.column("done s", 9);
     }
@@ -219,13 +221,15 @@ fn flows(flows: &[View<'_>], several: bool) -> Option<String> {
             flow.text("kind").into(),
             flow.cell("/goodput_mbps", 3),
             flow.cell("/sent_mbps", 3),
-            flow.percent("/tcp/efficiency", 1),
             flow.percent("/loss", 2),
             flow.cell("/delay_ms", 1),
             flow.cell("/delay/p95_ms", 1),
-            flow.cell("/tcp/retransmitted", counts),
-            flow.cell("/tcp/timeouts", counts),
         ];
+        if tcp {
+            cells.push(flow.percent("/tcp/efficiency", 1));
+            cells.push(flow.cell("/tcp/retransmitted", counts));
+            cells.push(flow.cell("/tcp/timeouts", counts));
+        }
         if finite {
             cells.push(flow.cell("/tcp/completed_s", 2));
         }
@@ -343,4 +347,108 @@ fn frames(nodes: &[View<'_>]) -> Option<String> {
         table.row(&format!("node {}", fixed(node.mean("/node"), 0)), cells);
     }
     Some(table.render() + &remark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairhop_sim::scenario;
+    use serde_json::json;
+    use std::fs;
+    use std::path::Path;
+
+    /// Results made by hand: figures that grow with `step`, the same for every call, flow and node but for its name.
+    fn run(seed: u64, step: f64, calls: usize) -> Summary {
+        let delay = json!({
+            "min_ms": 1.0, "mean_ms": 20.0 + step, "p50_ms": 18.0, "p95_ms": 80.0 + step, "p99_ms": 90.0, "max_ms": 99.0,
+        });
+        let lost = json!({"queue_full": 10.0, "retry_limit": 5.0 + step, "wired_queue_full": 0.0});
+        let direction = |mos: f64| {
+            json!({
+                "mos": mos, "sent": 1000.0, "loss": 0.015, "late": 0.2, "lost": lost, "delay": delay, "jitter_ms": 3.0,
+            })
+        };
+        let call = |index: usize| {
+            json!({
+                "name": format!("call-{index}"), "mos": 3.7 - 0.1 * step, "mos_worst": 3.5 - 0.01 * index as f64,
+                "loss": 0.015, "late": 0.2, "delay_ms": 20.0 + step, "jitter_ms": 3.0,
+                "forward": direction(3.9), "backward": direction(3.5),
+            })
+        };
+        let flow = |name: &str, kind: &str, tcp: Value| {
+            let mut flow = json!({
+                "name": name, "kind": kind, "goodput_mbps": 1.25 + step, "sent_mbps": 1.5 + step, "delay_ms": 20.0,
+                "loss": 0.01, "sent": 5000.0, "lost": lost, "delay": delay, "jitter_ms": 2.0,
+            });
+            if !tcp.is_null() {
+                flow["tcp"] = tcp;
+            }
+            flow
+        };
+        let tcp = json!({
+            "efficiency": 0.95, "retransmitted": 12.0 + step, "timeouts": 1.0, "recoveries": 3.0, "completed_s": 8.5,
+        });
+        let node = |index: u32| {
+            json!({
+                "node": index, "frames_sent": 123_456.0, "retries": 789.0, "queue_drops": 15.0, "queue_mean": 4.5,
+                "queue_max": 50.0,
+                "airtime": {
+                    "own": 0.2, "received": 0.1, "overheard": 0.15, "collided": 0.05, "energy": 0.0, "idle": 0.5,
+                },
+                "frames_lost": {"collision": 1000.0, "transmitting": 20.0, "busy": 0.0},
+            })
+        };
+        serde_json::from_value(json!({
+            "fairhop": "0.1.0", "scenario": "made by hand", "seeds": [seed], "partial": seed == 3, "sim_s": 10.0,
+            "frames": 200_000.0,
+            "calls": (0..calls).map(call).collect::<Vec<_>>(),
+            "flows": [
+                flow("a download with a long name of its own", "bulk", tcp),
+                flow("cbr-0", "cbr", Value::Null),
+            ],
+            "totals": {
+                "mos_mean": 3.7 - 0.1 * step, "mos_min": 3.5, "calls_ok": 1.0, "tcp_goodput_mbps": 1.25 + step,
+                "udp_goodput_mbps": 1.25 + step, "jain": 1.0,
+            },
+            "nodes": [node(0), node(1)],
+        }))
+        .expect("a summary")
+    }
+
+    fn printed(runs: &[Summary]) -> String {
+        let scenario = scenario::load(
+            "test",
+            "name = \"made by hand\"\nduration_s = 10\nwarmup_s = 1\n[topology]\nkind = \"ring\"\nnodes = 3\nspacing_m = 100",
+            &[],
+        );
+        let results = Replications::of(runs).expect("runs");
+        anstream::adapter::strip_str(&report(&scenario.expect("a scenario").scenario, runs, &results))
+            .to_string()
+    }
+
+    #[test]
+    fn reports_look_like_this() {
+        let cases = [
+            ("one", vec![run(1, 0.0, 2)]),
+            ("three-one-partial", vec![run(1, 0.0, 2), run(2, 0.5, 2), run(3, 1.0, 2)]),
+        ];
+        for (name, runs) in cases {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/report-{name}.txt"));
+            let text = printed(&runs);
+            if std::env::var_os("UPDATE_GOLDEN").is_some() {
+                fs::write(&path, &text).expect("a golden file");
+            }
+            assert_eq!(text, fs::read_to_string(&path).unwrap_or_default(), "{name}");
+        }
+    }
+
+    #[test]
+    fn of_many_rows_the_worst_are_shown() {
+        let text = printed(&[run(1, 0.0, 100)]);
+        assert!(
+            text.contains("call-99 ") && text.contains("call-80 ") && !text.contains("call-79 "),
+            "{text}"
+        );
+        assert!(text.contains("the 20 worst of 100"), "{text}");
+    }
 }

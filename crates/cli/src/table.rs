@@ -176,7 +176,7 @@ pub(crate) fn whole(number: f64) -> String {
     let digits = fixed(number, 0);
     let mut text = String::new();
     for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position) % 3 == 0 {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
