@@ -340,6 +340,7 @@ fn tcp_summary(world: &World, index: usize, record: &StreamRecord) -> TcpSummary
 fn totals(calls: &[CallSummary], flows: &[FlowSummary]) -> Totals {
     let scores: Vec<f64> = calls.iter().map(|call| call.mos).collect();
     let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput_mbps).collect();
+    // Not `sum`, which makes -0.0 of nothing.
     let sum = |tcp: bool| {
         flows.iter().filter(|flow| flow.tcp.is_some() == tcp).fold(0.0, |sum, flow| sum + flow.goodput_mbps)
     };

@@ -132,9 +132,8 @@ pub struct Departure {
 
 /// Time that a station spent, by kind. What remains of the run is idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Airtime {
-    /// Its own transmissions.
-    pub own: Nanos,
     /// Frames it received that were meant for it.
     pub received: Nanos,
     /// Frames it received that were meant for others.
@@ -143,6 +142,8 @@ pub struct Airtime {
     pub collided: Nanos,
     /// Time in which the medium was busy for any reason.
     pub busy: Nanos,
+    /// Its own transmissions; last, since it changes least often (see [`Receiver`]).
+    pub own: Nanos,
 }
 
 impl Airtime {
@@ -264,22 +265,19 @@ impl Receiver {
         let others = if self.energy == Power::ZERO { Power::ZERO } else { self.power_at(signal.arrive) };
         if self.locked {
             let lock = &self.lock;
-            let earlier = signal.arrive < lock.signal.arrive && lock.signal.end > signal.arrive;
+            if signal.arrive < lock.signal.arrive && lock.signal.end > signal.arrive {
+                return self.lock_before(params, signal, lock.signal.power, others);
+            }
             let takes_over =
                 params.capture == Capture::Stronger && stands_out(signal.power, others, params.capture_ratio);
-            if !earlier && !takes_over {
+            if !takes_over {
                 return Some(if params.capture == Capture::None {
                     FrameLoss::Collision
                 } else {
                     FrameLoss::Busy
                 });
             }
-            self.drop_lock(if earlier { FrameLoss::Busy } else { FrameLoss::Captured });
-            if earlier && params.capture == Capture::None {
-                // The other frame was announced first but arrives second: both die, the first holds the receiver.
-                self.lock_on(signal, others, Some(FrameLoss::Collision));
-                return None;
-            }
+            self.drop_lock(FrameLoss::Captured);
         } else if others > Power::ZERO {
             let detected = match (params.capture, params.reception) {
                 (Capture::None, _) => others < params.energy_detect,
@@ -295,6 +293,31 @@ impl Receiver {
             return Some(FrameLoss::Weak);
         }
         self.lock_on(signal, others, None);
+        None
+    }
+
+    /// The frame that the receiver is locked on was announced first but arrives second, with the power `later`: the
+    /// order of arrivals counts.
+    #[cold]
+    fn lock_before(
+        &mut self,
+        params: &RadioParams,
+        signal: &Signal,
+        later: Power,
+        others: Power,
+    ) -> Option<FrameLoss> {
+        let amid = others - later + signal.power;
+        if params.capture == Capture::Stronger && stands_out(later, amid, params.capture_ratio) {
+            return Some(FrameLoss::Captured);
+        }
+        let destroyed = match (params.capture, params.reception) {
+            (Capture::None, _) => true,
+            (_, Reception::Threshold) => !stands_out(signal.power, others, params.capture_ratio),
+            (_, Reception::Sinr) => false,
+        };
+        let late = if params.capture == Capture::None { FrameLoss::Collision } else { FrameLoss::Busy };
+        self.drop_lock(late);
+        self.lock_on(signal, others, destroyed.then_some(FrameLoss::Collision));
         None
     }
 
