@@ -6,7 +6,8 @@ a command fails, on standard error too). A block whose first line is a comment w
 with bash, with `fairhop` on the path. The simulator gives the same bytes everywhere, so any difference is a change of
 the program that the document has not followed, or the other way round.
 
-A command whose first program is not on this machine, or whose Python modules are not, is left alone.
+A command whose first program is not on this machine, or whose Python modules are not, is left alone. What other
+people's programs print depends on their version: it is put into the document, but not compared.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ PICTURE = ROOT / "docs" / "demo.svg"
 #: Longer than any command takes, even in a build with checks on a busy machine.
 PATIENCE_S = 300
 
+#: Programs that print the same in all versions.
+STABLE = ("cat", "ls", "python3")
+
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"^# ([\w-]+\.\w+)\n")
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n", re.MULTILINE)
@@ -42,15 +46,23 @@ class Shell:
 
     directory: Path
     program: Path
+    #: Leave what other people's programs print alone.
+    own_alone: bool
 
-    def can_run(self, command: str) -> bool:
-        """Whether the machine has what the command starts, and the modules of its Python file."""
-        words = command.split()
-        if words[0] != "fairhop" and shutil.which(words[0]) is None:
+    def modules(self, command: str) -> set[str]:
+        """What the Python file of a command imports."""
+        scripts = [self.directory / word for word in command.split() if word.endswith(".py")]
+        return {name for script in scripts for name in IMPORT.findall(script.read_text(encoding="utf-8"))}
+
+    def runs(self, command: str) -> bool:
+        """Whether the command is to be run: the machine has what it starts, and the modules of its Python file."""
+        program = command.split()[0]
+        if program == "fairhop":
+            return True
+        modules = self.modules(command)
+        if self.own_alone and (program not in STABLE or not modules <= sys.stdlib_module_names):
             return False
-        scripts = [self.directory / word for word in words if word.endswith(".py")]
-        modules = {name for script in scripts for name in IMPORT.findall(script.read_text(encoding="utf-8"))}
-        return all(importlib.util.find_spec(module) is not None for module in modules)
+        return shutil.which(program) is not None and all(importlib.util.find_spec(name) for name in modules)
 
     def run(self, command: str) -> str:
         """What the command prints."""
@@ -66,7 +78,7 @@ class Shell:
             "LC_ALL": "C.UTF-8",
         }
         done = subprocess.run(
-            ["bash", "-o", "pipefail", "-c", command],
+            ["bash", "-c", command],
             cwd=self.directory,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -89,7 +101,7 @@ def refreshed(text: str, shell: Shell) -> str:
             # What precedes the first command, and then commands and outputs in turn.
             body = pieces[0]
             for command, output in zip(pieces[1::2], pieces[2::2], strict=True):
-                printed = shell.run(command) if shell.can_run(command) else output
+                printed = shell.run(command) if shell.runs(command) else output
                 body += f"$ {command}\n{printed}"
         elif name := FILE.match(body):
             (shell.directory / name[1]).write_text(body, encoding="utf-8")
@@ -98,10 +110,10 @@ def refreshed(text: str, shell: Shell) -> str:
     return BLOCK.sub(block, text)
 
 
-def refresh(document: Path, program: Path) -> str:
+def refresh(document: Path, program: Path, own_alone: bool) -> str:
     """A document as it should be."""
     with tempfile.TemporaryDirectory() as directory:
-        shell = Shell(Path(directory) / "work", program)
+        shell = Shell(Path(directory) / "work", program, own_alone)
         shell.directory.mkdir()
         return refreshed(document.read_text(encoding="utf-8"), shell)
 
@@ -125,7 +137,7 @@ def main() -> int:
     for path in [*documents, PICTURE]:
         name = path.relative_to(ROOT)
         old = path.read_text(encoding="utf-8") if path.exists() else ""
-        new = redraw(program) if path == PICTURE else refresh(path, program)
+        new = redraw(program) if path == PICTURE else refresh(path, program, args.check)
         if old == new:
             continue
         stale += 1
