@@ -136,7 +136,8 @@ pub struct Context<'a> {
 
 /// Medium access of one station.
 ///
-/// The order of the fields matters: what every frame in the neighbourhood touches lies in the first cache line.
+/// The order of the fields matters: what every frame in the neighbourhood touches lies in the first cache line, what the
+/// station's own frames touch behind it.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Dcf {
@@ -163,13 +164,13 @@ pub struct Dcf {
     next_sequence: u16,
     /// A backoff, of no slots perhaps, has been drawn and is not over.
     backing_off: bool,
-    nav_check: Timer,
-    answer: Option<Frame>,
     current: Option<Outgoing>,
+    random: Stream,
     queue: DropTail,
+    answer: Option<Frame>,
     /// The last sequence number from each neighbour.
     last_heard: Vec<(u32, u16)>,
-    random: Stream,
+    nav_check: Timer,
 }
 
 impl Dcf {
