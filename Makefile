@@ -31,11 +31,11 @@ test: ## Every test
 	cargo test --workspace --locked
 
 lint: ## Every check that is not a test: layout, lints, types, licences
-	@tools/prepare rust compiler python shell venv
+	@tools/prepare rust rust-lints compiler python shell venv
 	cargo fmt --all --check
 	cargo fmt --all --check --manifest-path fuzz/Cargo.toml
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --workspace --no-deps --document-private-items --locked --quiet
 	@if [[ -x .venv/bin/mypy ]]; then set -x; \
 		.venv/bin/ruff check $(PYTHON_FILES); \
 		.venv/bin/ruff format --check $(PYTHON_FILES); \
