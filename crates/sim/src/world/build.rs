@@ -21,7 +21,7 @@ use crate::wired::WiredLink;
 
 impl World {
     /// A World that is ready to run, with every random draw fixed by `seed`. The scenario must have passed
-    /// [`Scenario::check`].
+    /// [`Scenario::findings`].
     ///
     /// # Errors
     /// What only the placed network can tell: flows without a route, paths set by hand over links that do not work,
