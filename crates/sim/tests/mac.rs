@@ -168,7 +168,7 @@ fn after_every_success_a_backoff_runs_whether_or_not_a_frame_waits() {
             .packet(node(0), node(1), 100, ms(10) + us(exchange + later))
             .seconds(0.02)
     };
-    let mut backoffs = vec![0; 16];
+    let mut backoffs = [0; 16];
     let mut at_once = 0;
     let runs = 640;
     for run in lab(phy.difs + 4 * phy.slot + 4).runs(runs) {
@@ -187,7 +187,7 @@ fn after_every_success_a_backoff_runs_whether_or_not_a_frame_waits() {
     assert_uniform(&backoffs[5..], "backoffs of 5 to 15 slots");
 
     // A packet that comes within the DIFS finds the same backoff, and no other one is drawn.
-    let mut backoffs = vec![0; 16];
+    let mut backoffs = [0; 16];
     for run in lab(phy.difs / 2).runs(runs) {
         let (first, second) = (run.data(0)[0], run.data(0)[1]);
         let free = first.end + HOP * 2 + us(phy.sifs + phy.ack + phy.difs);
@@ -254,7 +254,7 @@ fn the_window_is_small_again_after_a_success() {
     lab = Lab::of_links(3, &[(0, 1, DECODED)]).adopt(lab).stream(node(2), ALL, 100, 250.0);
     lab.hears(1, 2, DECODED);
     let run = lab.run(1);
-    let (mut after_success, mut retries) = (vec![0; 16], 0);
+    let (mut after_success, mut retries) = ([0; 16], 0);
     for pair in run.data(0).windows(2) {
         let (last, next) = (pair[0], pair[1]);
         let acked = run.sent(1).any(|ack| ack.at == last.end + HOP + us(phy.sifs));

@@ -357,7 +357,7 @@ fn seen_to_arrive(run: &Run, stream: u32, destination: u32) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn every_packet_sent_has_arrived_was_lost_for_one_reason_or_is_under_way(mut lab in labs(), seed in any::<u64>()) {

@@ -181,7 +181,7 @@ enum Waits {
 /// How long station 0 waits for the first of the other stations' frames to end.
 fn waits(run: &Run) -> Waits {
     let own = run.data(0)[0];
-    if own.at == own.packet.unwrap().created {
+    if own.at == own.packet.expect("a packet").created {
         return Waits::Not;
     }
     let end = run.data(1)[0].end + run.delay(1, 0);

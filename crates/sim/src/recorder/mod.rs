@@ -229,9 +229,10 @@ impl Recorder {
                 .iter()
                 .map(|&measured| StreamRecord::new(playout, if measured { bins } else { 0 }))
                 .collect(),
-            tcp: vec![Vec::with_capacity(bins + 1); tcp_flows],
+            // Not `vec![…; n]`: a clone has no room to spare.
+            tcp: (0..tcp_flows).map(|_| Vec::with_capacity(bins + 1)).collect(),
             nodes: vec![NodeRecord::default(); nodes],
-            node_samples: vec![Vec::with_capacity(bins + 1); nodes],
+            node_samples: (0..nodes).map(|_| Vec::with_capacity(bins + 1)).collect(),
             frames: 0,
             fingerprint: 0xcbf2_9ce4_8422_2325,
         }

@@ -67,12 +67,13 @@ impl World {
             events.push(first_sample, EventKind::Sample, 0);
         }
         let wired = scenario.internet.as_ref().map(|internet| {
-            let link = WiredLink::new(
-                BitRate::from_mbps(internet.rate_mbps),
-                Nanos::from_millis_f64(internet.delay_ms),
-                internet.queue,
-            );
-            [link.clone(), link]
+            [(); 2].map(|()| {
+                WiredLink::new(
+                    BitRate::from_mbps(internet.rate_mbps),
+                    Nanos::from_millis_f64(internet.delay_ms),
+                    internet.queue,
+                )
+            })
         });
         Ok(Self {
             receivers: (0..nodes)

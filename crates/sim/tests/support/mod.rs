@@ -2,6 +2,8 @@
 //! outside, frame by frame.
 // Each test program uses a part of it.
 #![allow(dead_code, unreachable_pub)]
+// All of it is for tests, though the lint knows only functions marked so.
+#![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -492,7 +494,10 @@ impl Run {
 
     /// Propagation delay.
     pub fn delay(&self, from: NodeId, to: NodeId) -> Nanos {
-        self.world.links().between(from as usize, to as usize).map_or(Nanos::ZERO, |link| link.delay())
+        self.world
+            .links()
+            .between(from as usize, to as usize)
+            .map_or(Nanos::ZERO, fairhop_sim::radio::Link::delay)
     }
 
     /// The nodes that a stream's packets went through, by the data frames that were received: (from, to).
