@@ -605,11 +605,37 @@ def show(case: Case, result: dict[str, Any]) -> None:
             entry = result["points"].get(point.label, {})
             row = [cell(entry, r.name, side, figure) for r in case.rules for side in ("peer", "fairhop")]
             print(f"|{point.label}|" + "|".join(row) + "|")
+    if any(point.timing for point in case.points):
+        show_ratios(case, result)
     if case.name == "k-cap-v":
         for rule in case.rules:
             for side in ("peer", "fairhop"):
                 if capacity := voice_capacity(case, result, rule, side):
                     print(f"K-CAP-V {rule.name} {side}: {capacity} calls")
+
+
+def show_ratios(case: Case, result: dict[str, Any]) -> None:
+    """Prints how many times as long as Fairhop a peer took, where both were timed: as installed, and at its best."""
+    kinds = {
+        "as installed, wall": ("wall_stock_ms", "wall_run_ms"),
+        "as installed, processor": ("cpu_stock_ms", "cpu_ms"),
+        "at its best, wall": ("wall_run_ms", "wall_run_ms"),
+        "at its best, processor": ("cpu_ms", "cpu_ms"),
+    }
+    rows = []
+    for point in case.points:
+        for rule in case.rules:
+            sides = result["points"].get(point.label, {}).get(rule.name, {})
+            peer, fairhop = sides.get("peer", {}), sides.get("fairhop", {})
+            ratios = [
+                f"{peer[theirs]['median'] / fairhop[ours]['median']:.1f}" if theirs in peer and ours in fairhop else "-"
+                for theirs, ours in kinds.values()
+            ]
+            if set(ratios) != {"-"}:
+                rows.append(f"|{point.label}, {rule.name}|" + "|".join(ratios) + "|")
+    if rows:
+        print("\ntime of the peer / time of Fairhop\n| |" + "|".join(kinds) + "|\n|" + "---|" * (len(kinds) + 1))
+        print("\n".join(rows))
 
 
 def compare(case: Case, result: dict[str, Any]) -> None:

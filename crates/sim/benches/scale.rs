@@ -12,23 +12,32 @@ use fairhop_sim::engine::{EventKind, Events};
 use fairhop_sim::scenario::{self, Override, Scenario};
 use fairhop_sim::world::World;
 
-/// A square grid in which every node sends 200-byte datagrams, 4 a second, to the node three columns further.
-fn grid(side: u32, duration_s: f64) -> Scenario {
-    let mut text = format!(
-        r#"
-        name = "grid of {side} x {side}"
-        duration_s = {duration_s:?}
-        topology = {{ kind = "grid", columns = {side}, rows = {side}, spacing_m = 200.0 }}
-        "#
-    );
-    for node in 0..side * side {
-        let column = node % side;
-        let to = if column + 3 < side { node + 3 } else { node - 3 };
+/// A world in which every node sends 200-byte datagrams, 4 a second, to a node three hops further.
+fn world(name: &str, topology: &str, targets: &[u32], duration_s: f64) -> Scenario {
+    let mut text = format!("name = \"{name}\"\nduration_s = {duration_s:?}\ntopology = {topology}\n");
+    for (node, to) in targets.iter().enumerate() {
         text += &format!(
             "[[traffic]]\nkind = \"cbr\"\nfrom = {node}\nto = {to}\nrate_kbps = 6.4\npayload_bytes = 200\n"
         );
     }
-    load("grid", &text, &[])
+    load(name, &text, &[])
+}
+
+/// Nodes on a circle, 60 m apart: each hears the same 18 others, whatever the size. No border, so that density and
+/// traffic a node really are constant.
+fn ring(nodes: u32, duration_s: f64) -> Scenario {
+    let targets: Vec<u32> = (0..nodes).map(|node| (node + 12) % nodes).collect();
+    world("ring", &format!("{{ kind = \"ring\", nodes = {nodes}, spacing_m = 60.0 }}"), &targets, duration_s)
+}
+
+/// A square grid, 200 m apart: a node inside hears 20 others, one at the border fewer, so that the mean grows from 15.8
+/// at 10 × 10 to 19.1 at 50 × 50.
+fn grid(nodes: u32, duration_s: f64) -> Scenario {
+    let side = nodes.isqrt();
+    let target = |node: u32| if node % side + 3 < side { node + 3 } else { node - 3 };
+    let targets: Vec<u32> = (0..nodes).map(target).collect();
+    let topology = format!("{{ kind = \"grid\", columns = {side}, rows = {side}, spacing_m = 200.0 }}");
+    world("grid", &topology, &targets, duration_s)
 }
 
 fn load(name: &str, text: &str, overrides: &[&str]) -> Scenario {
@@ -94,29 +103,34 @@ fn peak_memory_mb() -> Option<f64> {
     line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kb| kb / 1024.0)
 }
 
-fn main() {
-    println!("Cost by size: grid 200 m apart, 24 neighbours in carrier-sense range, one 3-hop flow a node");
+fn by_size(make: fn(u32, f64) -> Scenario) {
     println!(
         "  nodes     frames  build s   run s  ns/frame  to 100 nodes  events/frame  floor ns/frame  peak MB"
     );
     let mut first = None;
-    for (side, duration_s) in [(10, 200.0), (20, 50.0), (30, 22.0), (40, 12.5), (50, 8.0)] {
-        let cost = cost(&grid(side, duration_s));
+    for (nodes, duration_s) in [(100, 200.0), (400, 50.0), (900, 22.0), (1600, 12.5), (2500, 8.0)] {
+        let cost = cost(&make(nodes, duration_s));
         let per_frame = cost.per_frame_ns();
         let base = *first.get_or_insert(per_frame);
         println!(
-            "{:7} {:10} {:8.3} {:7.3} {:9.0} {:13.2} {:13.2} {:15.0} {:8.1}",
-            side * side,
+            "{nodes:7} {:10} {:8.3} {:7.3} {:9.0} {:13.2} {:13.2} {:15.0} {:8.1}",
             cost.frames,
             cost.build_s,
             cost.run_s,
             per_frame,
             per_frame / base,
             cost.events as f64 / cost.frames as f64,
-            floor(side * side, cost.events) * 1e9 / cost.frames as f64,
+            floor(nodes, cost.events) * 1e9 / cost.frames as f64,
             peak_memory_mb().unwrap_or(f64::NAN),
         );
     }
+}
+
+fn main() {
+    println!("Cost by size, ring 60 m apart: every node hears 18 others and sends one 3-hop flow");
+    by_size(ring);
+    println!("\nCost by size, grid 200 m apart: a node hears 20 others, fewer at the border");
+    by_size(grid);
 
     println!("\nReady-made worlds");
     println!("  world                          frames   run s  ns/frame  sim/wall  events/frame  floor");

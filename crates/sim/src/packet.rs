@@ -49,6 +49,8 @@ pub struct Packet {
     pub bytes: u32,
     /// When it was made.
     pub created: Nanos,
+    /// The node that is nearest to where it goes among those that have it.
+    pub at: NodeId,
     /// Its fate is settled: it arrived or was lost.
     pub settled: bool,
     /// What it carries.

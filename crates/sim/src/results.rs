@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::radio::FrameLoss;
 use crate::recorder::{Loss, StreamRecord};
-use crate::scenario::Scenario;
 use crate::world::World;
 use crate::world::traffic::{FlowKind, TransferCounts, stream};
 
@@ -341,8 +340,10 @@ fn tcp_summary(world: &World, index: usize, record: &StreamRecord) -> TcpSummary
 fn totals(calls: &[CallSummary], flows: &[FlowSummary]) -> Totals {
     let scores: Vec<f64> = calls.iter().map(|call| call.mos).collect();
     let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput_mbps).collect();
-    let sum =
-        |tcp: bool| flows.iter().filter(|flow| flow.tcp.is_some() == tcp).map(|flow| flow.goodput_mbps).sum();
+    // Not `sum`, which makes -0.0 of nothing.
+    let sum = |tcp: bool| {
+        flows.iter().filter(|flow| flow.tcp.is_some() == tcp).fold(0.0, |sum, flow| sum + flow.goodput_mbps)
+    };
     Totals {
         mos_mean: stats::mean(&scores).unwrap_or(0.0),
         mos_min: calls.iter().map(|call| call.mos_worst).reduce(f64::min).unwrap_or(0.0),
@@ -398,11 +399,10 @@ impl Replications {
         let values: Vec<serde_json::Value> =
             runs.iter().filter_map(|run| serde_json::to_value(run).ok()).collect();
         let first = values.first().ok_or(NoRuns)?;
-        let mut mean = combine(first, &values.iter().collect::<Vec<_>>(), &|samples| {
-            stats::mean(samples).unwrap_or(f64::NAN)
-        });
+        let all: Vec<&serde_json::Value> = values.iter().collect();
+        let mut mean = combine(first, &all, Whole::Keep, &|samples| stats::mean(samples).unwrap_or(f64::NAN));
         let mut ci95 = if values.len() > 1 {
-            combine(first, &values.iter().collect::<Vec<_>>(), &|samples| {
+            combine(first, &all, Whole::LeaveOut, &|samples| {
                 stats::ci95_half_width(samples).unwrap_or(f64::NAN)
             })
         } else {
@@ -438,60 +438,50 @@ impl Replications {
 #[error("no run was completed")]
 pub struct NoRuns;
 
+/// What becomes of whole numbers, which name things (a node, a seed) and are not measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whole {
+    Keep,
+    LeaveOut,
+}
+
 /// Combines the numbers of values of the same form; what is not a number is that of the first. What some runs lack
 /// (a transfer that was not completed) is combined over those that have it.
 fn combine(
     form: &serde_json::Value,
     values: &[&serde_json::Value],
+    whole: Whole,
     with: &impl Fn(&[f64]) -> f64,
 ) -> serde_json::Value {
     use serde_json::Value;
     match form {
-        Value::Object(object) => {
-            let mut keys: Vec<&String> = object.keys().collect();
-            for value in values {
-                keys.extend(
-                    value.as_object().into_iter().flat_map(|o| o.keys()).filter(|k| !object.contains_key(*k)),
-                );
+        Value::Object(_) => {
+            let keys: Vec<&String> =
+                values.iter().filter_map(|value| value.as_object()).flat_map(|o| o.keys()).collect();
+            let mut combined = serde_json::Map::new();
+            for key in keys {
+                let parts: Vec<&Value> = values.iter().filter_map(|value| value.get(key)).collect();
+                let named = parts.iter().any(|part| part.is_u64()) && whole == Whole::LeaveOut;
+                if let Some(first) = parts.first()
+                    && !named
+                    && !combined.contains_key(key)
+                {
+                    combined.insert(key.clone(), combine(first, &parts, whole, with));
+                }
             }
-            let mut seen = std::collections::BTreeSet::new();
-            keys.retain(|key| seen.insert(*key));
-            keys.into_iter()
-                .filter_map(|key| {
-                    let parts: Vec<&Value> = values.iter().filter_map(|value| value.get(key)).collect();
-                    Some((key.clone(), combine(parts.first()?, &parts, with)))
-                })
-                .collect()
+            Value::Object(combined)
         }
         Value::Array(items) => (0..items.len())
             .map(|index| {
                 let parts: Vec<&Value> = values.iter().filter_map(|value| value.get(index)).collect();
-                combine(&items[index], &parts, with)
+                combine(&items[index], &parts, whole, with)
             })
             .collect(),
-        Value::Number(_) => {
+        Value::Number(number) if number.is_f64() => {
             let samples: Vec<f64> = values.iter().filter_map(|value| value.as_f64()).collect();
             serde_json::Number::from_f64(with(&samples)).map_or(Value::Null, Value::Number)
         }
-        Value::Null | Value::Bool(_) | Value::String(_) => form.clone(),
-    }
-}
-
-/// Runs a scenario under several seeds on all cores (`threads` of them, or all). `each` sees every world before it
-/// starts and may drive it itself.
-///
-/// The result is in the order of the seeds, whatever the threads did.
-pub fn replicate<E: Send>(
-    scenario: &Scenario,
-    seeds: &[u64],
-    threads: Option<usize>,
-    run: impl Fn(&Scenario, u64) -> Result<Summary, E> + Sync,
-) -> Result<Vec<Summary>, E> {
-    use rayon::prelude::*;
-    let work = || seeds.par_iter().map(|&seed| run(scenario, seed)).collect();
-    match rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build() {
-        Ok(pool) => pool.install(work),
-        Err(_) => seeds.iter().map(|&seed| run(scenario, seed)).collect(),
+        Value::Number(_) | Value::Null | Value::Bool(_) | Value::String(_) => form.clone(),
     }
 }
 
@@ -504,11 +494,13 @@ mod tests {
     #[test]
     fn means_go_leaf_by_leaf_and_over_the_runs_that_have_a_leaf() {
         let runs = [
-            json!({"name": "a", "x": 1.0, "deep": [{"y": 2.0}]}),
-            json!({"name": "a", "x": 3.0, "deep": [{"y": 4.0, "done_s": 7.0}]}),
+            json!({"name": "a", "node": 3, "x": 1.0, "deep": [{"y": 2.0}]}),
+            json!({"name": "a", "node": 3, "x": 3.0, "deep": [{"y": 4.0, "done_s": 7.0}]}),
         ];
         let runs: Vec<_> = runs.iter().collect();
-        let mean = combine(runs[0], &runs, &|s| stats::mean(s).unwrap());
-        assert_eq!(mean, json!({"name": "a", "x": 2.0, "deep": [{"y": 3.0, "done_s": 7.0}]}));
+        let mean = combine(runs[0], &runs, Whole::Keep, &|s| stats::mean(s).unwrap());
+        assert_eq!(mean, json!({"name": "a", "node": 3, "x": 2.0, "deep": [{"y": 3.0, "done_s": 7.0}]}));
+        let count = combine(runs[0], &runs, Whole::LeaveOut, &|s| s.len() as f64);
+        assert_eq!(count, json!({"name": "a", "x": 2.0, "deep": [{"y": 2.0, "done_s": 1.0}]}));
     }
 }

@@ -135,34 +135,42 @@ pub struct Context<'a> {
 }
 
 /// Medium access of one station.
+///
+/// The order of the fields matters: what every frame in the neighbourhood touches lies in the first cache line, what the
+/// station's own frames touch behind it.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Dcf {
     state: State,
     /// The medium is idle, as far as the radio knows.
     idle: bool,
-    /// EIFS goes before the next slot.
+    /// A frame was lost: EIFS follows when the medium becomes idle.
     after_error: bool,
-    /// The time for an answer is up, but a frame was arriving.
+    /// An answer can no longer begin, but a frame is arriving that may be it.
     overdue: bool,
-    cw: u32,
     /// Slots of backoff that are left at `counting_from`.
     backoff: u32,
     /// When the slots begin that are counted; holds while the medium is idle.
     counting_from: Nanos,
     /// The medium is reserved up to here.
     nav_until: Nanos,
+    /// The EIFS after a lost frame lasts up to here.
+    eifs_until: Nanos,
     /// When the station sends; holds while it contends and the medium is idle.
     access_at: Nanos,
     /// When it no longer waits for an answer.
     timeout_at: Nanos,
-    nav_check: Timer,
-    answer: Option<Frame>,
-    current: Option<Outgoing>,
-    queue: DropTail,
+    cw: u32,
     next_sequence: u16,
+    /// A backoff, of no slots perhaps, has been drawn and is not over.
+    backing_off: bool,
+    current: Option<Outgoing>,
+    random: Stream,
+    queue: DropTail,
+    answer: Option<Frame>,
     /// The last sequence number from each neighbour.
     last_heard: Vec<(u32, u16)>,
-    random: Stream,
+    nav_check: Timer,
 }
 
 impl Dcf {
@@ -172,9 +180,11 @@ impl Dcf {
             state: State::Empty,
             idle: true,
             after_error: false,
+            eifs_until: Nanos::ZERO,
             overdue: false,
             cw: params.cw_min,
             backoff: 0,
+            backing_off: false,
             counting_from: params.difs,
             nav_until: Nanos::ZERO,
             access_at: Nanos::MAX,
@@ -211,7 +221,7 @@ impl Dcf {
             self.count_down(ctx.params, now);
         }
         let at_once = self.idle && now >= self.counting_from;
-        if self.backoff == 0 && !at_once {
+        if !self.backing_off && !at_once {
             self.draw_backoff();
         }
         self.contend(ctx);
@@ -238,6 +248,7 @@ impl Dcf {
 
     fn draw_backoff(&mut self) {
         self.backoff = self.random.up_to(self.cw);
+        self.backing_off = true;
     }
 
     /// Waits for the station's turn, or for the medium to become idle.
@@ -254,9 +265,10 @@ impl Dcf {
     /// Takes the slots off that have passed up to `now`, while the medium was idle.
     #[inline]
     fn count_down(&mut self, params: &MacParams, now: Nanos) {
-        if self.backoff > 0 && now > self.counting_from {
+        if self.backing_off && now >= self.counting_from {
             let passed = (now - self.counting_from).div_floor(params.phy.slot).min(u64::from(self.backoff));
             self.backoff -= passed as u32;
+            self.backing_off = self.backoff > 0;
             self.counting_from += params.phy.slot * passed;
         }
     }
@@ -289,8 +301,11 @@ impl Dcf {
     #[inline]
     pub fn medium_idle(&mut self, ctx: &mut Context<'_>, at: Nanos) {
         self.idle = true;
-        let space = if self.after_error { ctx.params.eifs } else { ctx.params.difs };
-        self.counting_from = at.max(self.nav_until) + space;
+        // EIFS follows the lost frame, not energy that comes later, and runs beside the NAV (10.3.2.3.7).
+        if std::mem::take(&mut self.after_error) {
+            self.eifs_until = at + ctx.params.eifs;
+        }
+        self.counting_from = (at.max(self.nav_until) + ctx.params.difs).max(self.eifs_until);
         if self.state == State::Contending {
             self.contend(ctx);
         }
@@ -301,6 +316,7 @@ impl Dcf {
     pub fn on_access(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
         let outgoing = self.current?;
         self.backoff = 0;
+        self.backing_off = false;
         self.start_sending();
         Some(if outgoing.protected { Self::rts(ctx.params, &outgoing) } else { self.data(ctx.params)? })
     }
@@ -441,6 +457,7 @@ impl Dcf {
     #[inline]
     pub fn on_received(&mut self, ctx: &mut Context<'_>, from: u32, frame: &Frame, at: Nanos) -> Received {
         self.after_error = false;
+        self.eifs_until = Nanos::ZERO;
         let done = match (frame.kind, self.state) {
             (FrameKind::Ack, State::AwaitingAck) if frame.to == ctx.node => {
                 self.end_wait(ctx);
@@ -499,7 +516,7 @@ impl Dcf {
         }
         self.nav_until = event.at;
         if self.idle {
-            self.counting_from = event.at + ctx.params.difs;
+            self.counting_from = (event.at + ctx.params.difs).max(self.eifs_until);
             if self.state == State::Contending {
                 self.contend(ctx);
             }

@@ -8,6 +8,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use fairhop_model::stats;
+
 use super::tables::RunTables;
 use crate::results::ACCEPTABLE_MOS;
 
@@ -25,8 +27,10 @@ pub struct Series {
 pub struct Column {
     /// What it shows, in a few words.
     pub title: String,
-    /// Mean opinion score of each call.
+    /// Mean opinion score of each call, interval by interval.
     pub calls: Vec<Series>,
+    /// Mean opinion score of the calls as wholes, which is not the mean of the intervals: the score is no straight line.
+    pub mos: Option<f64>,
     /// Goodput of each other flow in Mb/s.
     pub flows: Vec<Series>,
 }
@@ -50,6 +54,7 @@ impl Column {
         Self {
             title: title.into(),
             calls: calls.into_values().map(|(name, means)| Series { name, points: means.points() }).collect(),
+            mos: stats::mean(&run.flows.iter().filter_map(|row| row.mos).collect::<Vec<_>>()),
             flows: flows.into_values().collect(),
         }
     }
@@ -249,10 +254,10 @@ impl Picture {
         lines(svg, &quality, &column.calls, SKY_BLUE, &mean, BLUE, "mean of the calls");
         if column.calls.is_empty() {
             absent(svg, &quality, "no calls");
-        } else if let Some(mos) = mean_after(&mean, options.warmup_s) {
+        } else if let Some(mos) = column.mos {
             // In the half of the panel where the line is not.
             let y = if mos > 2.75 { quality.y + PANEL_HEIGHT - 14.0 } else { quality.y + 26.0 };
-            say(svg, &quality, y, BLUE, &format!("{mos:.1}"), "on average");
+            say(svg, &quality, y, BLUE, &format!("{mos:.1}"), "for the whole calls");
         }
 
         let goodput = self.panel(index, FLOWS_TOP, (0.0, self.most_mbps));
@@ -514,14 +519,15 @@ mod tests {
     }
 
     #[test]
-    fn a_panel_says_the_mean_after_the_warm_up_and_a_gap_stays_a_gap() {
+    fn a_panel_says_the_calls_score_and_the_mean_goodput_after_the_warm_up_and_a_gap_stays_a_gap() {
         let column = Column {
             title: "both".to_owned(),
             calls: vec![series(&[Some(1.0), Some(4.0), None, Some(3.0)]), series(&[Some(1.0), Some(2.0)])],
+            mos: Some(2.9),
             flows: vec![series(&[Some(9.0), Some(0.5), Some(0.25)]), series(&[Some(9.0), Some(0.5)])],
         };
         let svg = comparison(&[column], &Options { warmup_s: 1.0, ..Options::default() });
-        assert!(svg.contains(">3.0 <tspan"), "mean of (4 + 2) / 2 and 3");
+        assert!(svg.contains(">2.9 <tspan"), "the score of the calls as wholes");
         assert!(svg.contains(">0.62 <tspan"), "mean of 0.5 + 0.5 and 0.25");
         assert!(svg.contains("a &lt; b") && !svg.contains("a < b"));
         let broken = svg.lines().find(|line| line.contains("mean of the calls</title>")).unwrap();
@@ -537,7 +543,7 @@ mod tests {
                 0..20,
             ),
         ) {
-            let column = Column { title: String::new(), calls: vec![series(&values)], flows: vec![series(&values)] };
+            let column = Column { title: String::new(), calls: vec![series(&values)], mos: None, flows: vec![series(&values)] };
             let svg = comparison(&vec![column; columns], &Options::default());
             prop_assert!(!svg.contains("NaN") && !svg.contains("inf"));
             prop_assert!(svg.ends_with("</svg>\n"));

@@ -269,6 +269,7 @@ mod tests {
             destination: 1,
             bytes: 60,
             created: Nanos::ZERO,
+            at: 2,
             settled: false,
             body: Body::Rtp { sequence: 258, timestamp: 41_280, ssrc: 1, payload_type: 18 },
         };
@@ -330,6 +331,7 @@ mod tests {
                 destination: 1,
                 bytes: 60,
                 created: Nanos::ZERO,
+                at: 0,
                 settled: false,
                 body: Body::Udp { sequence: 0 },
             };

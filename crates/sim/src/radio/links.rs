@@ -29,7 +29,7 @@ impl Link {
     }
 }
 
-/// The links of all nodes.
+/// The links of all nodes, those of one node after the other.
 #[derive(Clone, Debug)]
 pub struct Links {
     model: Propagation,
@@ -37,9 +37,17 @@ pub struct Links {
     floor: Power,
     seed: u64,
     positions: Vec<Position>,
-    from: Vec<Vec<Link>>,
-    longest: Vec<Nanos>,
+    links: Vec<Link>,
+    of_node: Vec<OfNode>,
     grid: Grid,
+}
+
+/// Where the links of a node are, by receiver.
+#[derive(Clone, Copy, Debug)]
+struct OfNode {
+    begin: u32,
+    end: u32,
+    longest_delay: Nanos,
 }
 
 impl Links {
@@ -51,32 +59,31 @@ impl Links {
             tx_power: params.tx_power,
             floor: params.floor,
             seed,
-            from: vec![Vec::new(); positions.len()],
-            longest: vec![Nanos::ZERO; positions.len()],
+            links: Vec::new(),
+            of_node: Vec::new(),
             grid: Grid::new(reach, &positions),
             positions,
         };
-        for node in 0..links.positions.len() {
-            links.compute(node);
-        }
+        links.compute(|_| true);
         links
     }
 
     /// The links from a node, by receiver.
     #[inline]
     pub fn from(&self, node: usize) -> &[Link] {
-        &self.from[node]
+        let OfNode { begin, end, .. } = self.of_node[node];
+        &self.links[begin as usize..end as usize]
     }
 
     /// The longest propagation delay from a node.
     #[inline]
     pub fn longest_delay(&self, node: usize) -> Nanos {
-        self.longest[node]
+        self.of_node[node].longest_delay
     }
 
     /// The link between two nodes, where there is one.
     pub fn between(&self, from: usize, to: usize) -> Option<&Link> {
-        let links = &self.from[from];
+        let links = self.from(from);
         links.binary_search_by_key(&(to as u32), |link| link.to).ok().map(|index| &links[index])
     }
 
@@ -85,27 +92,37 @@ impl Links {
         &self.positions
     }
 
-    /// Moves a node: its links, and those of the nodes that heard or now hear it, are computed again.
+    /// Moves a node: its links, and those of the nodes that heard or now may hear it, are computed again.
     pub fn move_node(&mut self, node: usize, to: Position) {
-        for peer in self.grid.near(self.positions[node]) {
-            if let Ok(index) = self.from[peer].binary_search_by_key(&(node as u32), |link| link.to) {
-                self.from[peer].remove(index);
-                self.longest[peer] = longest(&self.from[peer]);
-            }
-        }
-        self.grid.remove(node, self.positions[node]);
-        self.positions[node] = to;
+        let from = self.positions[node];
+        let mut near = self.grid.near(from);
+        near.extend(self.grid.near(to));
+        self.grid.remove(node, from);
         self.grid.insert(node, to);
-        self.compute(node);
-        for peer in self.grid.near(to) {
-            if peer != node
-                && let Some(link) = self.link(peer, node)
-            {
-                let index = self.from[peer].partition_point(|other| other.to < link.to);
-                self.from[peer].insert(index, link);
-                self.longest[peer] = longest(&self.from[peer]);
+        self.positions[node] = to;
+        self.compute(|other| other == node || near.contains(&other));
+    }
+
+    /// Computes the links of the nodes that have changed and keeps those of the others.
+    fn compute(&mut self, changed: impl Fn(usize) -> bool) {
+        let mut links = Vec::with_capacity(self.links.len());
+        let mut of_node = Vec::with_capacity(self.positions.len());
+        for node in 0..self.positions.len() {
+            let begin = links.len();
+            if changed(node) {
+                let mut peers = self.grid.near(self.positions[node]);
+                peers.sort_unstable();
+                links.extend(
+                    peers.into_iter().filter(|&peer| peer != node).filter_map(|peer| self.link(node, peer)),
+                );
+            } else {
+                links.extend_from_slice(self.from(node));
             }
+            let longest_delay = links[begin..].iter().map(Link::delay).max().unwrap_or_default();
+            of_node.push(OfNode { begin: begin as u32, end: links.len() as u32, longest_delay });
         }
+        self.links = links;
+        self.of_node = of_node;
     }
 
     /// The power between two nodes that stand at given places, before there are links.
@@ -120,15 +137,6 @@ impl Links {
         Power::from_dbm(received_power(model, params.tx_power, pair, from.distance_m(to), seed))
     }
 
-    fn compute(&mut self, node: usize) {
-        let mut peers = self.grid.near(self.positions[node]);
-        peers.sort_unstable();
-        let links: Vec<Link> =
-            peers.into_iter().filter(|&peer| peer != node).filter_map(|peer| self.link(node, peer)).collect();
-        self.longest[node] = longest(&links);
-        self.from[node] = links;
-    }
-
     fn link(&self, from: usize, to: usize) -> Option<Link> {
         let distance_m = self.positions[from].distance_m(self.positions[to]);
         let power =
@@ -139,10 +147,6 @@ impl Links {
             power,
         })
     }
-}
-
-fn longest(links: &[Link]) -> Nanos {
-    links.iter().map(Link::delay).max().unwrap_or_default()
 }
 
 /// Nodes by square cell, as wide as the radio reaches.

@@ -1,5 +1,7 @@
 //! What every receiver of a scenario has in common, in the units of the hot loop.
 
+use std::sync::LazyLock;
+
 use fairhop_model::phy::{self, ErrorTable, Rate, Standard};
 use fairhop_model::units::{Db, Dbm, Nanos, Power};
 
@@ -12,6 +14,9 @@ const PREAMBLE_SINR_DB: f64 = 4.0;
 
 /// Signals this far under the noise are left out of the sum of interference: each changes it by less than 0.42 dB.
 const NEGLIGIBLE_DB: f64 = 10.0;
+
+/// The same in every world, and more work to compute than a short run.
+static ERRORS: LazyLock<ErrorTable> = LazyLock::new(ErrorTable::new);
 
 /// Thresholds and rules of reception.
 #[derive(Clone, Debug)]
@@ -61,7 +66,7 @@ impl RadioParams {
             energy_detect: Power::ZERO,
             noise: Power::ZERO,
             floor: Power::ZERO,
-            errors: ErrorTable::new(),
+            errors: ERRORS.clone(),
             tx_power: Dbm(radio.tx_power_dbm),
             floor_dbm: Dbm(0.0),
             header_rate: match standard {

@@ -105,6 +105,22 @@ struct Lock {
     since: Nanos,
 }
 
+impl Lock {
+    const NONE: Self = Self {
+        signal: Signal {
+            from: u32::MAX,
+            rate: Rate::Ofdm6,
+            power: Power::ZERO,
+            arrive: Nanos::ZERO,
+            end: Nanos::ZERO,
+        },
+        doomed: None,
+        disturbed: false,
+        success: 1.0,
+        since: Nanos::ZERO,
+    };
+}
+
 /// What the end of a signal means for a station.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
@@ -116,9 +132,8 @@ pub struct Departure {
 
 /// Time that a station spent, by kind. What remains of the run is idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Airtime {
-    /// Its own transmissions.
-    pub own: Nanos,
     /// Frames it received that were meant for it.
     pub received: Nanos,
     /// Frames it received that were meant for others.
@@ -127,6 +142,8 @@ pub struct Airtime {
     pub collided: Nanos,
     /// Time in which the medium was busy for any reason.
     pub busy: Nanos,
+    /// Its own transmissions; last, since it changes least often (see [`Receiver`]).
+    pub own: Nanos,
 }
 
 impl Airtime {
@@ -144,22 +161,26 @@ impl Airtime {
 }
 
 /// The radio of one station.
+///
+/// The order of the fields matters: what every frame in the neighbourhood touches lies in the first two cache lines, so
+/// that large networks stay in the cache.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Receiver {
-    /// The frame that is being received.
-    lock: Option<Lock>,
-    /// Everything else on the air.
-    others: Vec<Heard>,
-    /// Power of all signals.
-    energy: Power,
+    /// The frame that is being received, where `locked`, else the last one.
+    lock: Lock,
+    locked: bool,
+    busy: bool,
     /// Signals that alone are over the energy threshold.
     sensed: u32,
-    busy: bool,
+    /// Power of all signals.
+    energy: Power,
     busy_since: Nanos,
-    tx_until: Nanos,
     last_end: Nanos,
-    last_lock: Nanos,
+    tx_until: Nanos,
     airtime: Airtime,
+    /// Signals on the air that the receiver is not locked on.
+    others: Vec<Heard>,
     random: Stream,
 }
 
@@ -167,7 +188,8 @@ impl Receiver {
     /// An idle receiver; `random` decides on bit errors.
     pub fn new(random: Stream) -> Self {
         Self {
-            lock: None,
+            lock: Lock::NONE,
+            locked: false,
             others: Vec::with_capacity(8),
             energy: Power::ZERO,
             sensed: 0,
@@ -175,7 +197,6 @@ impl Receiver {
             busy_since: Nanos::ZERO,
             tx_until: Nanos::ZERO,
             last_end: Nanos::ZERO,
-            last_lock: Nanos::ZERO,
             airtime: Airtime::default(),
             random,
         }
@@ -183,12 +204,12 @@ impl Receiver {
 
     /// When the frame that the receiver is locked on began to arrive.
     pub fn locked_since(&self) -> Option<Nanos> {
-        self.lock.map(|lock| lock.signal.arrive)
+        self.locked.then_some(self.lock.signal.arrive)
     }
 
     /// When the receiver last locked on a frame.
     pub fn last_lock(&self) -> Nanos {
-        self.last_lock
+        self.lock.signal.arrive
     }
 
     /// Airtime up to `now`.
@@ -207,8 +228,8 @@ impl Receiver {
     pub fn arrive(&mut self, params: &RadioParams, signal: Signal) -> Option<bool> {
         let missed = self.try_lock(params, &signal);
         if let Some(missed) = missed {
-            if let Some(lock) = &mut self.lock {
-                disturb(lock, params, &signal, self.energy + signal.power);
+            if self.locked {
+                disturb(&mut self.lock, params, &signal, self.energy + signal.power);
             }
             self.others.push(Heard { signal, missed });
         }
@@ -222,10 +243,8 @@ impl Receiver {
     /// Power of the other signals that are still on the air at a time.
     #[inline]
     fn power_at(&self, at: Nanos) -> Power {
-        let mut sum = match &self.lock {
-            Some(lock) if lock.signal.end > at => lock.signal.power,
-            _ => Power::ZERO,
-        };
+        let mut sum =
+            if self.locked && self.lock.signal.end > at { self.lock.signal.power } else { Power::ZERO };
         for other in &self.others {
             if other.signal.end > at {
                 sum = sum + other.signal.power;
@@ -244,23 +263,21 @@ impl Receiver {
             return Some(FrameLoss::Weak);
         }
         let others = if self.energy == Power::ZERO { Power::ZERO } else { self.power_at(signal.arrive) };
-        if let Some(lock) = &self.lock {
-            let earlier = signal.arrive < lock.signal.arrive && lock.signal.end > signal.arrive;
+        if self.locked {
+            let lock = &self.lock;
+            if signal.arrive < lock.signal.arrive && lock.signal.end > signal.arrive {
+                return self.lock_before(params, signal, lock.signal.power, others);
+            }
             let takes_over =
                 params.capture == Capture::Stronger && stands_out(signal.power, others, params.capture_ratio);
-            if !earlier && !takes_over {
+            if !takes_over {
                 return Some(if params.capture == Capture::None {
                     FrameLoss::Collision
                 } else {
                     FrameLoss::Busy
                 });
             }
-            self.drop_lock(if earlier { FrameLoss::Busy } else { FrameLoss::Captured });
-            if earlier && params.capture == Capture::None {
-                // The other frame was announced first but arrives second: both die, the first holds the receiver.
-                self.lock_on(signal, others, Some(FrameLoss::Collision));
-                return None;
-            }
+            self.drop_lock(FrameLoss::Captured);
         } else if others > Power::ZERO {
             let detected = match (params.capture, params.reception) {
                 (Capture::None, _) => others < params.energy_detect,
@@ -279,40 +296,64 @@ impl Receiver {
         None
     }
 
+    /// The frame that the receiver is locked on was announced first but arrives second, with the power `later`: the
+    /// order of arrivals counts.
+    #[cold]
+    fn lock_before(
+        &mut self,
+        params: &RadioParams,
+        signal: &Signal,
+        later: Power,
+        others: Power,
+    ) -> Option<FrameLoss> {
+        let amid = others - later + signal.power;
+        if params.capture == Capture::Stronger && stands_out(later, amid, params.capture_ratio) {
+            return Some(FrameLoss::Captured);
+        }
+        let destroyed = match (params.capture, params.reception) {
+            (Capture::None, _) => true,
+            (_, Reception::Threshold) => !stands_out(signal.power, others, params.capture_ratio),
+            (_, Reception::Sinr) => false,
+        };
+        let late = if params.capture == Capture::None { FrameLoss::Collision } else { FrameLoss::Busy };
+        self.drop_lock(late);
+        self.busy_since = self.busy_since.min(signal.arrive);
+        self.lock_on(signal, others, destroyed.then_some(FrameLoss::Collision));
+        None
+    }
+
     fn lock_on(&mut self, signal: &Signal, others: Power, doomed: Option<FrameLoss>) {
-        self.last_lock = signal.arrive;
-        self.lock = Some(Lock {
+        self.locked = true;
+        self.lock = Lock {
             signal: *signal,
             doomed,
             disturbed: others > Power::ZERO,
             success: 1.0,
             since: signal.arrive,
-        });
+        };
     }
 
     /// Gives up the frame being received; it goes on as energy.
     fn drop_lock(&mut self, missed: FrameLoss) {
-        if let Some(Lock { signal, .. }) = self.lock.take() {
-            self.others.push(Heard { signal, missed });
+        if std::mem::replace(&mut self.locked, false) {
+            self.others.push(Heard { signal: self.lock.signal, missed });
         }
     }
 
     /// The signal from `from` has ended; `for_me` says whether its frame was meant for this station.
     #[inline]
     pub fn depart(&mut self, params: &RadioParams, from: u32, for_me: bool) -> Departure {
-        let (power, end, outcome) = match &mut self.lock {
-            Some(lock) if lock.signal.from == from => {
-                receive_until(lock, params, lock.signal.end, self.energy);
-                let Lock { signal, doomed, disturbed, success, .. } = *lock;
-                self.lock = None;
-                (signal.power, signal.end, self.finish(params, &signal, doomed, disturbed, success, for_me))
-            }
-            _ => match self.depart_unlocked(params, from) {
+        let (power, end, outcome) = if self.locked && self.lock.signal.from == from {
+            self.locked = false;
+            let outcome = self.finish(params, for_me);
+            (self.lock.signal.power, self.lock.signal.end, outcome)
+        } else {
+            match self.depart_unlocked(params, from) {
                 Some(departure) => departure,
                 None => {
                     return Departure { outcome: Outcome::Missed(FrameLoss::Weak), idle_since: Nanos::MAX };
                 }
-            },
+            }
         };
         self.energy = self.energy - power;
         self.sensed -= u32::from(power >= params.energy_detect);
@@ -325,28 +366,24 @@ impl Receiver {
     fn depart_unlocked(&mut self, params: &RadioParams, from: u32) -> Option<(Power, Nanos, Outcome)> {
         let index = self.others.iter().position(|other| other.signal.from == from)?;
         let Heard { signal, missed } = self.others.swap_remove(index);
-        if let Some(lock) = &mut self.lock {
-            receive_until(lock, params, signal.end, self.energy);
+        if self.locked {
+            receive_until(&mut self.lock, params, signal.end, self.energy);
         }
         Some((signal.power, signal.end, Outcome::Missed(missed)))
     }
 
     /// The frame that the receiver was locked on is complete.
     #[inline]
-    fn finish(
-        &mut self,
-        params: &RadioParams,
-        signal: &Signal,
-        doomed: Option<FrameLoss>,
-        disturbed: bool,
-        success: f64,
-        for_me: bool,
-    ) -> Outcome {
-        let time = signal.end - signal.arrive;
+    fn finish(&mut self, params: &RadioParams, for_me: bool) -> Outcome {
+        let lock = &mut self.lock;
+        let Signal { rate, power, arrive, end, .. } = lock.signal;
+        receive_until(lock, params, end, self.energy);
+        let (doomed, disturbed, success) = (lock.doomed, lock.disturbed, lock.success);
+        let time = end - arrive;
         let fate = match (doomed, params.reception) {
             (Some(why), _) => Some(why),
             (None, Reception::Threshold) => {
-                (signal.power < params.sensitivity[signal.rate as usize]).then_some(FrameLoss::Weak)
+                (power < params.sensitivity[rate as usize]).then_some(FrameLoss::Weak)
             }
             (None, Reception::Sinr) => {
                 let cause = if disturbed { FrameLoss::Collision } else { FrameLoss::Noise };
@@ -377,10 +414,8 @@ impl Receiver {
 
     /// The station starts to transmit.
     pub fn begin_transmission(&mut self, now: Nanos, until: Nanos) {
-        if let Some(lock) = self.lock {
-            if lock.signal.arrive < now {
-                self.airtime.collided += now - lock.signal.arrive;
-            }
+        if self.locked {
+            self.airtime.collided += now.saturating_sub(self.lock.signal.arrive);
             self.drop_lock(FrameLoss::Transmitting);
         }
         self.tx_until = until;
@@ -406,7 +441,7 @@ impl Receiver {
     #[inline]
     fn become_idle(&mut self, params: &RadioParams) -> Nanos {
         let quiet = self.sensed == 0
-            && self.lock.is_none()
+            && !self.locked
             && self.energy < params.energy_detect
             && self.tx_until <= self.last_end;
         if !(quiet && self.busy) {

@@ -149,25 +149,27 @@ impl StreamRecord {
     }
 }
 
-/// What is counted for one station, warm-up excluded.
+/// What is counted for one station, warm-up excluded. What every frame of the station touches comes first, in one cache
+/// line.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(64))]
 pub struct NodeRecord {
     /// Frames sent.
     pub frames_sent: u64,
     /// Data frames sent again.
     pub retries: u64,
-    /// Frames meant for this station that it did not receive, by reason.
-    pub frames_lost: [u64; FrameLoss::ALL.len()],
-    /// Packets that found the queue full.
-    pub queue_drops: u64,
     /// Time integral of the backlog, in packet-nanoseconds.
     pub backlog_integral: u128,
+    backlog_since: Nanos,
+    backlog: u32,
     /// Longest backlog.
     pub backlog_max: u32,
+    /// Packets that found the queue full.
+    pub queue_drops: u64,
+    /// Frames meant for this station that it did not receive, by reason.
+    pub frames_lost: [u64; FrameLoss::ALL.len()],
     /// Airtime up to the end of the warm-up, to be taken off.
     pub airtime_warmup: Airtime,
-    backlog: u32,
-    backlog_since: Nanos,
 }
 
 impl NodeRecord {
@@ -227,9 +229,10 @@ impl Recorder {
                 .iter()
                 .map(|&measured| StreamRecord::new(playout, if measured { bins } else { 0 }))
                 .collect(),
-            tcp: vec![Vec::with_capacity(bins + 1); tcp_flows],
+            // Not `vec![…; n]`: a clone has no room to spare.
+            tcp: (0..tcp_flows).map(|_| Vec::with_capacity(bins + 1)).collect(),
             nodes: vec![NodeRecord::default(); nodes],
-            node_samples: vec![Vec::with_capacity(bins + 1); nodes],
+            node_samples: (0..nodes).map(|_| Vec::with_capacity(bins + 1)).collect(),
             frames: 0,
             fingerprint: 0xcbf2_9ce4_8422_2325,
         }

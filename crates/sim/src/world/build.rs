@@ -21,7 +21,7 @@ use crate::wired::WiredLink;
 
 impl World {
     /// A World that is ready to run, with every random draw fixed by `seed`. The scenario must have passed
-    /// [`Scenario::check`].
+    /// [`Scenario::findings`].
     ///
     /// # Errors
     /// What only the placed network can tell: flows without a route, paths set by hand over links that do not work,
@@ -67,12 +67,13 @@ impl World {
             events.push(first_sample, EventKind::Sample, 0);
         }
         let wired = scenario.internet.as_ref().map(|internet| {
-            let link = WiredLink::new(
-                BitRate::from_mbps(internet.rate_mbps),
-                Nanos::from_millis_f64(internet.delay_ms),
-                internet.queue,
-            );
-            [link.clone(), link]
+            [(); 2].map(|()| {
+                WiredLink::new(
+                    BitRate::from_mbps(internet.rate_mbps),
+                    Nanos::from_millis_f64(internet.delay_ms),
+                    internet.queue,
+                )
+            })
         });
         Ok(Self {
             receivers: (0..nodes)

@@ -300,21 +300,20 @@ impl World {
     fn settle(&mut self, node: NodeId, done: Option<Done>) {
         let Some(Done { packet, delivered }) = done else { return };
         if !delivered {
-            self.drop_packet(packet, Loss::RetryLimit);
+            self.drop_packet(node, packet, Loss::RetryLimit);
         } else {
             self.packets.release(packet);
         }
         self.note_backlog(node);
     }
 
-    /// A holder of a packet gives it up. It is lost if nobody else has it.
-    fn drop_packet(&mut self, id: PacketId, why: Loss) {
-        if self.packets.release(id) {
-            let packet = self.packets.get_mut(id);
-            if !std::mem::replace(&mut packet.settled, true) {
-                self.recorder.packet_lost(packet, why);
-            }
+    /// A holder of a packet gives it up. It is lost unless somebody nearer to its destination has it.
+    fn drop_packet(&mut self, node: NodeId, id: PacketId, why: Loss) {
+        let packet = self.packets.get_mut(id);
+        if packet.at == node && !std::mem::replace(&mut packet.settled, true) {
+            self.recorder.packet_lost(packet, why);
         }
+        self.packets.release(id);
     }
 
     #[inline]
@@ -344,6 +343,7 @@ impl World {
 
     /// Sends a packet that `node` holds on its way.
     fn forward(&mut self, node: NodeId, id: PacketId) {
+        self.packets.get_mut(id).at = node;
         let packet = *self.packets.get(id);
         if node as usize == self.stations.len()
             || (self.wired_host(packet.destination) && node == self.gateway)
@@ -357,7 +357,7 @@ impl World {
             self.routes.next_hop(node, packet.source, packet.destination)
         };
         // Every flow was given its route when the World was built.
-        let Some(next_hop) = next_hop else { return self.drop_packet(id, Loss::RetryLimit) };
+        let Some(next_hop) = next_hop else { return self.drop_packet(node, id, Loss::RetryLimit) };
         let waiting = Waiting { packet: id, next_hop, bytes: packet.bytes };
         if self.at_station(node as usize, |dcf, ctx| dcf.enqueue(ctx, waiting)) {
             self.note_backlog(node);
@@ -365,7 +365,7 @@ impl World {
             if self.events.now() >= self.recorder.warmup {
                 self.recorder.nodes[node as usize].queue_drops += 1;
             }
-            self.drop_packet(id, Loss::QueueFull);
+            self.drop_packet(node, id, Loss::QueueFull);
         }
     }
 
@@ -377,7 +377,7 @@ impl World {
         let direction = if self.wired_host(node) { DOWNLINK } else { UPLINK };
         let now = self.events.now();
         let bytes = self.packets.get(id).bytes;
-        let Some(wired) = &mut self.wired else { return self.drop_packet(id, Loss::WiredQueueFull) };
+        let Some(wired) = &mut self.wired else { return self.drop_packet(node, id, Loss::WiredQueueFull) };
         match wired[direction].send(id, bytes, now) {
             Ok(first) => {
                 if let Some(at) = first {
@@ -387,7 +387,7 @@ impl World {
                     tap.wired(node, now, self.packets.get(id), false);
                 }
             }
-            Err(_) => self.drop_packet(id, Loss::WiredQueueFull),
+            Err(_) => self.drop_packet(node, id, Loss::WiredQueueFull),
         }
     }
 
@@ -464,6 +464,7 @@ impl World {
                     destination: source.to,
                     bytes: source.bytes,
                     created: now,
+                    at: from,
                     settled: false,
                     body: Body::Udp { sequence: 0 },
                 };
@@ -575,6 +576,7 @@ impl World {
             destination,
             bytes: IP_HEADER + segment.header_bytes() + segment.len,
             created: self.events.now(),
+            at: source,
             settled: false,
             body: Body::Tcp(segment),
         };

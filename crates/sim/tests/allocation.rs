@@ -1,0 +1,70 @@
+//! Once it is warm, a world allocates nothing: not for a frame, a packet, a segment, a sample or an event.
+// A global allocator cannot be written without `unsafe`; this one counts and passes on.
+#![allow(unsafe_code)]
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use fairhop_sim::scenario::{Capture, Reception, Traffic};
+use support::*;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Runs 5 s to get warm and 20 s more; tells how many frames and how many allocations these had.
+fn allocations(lab: &Lab) -> (u64, u64) {
+    let mut world = lab.world(1);
+    world.run_until(ms(5_000));
+    let (allocations, frames) = (ALLOCATIONS.get(), world.recorder().frames);
+    world.run_until(ms(25_000));
+    (world.recorder().frames - frames, ALLOCATIONS.get() - allocations)
+}
+
+#[test]
+fn a_warm_world_allocates_nothing() {
+    for (name, capture, reception) in [
+        ("k-mix", Capture::None, Reception::Threshold),
+        ("k-mix", Capture::First, Reception::Threshold),
+        ("rts-cts", Capture::Stronger, Reception::Threshold),
+        ("grid-cbr", Capture::First, Reception::Threshold),
+        ("random-mesh", Capture::Stronger, Reception::Sinr),
+        ("parallel-strings", Capture::First, Reception::Threshold),
+    ] {
+        let mut lab = Lab::ready(name, 30.0, 0.0).capture(capture).reception(reception);
+        let (frames, unlimited) = allocations(&lab);
+        assert!(frames > 10_000, "{name}: {frames}");
+        // A window without end grows, and with it now and then the lists of what is in flight, by doubling.
+        assert!(unlimited <= 2, "{name} {capture:?}: {unlimited} allocations in {frames} frames");
+        for flow in &mut lab.scenario.traffic {
+            if let Traffic::Bulk { max_window_packets, .. } = flow {
+                *max_window_packets = Some(8);
+            }
+        }
+        let (frames, limited) = allocations(&lab);
+        assert_eq!(limited, 0, "{name} {capture:?}: {limited} allocations in {frames} frames");
+    }
+}

@@ -1,0 +1,544 @@
+//! A small laboratory for tests: worlds put together in a few lines and everything that can be seen of them from
+//! outside, frame by frame.
+// Each test program uses a part of it.
+#![allow(dead_code, unreachable_pub)]
+// All of it is for tests, though the lint knows only functions marked so.
+#![allow(clippy::unwrap_used)]
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use fairhop_model::phy::{Preamble, Rate, Standard};
+use fairhop_model::units::Nanos;
+use fairhop_sim::mac::{BROADCAST, Frame, FrameKind};
+use fairhop_sim::packet::{Body, NodeId, Packet};
+use fairhop_sim::scenario::{
+    Capture, Internet, NamedPlace, NodeAt, Place, Propagation, QueueLimit, Reception, Scenario, Topology,
+    Traffic, load, ready_made,
+};
+use fairhop_sim::world::{Tap, World};
+
+/// Received power in dBm that a [`Lab`] of links decodes.
+pub const DECODED: f64 = -60.0;
+/// Received power that locks the receiver but is not decoded.
+pub const WEAK: f64 = -74.0;
+/// Received power that is sensed as energy but does not lock the receiver.
+pub const FELT: f64 = -84.0;
+
+/// All neighbours.
+pub const ALL: Place = Place::Named(NamedPlace::Broadcast);
+/// The host behind the gateway.
+pub const INTERNET: Place = Place::Named(NamedPlace::Internet);
+
+pub const fn us(us: u64) -> Nanos {
+    Nanos::from_micros(us)
+}
+
+pub const fn ms(ms: u64) -> Nanos {
+    Nanos::from_millis(ms)
+}
+
+pub fn node(number: u32) -> Place {
+    Place::Node(number)
+}
+
+/// A scenario in the making.
+#[derive(Clone, Debug)]
+pub struct Lab {
+    pub scenario: Scenario,
+    /// How many packets [`Lab::packets`] has put in.
+    packets: u64,
+}
+
+impl Lab {
+    /// Nodes on a line, 30 m (100 ns of light) apart, that hear each other as `links` says: both ways, with so many
+    /// dBm. No other pair hears each other. Overlaps destroy (`none`) unless the test says otherwise.
+    pub fn of_links(nodes: usize, links: &[(usize, usize, f64)]) -> Self {
+        let mut lab = Self::at((0..nodes).map(|n| (30.0 * n as f64, 0.0)));
+        lab.scenario.radio.propagation = Propagation::Matrix { loss_db: vec![vec![1000.0; nodes]; nodes] };
+        lab.scenario.radio.tx_power_dbm = 0.0;
+        lab.scenario.radio.sensitivity_dbm = Some(-70.0);
+        lab.scenario.radio.preamble_detect_dbm = Some(-80.0);
+        lab.scenario.radio.energy_detect_dbm = Some(-90.0);
+        for &(a, b, dbm) in links {
+            lab.hears(a, b, dbm);
+            lab.hears(b, a, dbm);
+        }
+        lab
+    }
+
+    /// Nodes at places in metres, in a world of circles (250 m, 550 m).
+    pub fn at(places: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        let nodes = places.into_iter().map(|(x_m, y_m)| NodeAt { x_m, y_m }).collect();
+        let mut scenario: Scenario = toml::from_str(
+            "name = \"test\"\nduration_s = 1.0\ntopology = { kind = \"explicit\", nodes = [] }",
+        )
+        .unwrap();
+        scenario.topology = Topology::Explicit { nodes, gateway: 0 };
+        scenario.radio.capture = Capture::None;
+        scenario.record.interval_s = 0.1;
+        Self { scenario, packets: 0 }
+    }
+
+    /// A ready-made scenario, cut to so many seconds.
+    pub fn ready(name: &str, duration_s: f64, warmup_s: f64) -> Self {
+        let ready = ready_made(name).unwrap();
+        let mut scenario = load(&ready.file_name(), ready.text, &[]).unwrap().scenario;
+        scenario.duration_s = duration_s;
+        scenario.warmup_s = warmup_s;
+        Self { scenario, packets: 0 }
+    }
+
+    /// Everything of another laboratory but its nodes and links.
+    pub fn adopt(self, other: Self) -> Self {
+        let mut lab = other;
+        lab.scenario.topology = self.scenario.topology;
+        lab.scenario.radio.propagation = self.scenario.radio.propagation;
+        lab
+    }
+
+    /// In a [`Lab::of_links`]: node `to` receives node `from` with so many dBm; the other way is not touched.
+    pub fn hears(&mut self, to: usize, from: usize, dbm: f64) {
+        if let Propagation::Matrix { loss_db } = &mut self.scenario.radio.propagation {
+            loss_db[from][to] = -dbm;
+        }
+    }
+
+    pub fn phy(mut self, phy: PhyCase) -> Self {
+        let radio = &mut self.scenario.radio;
+        (radio.standard, radio.rate_mbps, radio.preamble) = (phy.standard, phy.rate_mbps, phy.preamble);
+        radio.basic_rates_mbps = phy.basic_mbps.map(<[f64]>::to_vec);
+        self
+    }
+
+    pub fn rate(mut self, rate_mbps: f64, basic_mbps: &[f64]) -> Self {
+        self.scenario.radio.rate_mbps = rate_mbps;
+        self.scenario.radio.basic_rates_mbps = Some(basic_mbps.to_vec());
+        self
+    }
+
+    pub fn capture(mut self, capture: Capture) -> Self {
+        self.scenario.radio.capture = capture;
+        self
+    }
+
+    pub fn reception(mut self, reception: Reception) -> Self {
+        self.scenario.radio.reception = reception;
+        self
+    }
+
+    pub fn rts(mut self) -> Self {
+        self.scenario.mac.rts_threshold_bytes = Some(0);
+        self
+    }
+
+    pub fn queue(mut self, limit: QueueLimit) -> Self {
+        self.scenario.mac.queue = limit;
+        self
+    }
+
+    pub fn attempts(mut self, short: u32, long: u32) -> Self {
+        (self.scenario.mac.short_retry_limit, self.scenario.mac.long_retry_limit) = (short, long);
+        self
+    }
+
+    pub fn internet(mut self, rate_mbps: f64, delay_ms: f64, queue: QueueLimit) -> Self {
+        self.scenario.internet = Some(Internet { delay_ms, rate_mbps, queue });
+        self
+    }
+
+    pub fn seconds(mut self, duration_s: f64) -> Self {
+        self.scenario.duration_s = duration_s;
+        self
+    }
+
+    pub fn with(mut self, traffic: &str) -> Self {
+        self.scenario.traffic.push(toml::from_str(traffic).unwrap());
+        self
+    }
+
+    /// `count` IP packets of so many bytes at once, at this time and a random fraction of `count` µs more.
+    pub fn packets(mut self, from: Place, to: Place, count: u32, bytes: u32, at: Nanos) -> Self {
+        self.packets += u64::from(count);
+        // 10 Gb/s: the interval, over which the start is drawn, is 0.8 ns a byte; one interval lasts one burst.
+        let interval_s = f64::from(count * bytes) * 0.8e-9;
+        assert!(bytes <= 1250, "longer packets spread the start over more than a microsecond each");
+        let start_s = at.as_secs_f64();
+        let stop_s = Some(start_s + interval_s);
+        let (name, rate_kbps) = (None, 1e7);
+        self.scenario.traffic.push(if to == ALL {
+            assert_eq!(count, 1);
+            let payload_bytes = bytes - 28;
+            let stop_s = Some(start_s + f64::from(payload_bytes) * 0.8e-9);
+            Traffic::Cbr { name, from, to, count: 1, rate_kbps, payload_bytes, start_s, stop_s }
+        } else {
+            let burst_packets = count;
+            Traffic::Burst {
+                name,
+                from,
+                to,
+                count: 1,
+                burst_packets,
+                rate_kbps,
+                packet_bytes: bytes,
+                start_s,
+                stop_s,
+            }
+        });
+        self
+    }
+
+    /// One IP packet of so many bytes.
+    pub fn packet(self, from: Place, to: Place, bytes: u32, at: Nanos) -> Self {
+        self.packets(from, to, 1, bytes, at)
+    }
+
+    /// IP packets of so many bytes, offered so often a second.
+    pub fn stream(mut self, from: Place, to: Place, bytes: u32, per_second: f64) -> Self {
+        let payload_bytes = bytes - 28;
+        let rate_kbps = per_second * f64::from(payload_bytes) * 8e-3;
+        self.scenario.traffic.push(Traffic::Cbr {
+            name: None,
+            from,
+            to,
+            count: 1,
+            rate_kbps,
+            payload_bytes,
+            start_s: 0.0,
+            stop_s: None,
+        });
+        self
+    }
+
+    /// The world, not yet run.
+    pub fn world(&self, seed: u64) -> World {
+        let findings = self.scenario.findings();
+        assert!(findings.is_empty(), "{findings:?}");
+        World::new(&self.scenario, seed).unwrap_or_else(|findings| panic!("{findings:?}"))
+    }
+
+    /// So many runs of a world whose traffic is [`Lab::packets`] alone, under the seeds from 1 on. Left out are seeds that
+    /// draw the very end of the interval in which a packet may start: it then never does.
+    pub fn runs(&self, count: usize) -> impl Iterator<Item = Run> {
+        let complete = |run: &Run| {
+            run.world.recorder().streams.iter().map(|stream| stream.sent).sum::<u64>() == self.packets
+        };
+        (1..).map(|seed| self.run(seed)).filter(complete).take(count)
+    }
+
+    /// Runs to the end and tells what was seen.
+    pub fn run(&self, seed: u64) -> Run {
+        let mut world = self.world(seed);
+        let seen = Rc::new(RefCell::new(Sights::default()));
+        world.set_tap(Box::new(Watch(Rc::clone(&seen))));
+        world.run();
+        let Sights { frames, wired } = seen.take();
+        Run { world, frames, wired }
+    }
+}
+
+/// A physical layer and its times in µs, worked out by hand.
+#[derive(Clone, Copy, Debug)]
+pub struct PhyCase {
+    pub standard: Standard,
+    pub rate_mbps: f64,
+    pub preamble: Preamble,
+    pub basic_mbps: Option<&'static [f64]>,
+    /// An IP packet of 1200 bytes, 1236 on the air.
+    pub data: u64,
+    /// ACK or CTS.
+    pub ack: u64,
+    pub ack_rate: Rate,
+    pub rts: u64,
+    pub slot: u64,
+    pub sifs: u64,
+    pub difs: u64,
+    pub eifs: u64,
+    /// From the end of a frame to the end of the wait for its answer.
+    pub timeout: u64,
+    pub cw_min: u32,
+}
+
+/// Bytes of an IP packet of the length that [`PhyCase::data`] is for.
+pub const IP_BYTES: u32 = 1200;
+
+/// 1236 bytes are 9888 bits; with service and tail 9910. An ACK has 112 bits (134), an RTS 160 (182).
+/// DIFS = SIFS + 2 slots; EIFS = SIFS + ACK at the lowest mandatory rate + DIFS; timeout = SIFS + slot + preamble and
+/// header of the answer.
+pub const PHYS: [PhyCase; 5] = [
+    PhyCase {
+        // 48 bits a symbol: 207, 3 and 4 symbols of 4 µs behind 20 µs. EIFS: 16 + 44 + 34.
+        standard: Standard::Dot11a,
+        rate_mbps: 12.0,
+        preamble: Preamble::Long,
+        basic_mbps: None,
+        data: 20 + 4 * 207,
+        ack: 20 + 4 * 3,
+        ack_rate: Rate::Ofdm12,
+        rts: 20 + 4 * 4,
+        slot: 9,
+        sifs: 16,
+        difs: 16 + 2 * 9,
+        eifs: 16 + 44 + 34,
+        timeout: 16 + 9 + 20,
+        cw_min: 15,
+    },
+    PhyCase {
+        // 216 bits a symbol: 46 symbols; basic rate 6 Mb/s alone, 24 bits a symbol: 6 and 8 symbols.
+        standard: Standard::Dot11a,
+        rate_mbps: 54.0,
+        preamble: Preamble::Long,
+        basic_mbps: Some(&[6.0]),
+        data: 20 + 4 * 46,
+        ack: 20 + 4 * 6,
+        ack_rate: Rate::Ofdm6,
+        rts: 20 + 4 * 8,
+        slot: 9,
+        sifs: 16,
+        difs: 16 + 2 * 9,
+        eifs: 16 + 44 + 34,
+        timeout: 16 + 9 + 20,
+        cw_min: 15,
+    },
+    PhyCase {
+        // 9888 / 11 → 899 µs; ACK and RTS at 2 Mb/s: 56 and 80 µs. EIFS with an ACK at 1 Mb/s: 10 + 304 + 50.
+        standard: Standard::Dot11b,
+        rate_mbps: 11.0,
+        preamble: Preamble::Long,
+        basic_mbps: None,
+        data: 192 + 899,
+        ack: 192 + 56,
+        ack_rate: Rate::Dsss2,
+        rts: 192 + 80,
+        slot: 20,
+        sifs: 10,
+        difs: 10 + 2 * 20,
+        eifs: 10 + 304 + 50,
+        timeout: 10 + 20 + 192,
+        cw_min: 31,
+    },
+    PhyCase {
+        // The short preamble for all but the 1 Mb/s of EIFS.
+        standard: Standard::Dot11b,
+        rate_mbps: 11.0,
+        preamble: Preamble::Short,
+        basic_mbps: None,
+        data: 96 + 899,
+        ack: 96 + 56,
+        ack_rate: Rate::Dsss2,
+        rts: 96 + 80,
+        slot: 20,
+        sifs: 10,
+        difs: 10 + 2 * 20,
+        eifs: 10 + 304 + 50,
+        timeout: 10 + 20 + 96,
+        cw_min: 31,
+    },
+    PhyCase {
+        // 6 µs of signal extension after every frame; answers at 24 Mb/s, 96 bits a symbol. EIFS: 10 + 50 + 28.
+        standard: Standard::Dot11g,
+        rate_mbps: 54.0,
+        preamble: Preamble::Long,
+        basic_mbps: None,
+        data: 20 + 4 * 46 + 6,
+        ack: 20 + 4 * 2 + 6,
+        ack_rate: Rate::Ofdm24,
+        rts: 20 + 4 * 2 + 6,
+        slot: 9,
+        sifs: 10,
+        difs: 10 + 2 * 9,
+        eifs: 10 + 50 + 28,
+        timeout: 10 + 9 + 20,
+        cw_min: 15,
+    },
+];
+
+/// A packet as seen on the air.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenPacket {
+    pub stream: u32,
+    /// Its number in a stream of datagrams.
+    pub number: u32,
+    pub bytes: u32,
+    pub created: Nanos,
+}
+
+impl SeenPacket {
+    fn of(packet: &Packet) -> Self {
+        let number = match packet.body {
+            Body::Udp { sequence } | Body::Rtp { sequence, .. } => sequence,
+            Body::Tcp(_) => 0,
+        };
+        Self { stream: packet.stream, number, bytes: packet.bytes, created: packet.created }
+    }
+}
+
+/// A frame that a station sent, or received.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    pub node: NodeId,
+    pub received: bool,
+    /// When it began on the node's antenna.
+    pub at: Nanos,
+    /// When it ended there.
+    pub end: Nanos,
+    pub from: NodeId,
+    pub to: u32,
+    pub kind: FrameKind,
+    pub rate: Rate,
+    pub bytes: u32,
+    pub retry: bool,
+    pub sequence: u16,
+    pub nav: Nanos,
+    pub packet: Option<SeenPacket>,
+}
+
+impl Seen {
+    pub fn is_data(&self) -> bool {
+        self.kind == FrameKind::Data
+    }
+
+    pub fn is_broadcast(&self) -> bool {
+        self.to == BROADCAST
+    }
+
+    pub fn time(&self) -> Nanos {
+        self.end - self.at
+    }
+
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.at < other.end && other.at < self.end
+    }
+}
+
+/// A packet that entered the wired link or came out of it.
+#[derive(Clone, Copy, Debug)]
+pub struct SeenWired {
+    pub node: NodeId,
+    pub at: Nanos,
+    pub packet: SeenPacket,
+    pub arrived: bool,
+}
+
+#[derive(Debug, Default)]
+struct Sights {
+    frames: Vec<Seen>,
+    wired: Vec<SeenWired>,
+}
+
+struct Watch(Rc<RefCell<Sights>>);
+
+impl Tap for Watch {
+    fn frame(
+        &mut self,
+        node: NodeId,
+        at: Nanos,
+        frame: &Frame,
+        from: NodeId,
+        packet: Option<&Packet>,
+        received: bool,
+    ) {
+        self.0.borrow_mut().frames.push(Seen {
+            node,
+            received,
+            at,
+            end: at + frame.time,
+            from,
+            to: frame.to,
+            kind: frame.kind,
+            rate: frame.rate,
+            bytes: frame.bytes,
+            retry: frame.retry,
+            sequence: frame.sequence,
+            nav: frame.nav,
+            packet: packet.map(SeenPacket::of),
+        });
+    }
+
+    fn wired(&mut self, node: NodeId, at: Nanos, packet: &Packet, arrived: bool) {
+        self.0.borrow_mut().wired.push(SeenWired { node, at, packet: SeenPacket::of(packet), arrived });
+    }
+}
+
+/// A run that is over.
+pub struct Run {
+    pub world: World,
+    /// Every frame sent and received, in the order in which it was known.
+    pub frames: Vec<Seen>,
+    /// Everything that entered or left the wired link.
+    pub wired: Vec<SeenWired>,
+}
+
+impl Run {
+    pub fn sent(&self, node: NodeId) -> impl Iterator<Item = &Seen> {
+        self.frames.iter().filter(move |frame| !frame.received && frame.node == node)
+    }
+
+    pub fn sent_kind(&self, node: NodeId, kind: FrameKind) -> Vec<&Seen> {
+        self.sent(node).filter(|frame| frame.kind == kind).collect()
+    }
+
+    pub fn data(&self, node: NodeId) -> Vec<&Seen> {
+        self.sent_kind(node, FrameKind::Data)
+    }
+
+    pub fn received(&self, node: NodeId) -> impl Iterator<Item = &Seen> {
+        self.frames.iter().filter(move |frame| frame.received && frame.node == node)
+    }
+
+    /// The reception of a sent frame at a node, if it was received there.
+    pub fn reception(&self, of: &Seen, at: NodeId) -> Option<&Seen> {
+        let delay = self.delay(of.node, at);
+        self.received(at).find(|frame| frame.from == of.node && frame.at == of.at + delay)
+    }
+
+    /// Propagation delay.
+    pub fn delay(&self, from: NodeId, to: NodeId) -> Nanos {
+        self.world
+            .links()
+            .between(from as usize, to as usize)
+            .map_or(Nanos::ZERO, fairhop_sim::radio::Link::delay)
+    }
+
+    /// The nodes that a stream's packets went through, by the data frames that were received: (from, to).
+    pub fn hops(&self, stream: u32) -> Vec<(NodeId, NodeId)> {
+        let mut hops = Vec::new();
+        for frame in self.frames.iter().filter(|f| f.received && f.is_data()) {
+            let hop = (frame.from, frame.node);
+            if frame.to == frame.node && frame.packet.unwrap().stream == stream && !hops.contains(&hop) {
+                hops.push(hop);
+            }
+        }
+        hops
+    }
+}
+
+/// The whole number of slots from `free` to `start`; `None` where it is not whole or `start` is earlier.
+pub fn slots(start: Nanos, free: Nanos, slot: Nanos) -> Option<u64> {
+    let wait = start.0.checked_sub(free.0)?;
+    wait.is_multiple_of(slot.0).then_some(wait / slot.0)
+}
+
+/// Asserts that counts of equally likely outcomes are spread evenly: chi-square at 1 in 1000, with the critical value
+/// of Wilson and Hilferty (1931).
+pub fn assert_uniform(counts: &[u64], what: &str) {
+    let total: u64 = counts.iter().sum();
+    let expected = total as f64 / counts.len() as f64;
+    assert!(expected >= 5.0, "{what}: too few draws ({total}) for {} outcomes", counts.len());
+    let chi_square: f64 = counts.iter().map(|&n| (n as f64 - expected).powi(2) / expected).sum();
+    let freedom = counts.len() as f64 - 1.0;
+    let spread = 2.0 / (9.0 * freedom);
+    let critical = freedom * (1.0 - spread + 3.09 * spread.sqrt()).powi(3);
+    assert!(chi_square < critical, "{what}: chi-square {chi_square:.1} of {critical:.1}, counts {counts:?}");
+}
+
+/// Asserts that `hits` of `trials` agree with a chance, at 4.5 standard deviations.
+pub fn assert_chance(hits: u64, trials: u64, chance: f64, what: &str) {
+    let (hits, trials) = (hits as f64, trials as f64);
+    let deviation = (trials * chance * (1.0 - chance)).sqrt();
+    assert!(
+        (hits - trials * chance).abs() <= 4.5 * deviation,
+        "{what}: {hits} of {trials} where {:.1} ± {deviation:.1} are due",
+        trials * chance
+    );
+}
