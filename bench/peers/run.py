@@ -423,7 +423,11 @@ def scenario(title: str, world: World, rule: Rule) -> str:
     text += table(
         "[radio]", standard=f"802.{world.standard}", rate_mbps=float(world.rate_mbps), **basic, **radio
     )  # fmt: skip
-    mac: dict[str, object] = {"short_retry_limit": 7, "long_retry_limit": 4, "queue": "{ packets = 50 }"}
+    # Fairhop's queue does not count the packet in service, the peers' 50 do. Both peers notice a carrier up to the
+    # instant of sending.
+    mac: dict[str, object] = {
+        "short_retry_limit": 7, "long_retry_limit": 4, "turnaround_us": 0.0, "queue": "{ packets = 49 }",
+    }  # fmt: skip
     if world.rts:
         mac["rts_threshold_bytes"] = 0
     text += table("[mac]", **mac)
@@ -462,7 +466,7 @@ def scenario(title: str, world: World, rule: Rule) -> str:
                 "[[traffic]]", kind="cbr", rate_kbps=world.cbr_kbps, payload_bytes=world.cbr_payload,
                 **{"from": source, "to": target},
             )  # fmt: skip
-    # ns-2 has a window of 64 packets and no SACK, ns-3 a buffer of 128 KiB and SACK.
+    # ns-2 has a window of 64 packets and no SACK, ns-3 a buffer of 128 KiB and SACK. Both grow the window by the ACK.
     window: dict[str, object] = (
         {"max_window_packets": 64, "sack": False}
         if rule.peer == "ns2"
@@ -470,7 +474,7 @@ def scenario(title: str, world: World, rule: Rule) -> str:
     )
     for k in range(world.tcp):
         text += table(
-            "[[traffic]]", kind="bulk", mss_bytes=world.mss, initial_window_packets=10,
+            "[[traffic]]", kind="bulk", byte_counting=False, mss_bytes=world.mss, initial_window_packets=10,
             delayed_ack_segments=world.delack, delayed_ack_ms=200.0, rto_min_ms=1000.0, start_s=round(0.03 * k, 2),
             **window,
             **{"from": "internet" if world.internet else ends[k % len(ends)][0], "to": ends[k % len(ends)][1]},
@@ -504,6 +508,8 @@ def fairhop_figures(result: dict[str, Any]) -> Figures:
     if calls:
         out["mos"] = statistics.fmean(c["mos"] for c in calls)
         out["mos_worst"] = min(c["mos_worst"] for c in calls)
+        for way, direction in (("down", "forward"), ("up", "backward")):
+            out[f"mos_{way}"] = statistics.fmean(c[direction]["mos"] for c in calls)
         out["voice_loss_pct"] = 100 * statistics.fmean(c["loss"] for c in calls)
         out["voice_late_pct"] = 100 * statistics.fmean(c["late"] for c in calls)
         out["voice_delay_ms"] = statistics.fmean(c["delay_ms"] for c in calls)
@@ -632,6 +638,33 @@ def show_ratios(case: Case, result: dict[str, Any]) -> None:
         print("\n".join(rows))
 
 
+def compare(case: Case, result: dict[str, Any]) -> None:
+    """Prints a case as docs/validation/mac.md has it: peer, Fairhop and the difference in one cell."""
+    print(f"\n### {case.name}: {case.title}")
+    for figure in case.shows:
+        rows: list[str] = []
+        for point in case.points:
+            row = [compared(result["points"].get(point.label, {}), rule.name, figure) for rule in case.rules]
+            if any(row):
+                rows.append(f"| {point.label} | " + " | ".join(row) + " |")
+        heads = " | ".join(f"`{rule.name}`" for rule in case.rules)
+        print(f"\n| {figure} | {heads} |\n|" + " --- |" * (len(case.rules) + 1))
+        print("\n".join(rows))
+
+
+def compared(entry: dict[str, Any], rule: str, figure: str) -> str:
+    """Peer / Fairhop (difference); empty where one is missing."""
+    values = [entry.get(rule, {}).get(side, {}).get(figure) for side in ("peer", "fairhop")]
+    if None in values:
+        return ""
+    peer, ours = (value["mean"] for value in values)
+    digits = 0 if peer >= 100 else 2 if peer >= 1 else 3
+    pair = f"{peer:.{digits}f} / {ours:.{digits}f}"
+    if figure.startswith("mos"):
+        return f"{pair} ({ours - peer:+.2f})"
+    return f"{pair} ({100 * (ours / peer - 1):+.0f} %)" if peer > 0.1 else pair
+
+
 def voice_capacity(case: Case, result: dict[str, Any], rule: Rule, side: str) -> int:
     """Most calls of a case whose mean MOS is good; 0 if none is or none was run."""
     most = 0
@@ -658,6 +691,9 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, help="seeds a point; left out: the case's own number")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder of the results")
     parser.add_argument("--show", action="store_true", help="print the stored results, run nothing")
+    parser.add_argument(
+        "--compare", action="store_true", help="print the tables of docs/validation/mac.md, run nothing"
+    )
     parser.add_argument("--scenarios", type=Path, help="write the Fairhop scenarios to this folder, run nothing")
     args = parser.parse_args()
 
@@ -684,7 +720,8 @@ def main() -> int:
     if args.install:
         install()
     args.out.mkdir(parents=True, exist_ok=True)
-    if not args.show:
+    stored = args.show or args.compare
+    if not stored:
         if "ns2" in only and shutil.which("ns") is None:
             parser.error("ns-2 is not installed; try --install")
         if "ns3" in only:
@@ -693,7 +730,7 @@ def main() -> int:
             print(f"{FAIRHOP} is not built; its columns stay as they are", file=sys.stderr)
             only.discard("fairhop")
     for case in chosen:
-        if args.show:
+        if stored:
             path = args.out / f"{case.name}.json"
             if not path.exists():
                 print(f"no results of {case.name} yet", file=sys.stderr)
@@ -701,7 +738,7 @@ def main() -> int:
             result = json.loads(path.read_text(encoding="utf-8"))
         else:
             result = run_case(case, only, args.seeds, args.out)
-        show(case, result)
+        (compare if args.compare else show)(case, result)
     return 0
 
 

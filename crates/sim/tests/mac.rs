@@ -238,12 +238,47 @@ fn without_an_ack_the_window_doubles_after_each_of_seven_attempts_and_then_start
                     attempt + 1
                 );
             }
+            assert_eq!(longest[1], 2 * u64::from(phy.cw_min) + 1, "{what}");
             assert_uniform(&firsts, &what);
             let record = &run.world.recorder().streams[0];
             assert_eq!(record.lost[Loss::RetryLimit as usize], dropped);
             assert_eq!(record.arrived, 0);
         }
     }
+}
+
+/// Station 0 waits for the ACK of station 1, which is drowned by station 5, when a frame of station 2 begins, whom
+/// station 0 alone hears. While it backs off after that, there is one more of station 3.
+#[test]
+fn a_frame_that_begins_before_the_timeout_is_waited_for_and_fails_the_attempt_once() {
+    let phy = PHYS[0];
+    let mut lab = Lab::of_links(6, &[(0, 1, DECODED)])
+        .phy(phy)
+        .attempts(2, 2)
+        .stream(node(5), ALL, 2000, 6000.0)
+        .seconds(0.03);
+    lab.hears(1, 5, DECODED);
+    lab.hears(0, 2, DECODED);
+    lab.hears(0, 3, DECODED);
+    // Broadcasts of 136 bytes: 1110 bits, 47 symbols of 6 Mb/s, 208 µs. The timeout is 45 µs after the end, and the PHY
+    // takes 20 µs to notice a frame.
+    let lab = lab
+        .packet(node(0), node(1), IP_BYTES, ms(10))
+        .packet(node(2), ALL, 100, ms(10) + us(phy.data + 20))
+        .packet(node(3), ALL, 100, ms(10) + us(phy.data + 20 + 208 + phy.difs + 2));
+    let mut late = 0;
+    for seed in 1..=40 {
+        let run = lab.run(seed);
+        let (data, first, second) = (run.data(0), run.data(2)[0], run.data(3)[0]);
+        assert!(first.at > data[0].end && first.at + us(20) <= data[0].end + us(phy.timeout));
+        assert_eq!(data.len(), 2, "seed {seed}");
+        assert!(data[1].retry);
+        let free = if data[1].at < second.at { first.end + HOP * 2 } else { second.end + HOP * 3 };
+        let k = slots(data[1].at, free + us(phy.difs), us(phy.slot)).expect("a DIFS after what was heard");
+        assert!(k <= 31);
+        late += u32::from(k > 15);
+    }
+    assert!((8..32).contains(&late), "the window has doubled: {late} of 40 over 15 slots");
 }
 
 /// As before, but station 2 leaves gaps.
@@ -345,6 +380,27 @@ fn rts_cts_data_and_ack_follow_each_other_by_sifs_and_silence_those_who_hear_one
         for side in 0..2 {
             assert_uniform(&backoffs.iter().map(|k| k[side]).collect::<Vec<_>>(), &what);
         }
+    }
+}
+
+/// Station 2 reserves the medium with an RTS that station 1 hears; station 0, who does not, sends its own RTS to
+/// station 1 in the quiet time in which station 2 hears a CTS from station 3.
+#[test]
+fn an_rts_is_not_answered_within_a_reservation() {
+    let phy = PHYS[0];
+    let lab = Lab::of_links(4, &[(0, 1, DECODED), (2, 3, DECODED), (1, 2, DECODED)])
+        .phy(phy)
+        .rts()
+        .attempts(1, 1)
+        .packet(node(2), node(3), IP_BYTES, ms(10))
+        .packet(node(0), node(1), IP_BYTES, ms(10) + us(phy.rts + 10))
+        .seconds(0.02);
+    for run in lab.runs(20) {
+        let (reserving, asking) = (run.sent(2).next().unwrap(), run.sent(0).next().unwrap());
+        assert!(asking.at > reserving.end + us(5) && asking.end < reserving.end + us(2 * phy.sifs + phy.ack));
+        assert!(run.reception(asking, 1).is_some() && run.reception(reserving, 1).is_some());
+        assert_eq!(run.sent(1).count(), 0);
+        assert_eq!(run.data(2).len(), 1, "the other exchange goes on");
     }
 }
 
@@ -463,9 +519,9 @@ fn a_backoff_stands_still_while_the_medium_is_busy_and_goes_on_after_a_difs() {
         .packet(node(0), node(1), IP_BYTES, ms(10))
         .packet(node(2), node(3), 100, ms(10) + us(phy.data / 2))
         .seconds(0.02);
-        // It comes some 7 slots after the DIFS.
+        // It comes up to 2 µs before the eighth slot after the DIFS is over: too late to be noticed in it.
         let disturbed =
-            base.clone().packet(node(4), node(5), 500, ms(10) + us(phy.data + phy.difs + 7 * phy.slot + 4));
+            base.clone().packet(node(4), node(5), 500, ms(10) + us(phy.data + phy.difs + 8 * phy.slot - 1));
         let (mut frozen, mut untouched) = (0, 0);
         for run in disturbed.runs(100) {
             let free = base.run(run.world.seed()).data(2)[0].at;

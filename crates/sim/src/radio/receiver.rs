@@ -317,6 +317,7 @@ impl Receiver {
         };
         let late = if params.capture == Capture::None { FrameLoss::Collision } else { FrameLoss::Busy };
         self.drop_lock(late);
+        self.busy_since = self.busy_since.min(signal.arrive);
         self.lock_on(signal, others, destroyed.then_some(FrameLoss::Collision));
         None
     }

@@ -65,7 +65,9 @@ pub struct World {
     tap: Option<Box<dyn Tap>>,
 }
 
+/// One cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct OnAir {
     frame: Frame,
     start: Nanos,
