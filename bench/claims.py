@@ -145,23 +145,26 @@ def data_delay_ms(result: Result) -> float:
     return statistics.fmean(float(flow["delay_ms"]) for flow in result["flows"])
 
 
-def capacity(lab: Lab, scenario: str, sets: Sets, least: int) -> tuple[list[float], dict[int, Estimate]]:
+def capacity(
+    lab: Lab, scenario: str, sets: Sets, least: int, beyond: int = 0
+) -> tuple[list[float], dict[int, Estimate]]:
     """Most calls with a good mean MOS, by seed, and the MOS of every number of calls that was tried.
 
-    Calls are added from `least` on until no seed has a good mean left; fewer than `least` are taken to be good.
+    Calls are added from `least` on until no seed has a good mean left, and `beyond` more; fewer than `least` are taken
+    to be good.
     """
     best = dict.fromkeys(lab.seeds, least - 1)
-    alive = dict.fromkeys(lab.seeds, True)
+    alive = set(lab.seeds)
     tried: dict[int, Estimate] = {}
     for count in range(least, 2 * MOST_CALLS):
         scores = [mos(result) for result in lab.run(scenario, (*sets, f"traffic.0.count={count}"))]
         tried[count] = Estimate.of(scores)
-        for seed, score in zip(lab.seeds, scores, strict=True):
-            alive[seed] = alive[seed] and score >= MOS_GOOD
-            if alive[seed]:
-                best[seed] = count
-        if not any(alive.values()):
-            break
+        alive &= {seed for seed, score in zip(lab.seeds, scores, strict=True) if score >= MOS_GOOD}
+        best |= dict.fromkeys(alive, count)
+        if not alive:
+            if not beyond:
+                break
+            beyond -= 1
     return [float(n) for n in best.values()], tried
 
 
@@ -229,7 +232,7 @@ def k_cap_v(lab: Lab) -> tuple[Claim, str]:
     most: list[Estimate] = []
     scores: list[dict[int, Estimate]] = []
     for rule in RULES:
-        n, tried = capacity(lab, "k-calls", (capture(rule),), 6)
+        n, tried = capacity(lab, "k-calls", (capture(rule),), 6, beyond=1)
         most.append(Estimate.of(n))
         scores.append(tried)
     verdicts = [
