@@ -164,6 +164,8 @@ pub struct Dcf {
     next_sequence: u16,
     /// A backoff, of no slots perhaps, has been drawn and is not over.
     backing_off: bool,
+    /// The reservation may end early: `nav_check`, which lies far behind, is set.
+    nav_watched: bool,
     current: Option<Outgoing>,
     random: Stream,
     queue: DropTail,
@@ -185,6 +187,7 @@ impl Dcf {
             cw: params.cw_min,
             backoff: 0,
             backing_off: false,
+            nav_watched: false,
             counting_from: params.difs,
             nav_until: Nanos::ZERO,
             access_at: Nanos::MAX,
@@ -500,7 +503,8 @@ impl Dcf {
         self.nav_until = until;
         if frame.kind == FrameKind::Rts {
             self.nav_check.set(at + reservation_check(ctx.params), ctx.events, EventKind::NavCheck, ctx.node);
-        } else {
+            self.nav_watched = true;
+        } else if std::mem::replace(&mut self.nav_watched, false) {
             self.nav_check.cancel();
         }
     }
@@ -510,6 +514,7 @@ impl Dcf {
         if !self.nav_check.fires(event, ctx.events) {
             return;
         }
+        self.nav_watched = false;
         let rts_end = event.at - reservation_check(ctx.params);
         if last_lock >= rts_end || self.nav_until <= event.at {
             return;

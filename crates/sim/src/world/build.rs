@@ -182,7 +182,6 @@ impl<'a> Plan<'a> {
             kind: FlowKind::Cbr,
             from: self.node(traffic.from()),
             to: self.node(traffic.to()),
-            header_bytes: IP_HEADER + UDP_HEADER,
             start: Nanos::from_secs_f64(start_s),
             stop: stop_s.map_or(Nanos::MAX, Nanos::from_secs_f64),
         };
@@ -191,9 +190,8 @@ impl<'a> Plan<'a> {
             Traffic::Call { codec, .. } => {
                 let codec = codec_of(*codec);
                 flow.kind = FlowKind::Call(codec);
-                flow.header_bytes += RTP_HEADER;
                 let profile = codec.profile();
-                let bytes = flow.header_bytes + profile.payload_bytes;
+                let bytes = IP_HEADER + UDP_HEADER + RTP_HEADER + profile.payload_bytes;
                 let seconds = profile.interval.as_secs_f64();
                 self.datagrams(index, &flow, false, bytes, seconds, 1, Some(codec));
                 self.datagrams(index, &flow, true, bytes, seconds, 1, Some(codec));
@@ -203,7 +201,7 @@ impl<'a> Plan<'a> {
                 self.transfer(index, &flow, traffic);
             }
             Traffic::Cbr { rate_kbps, payload_bytes, .. } => {
-                let bytes = flow.header_bytes + payload_bytes;
+                let bytes = IP_HEADER + UDP_HEADER + payload_bytes;
                 let seconds = f64::from(*payload_bytes) * 8.0 / (rate_kbps * 1000.0);
                 self.datagrams(index, &flow, false, bytes, seconds, 1, None);
             }
@@ -318,7 +316,7 @@ impl<'a> Plan<'a> {
 
     /// Routes for every flow, both ways.
     fn routes(&self, links: &Links, radio: &RadioParams, mac: &MacParams) -> Result<Routes, Vec<Finding>> {
-        let mut routes = Routes::new(links.positions().len());
+        let mut paths = Vec::new();
         let mut finder =
             PathFinder::new(links, radio, &self.scenario.routing, mac.data_rate, mac.control_rate);
         let mut findings = Vec::new();
@@ -341,9 +339,9 @@ impl<'a> Plan<'a> {
             let (from, to) = (mesh_end(flow.from), mesh_end(flow.to));
             match finder.path(from, to) {
                 Some(mut path) => {
-                    routes.add(&path, flow.from, flow.to);
+                    paths.push((path.clone(), flow.from, flow.to));
                     path.reverse();
-                    routes.add(&path, flow.to, flow.from);
+                    paths.push((path, flow.to, flow.from));
                 }
                 None => {
                     told = Some(*entry);
@@ -351,7 +349,7 @@ impl<'a> Plan<'a> {
                 }
             }
         }
-        if findings.is_empty() { Ok(routes) } else { Err(findings) }
+        if findings.is_empty() { Ok(Routes::new(links.positions().len(), &paths)) } else { Err(findings) }
     }
 }
 
