@@ -46,7 +46,7 @@ pub enum FrameKind {
 pub struct Frame {
     /// What it is.
     pub kind: FrameKind,
-    /// It is a repetition.
+    /// It is a repetition, which the header of a data frame says and that of an RTS does not (9.2.4.1.6).
     pub retry: bool,
     /// Sequence number of a data frame.
     pub sequence: u16,
