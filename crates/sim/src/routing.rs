@@ -1,4 +1,4 @@
-//! Static routes: shortest paths over links that decode at the data rate both ways, as a table at every node.
+//! Static routes: shortest paths over links that work both ways, as a table at every node.
 //!
 //! The table is asked by source and destination, so that paths set by hand, and several paths to one place, cannot make
 //! a loop. Left out: routing protocols and reaction to loss.
@@ -76,6 +76,10 @@ pub struct PathFinder<'a> {
     touched: Vec<u32>,
 }
 
+/// A link over which fewer attempts succeed is none: at a tenth, the standard's seven attempts still bring every second
+/// packet over.
+const LEAST_DELIVERY: f64 = 0.1;
+
 const UNREACHED: Cost = (u64::MAX, u64::MAX);
 
 impl<'a> PathFinder<'a> {
@@ -91,26 +95,35 @@ impl<'a> PathFinder<'a> {
         Self { links, radio, routing, rate, ack_rate, best, touched: Vec::new() }
     }
 
-    /// Whether a hop from one node to another can work at all: data one way, and its ACK the other.
+    /// Whether a hop from one node to another can work at all, data one way and its ACK the other: whether an attempt
+    /// succeeds at least with the chance [`LEAST_DELIVERY`].
     pub fn usable(&self, from: u32, to: u32) -> bool {
-        self.hop_cost(from, to).is_some()
+        self.delivery(from, to).is_some_and(|chance| chance >= LEAST_DELIVERY)
     }
 
-    /// What a hop costs, in thousandths of a transmission.
-    fn hop_cost(&self, from: u32, to: u32) -> Option<u64> {
+    /// The chance that a 1500-byte packet and its ACK get over a hop at the first attempt.
+    fn delivery(&self, from: u32, to: u32) -> Option<f64> {
         let there = self.links.between(from as usize, to as usize)?.power;
         let back = self.links.between(to as usize, from as usize)?.power;
-        if !(self.radio.decodes(self.rate, there) && self.radio.decodes(self.rate, back)) {
-            return None;
-        }
-        Some(match self.routing.metric {
-            Metric::Hops => 1000,
-            Metric::Etx => {
-                let forward = self.radio.delivery_ratio(self.rate, there, frame::of_ip_packet(1500));
-                let backward = self.radio.delivery_ratio(self.ack_rate, back, frame::ACK);
-                (1000.0 / (forward * backward).max(1e-6)).round() as u64
+        let forward = self.radio.delivery_ratio(self.rate, there, frame::of_ip_packet(1500));
+        Some(forward * self.radio.delivery_ratio(self.ack_rate, back, frame::ACK))
+    }
+
+    /// What a hop costs, in thousandths of a transmission. Hops that count alike must be good ones both ways; ETX tells a
+    /// poor one by its cost.
+    fn hop_cost(&self, from: u32, to: u32) -> Option<u64> {
+        match self.routing.metric {
+            Metric::Hops => {
+                let there = self.links.between(from as usize, to as usize)?.power;
+                let back = self.links.between(to as usize, from as usize)?.power;
+                let good = self.radio.decodes(self.rate, there) && self.radio.decodes(self.rate, back);
+                good.then_some(1000)
             }
-        })
+            Metric::Etx => {
+                let chance = self.delivery(from, to)?;
+                (chance >= LEAST_DELIVERY).then(|| (1000.0 / chance).round() as u64)
+            }
+        }
     }
 
     /// The path between two nodes, both included: the one set by hand, or the shortest. None where there is none.

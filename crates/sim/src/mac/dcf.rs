@@ -46,7 +46,7 @@ pub enum FrameKind {
 pub struct Frame {
     /// What it is.
     pub kind: FrameKind,
-    /// It is a repetition.
+    /// It is a repetition, which the header of a data frame says and that of an RTS does not (9.2.4.1.6).
     pub retry: bool,
     /// Sequence number of a data frame.
     pub sequence: u16,
@@ -164,8 +164,8 @@ pub struct Dcf {
     next_sequence: u16,
     /// A backoff, of no slots perhaps, has been drawn and is not over.
     backing_off: bool,
-    /// The reservation may end early: `nav_check`, which lies far behind, is set.
-    nav_watched: bool,
+    /// The NAV was last set by an RTS, and no frame has ended here since.
+    rts_unanswered: bool,
     current: Option<Outgoing>,
     random: Stream,
     queue: DropTail,
@@ -187,7 +187,7 @@ impl Dcf {
             cw: params.cw_min,
             backoff: 0,
             backing_off: false,
-            nav_watched: false,
+            rts_unanswered: false,
             counting_from: params.difs,
             nav_until: Nanos::ZERO,
             access_at: Nanos::MAX,
@@ -460,6 +460,7 @@ impl Dcf {
     #[inline]
     pub fn on_received(&mut self, ctx: &mut Context<'_>, from: u32, frame: &Frame, at: Nanos) -> Received {
         self.after_error = false;
+        self.rts_unanswered = false;
         self.eifs_until = Nanos::ZERO;
         let done = match (frame.kind, self.state) {
             (FrameKind::Ack, State::AwaitingAck) if frame.to == ctx.node => {
@@ -502,21 +503,19 @@ impl Dcf {
         }
         self.nav_until = until;
         if frame.kind == FrameKind::Rts {
+            self.rts_unanswered = true;
             self.nav_check.set(at + reservation_check(ctx.params), ctx.events, EventKind::NavCheck, ctx.node);
-            self.nav_watched = true;
-        } else if std::mem::replace(&mut self.nav_watched, false) {
-            self.nav_check.cancel();
         }
     }
 
-    /// The reservation of an RTS ends early where no frame began since.
-    pub fn on_nav_check(&mut self, ctx: &mut Context<'_>, event: Event, last_lock: Nanos) {
-        if !self.nav_check.fires(event, ctx.events) {
+    /// The reservation of an RTS ends early where no frame has begun since: where PHY-RXSTART, which follows the
+    /// preamble, was not heard up to now (10.3.2.4). `arriving` says since when a frame is being received, if one is.
+    pub fn on_nav_check(&mut self, ctx: &mut Context<'_>, event: Event, arriving: Option<Nanos>) {
+        if !self.nav_check.fires(event, ctx.events) || !self.rts_unanswered {
             return;
         }
-        self.nav_watched = false;
-        let rts_end = event.at - reservation_check(ctx.params);
-        if last_lock >= rts_end || self.nav_until <= event.at {
+        let begun = arriving.is_some_and(|since| since + ctx.params.phy.rx_start_delay <= event.at);
+        if begun || self.nav_until <= event.at {
             return;
         }
         self.nav_until = event.at;
@@ -538,6 +537,7 @@ impl Dcf {
     #[inline]
     pub fn on_lost(&mut self, ctx: &mut Context<'_>) -> Option<Done> {
         self.after_error = true;
+        self.rts_unanswered = false;
         self.on_unexpected(ctx)
     }
 

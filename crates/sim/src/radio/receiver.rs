@@ -220,11 +220,6 @@ impl Receiver {
         self.locked.then_some(self.lock.arrive)
     }
 
-    /// When the receiver last locked on a frame.
-    pub fn last_lock(&self) -> Nanos {
-        self.lock.arrive
-    }
-
     /// Airtime up to `now`.
     pub fn airtime(&self, now: Nanos) -> Airtime {
         let mut airtime = self.airtime;

@@ -191,8 +191,8 @@ impl World {
                 self.settle(event.subject, done);
             }
             EventKind::NavCheck => {
-                let last_lock = self.receivers[node].last_lock();
-                self.at_station(node, |dcf, ctx| dcf.on_nav_check(ctx, event, last_lock));
+                let arriving = self.receivers[node].locked_since();
+                self.at_station(node, |dcf, ctx| dcf.on_nav_check(ctx, event, arriving));
             }
             EventKind::WiredArrival => self.wired_arrival(node),
             EventKind::Source => self.source(node),
