@@ -18,6 +18,7 @@
 
 use fairhop_model::phy::{Rate, frame};
 use fairhop_model::units::Nanos;
+use smallvec::SmallVec;
 
 use super::params::MacParams;
 use crate::engine::{Event, EventKind, Events, Stream, Timer};
@@ -76,6 +77,14 @@ pub struct Outgoing {
     sent_before: bool,
     short_retries: u32,
     long_retries: u32,
+}
+
+/// What a station sends a SIFS after a frame that it received: an ACK or a CTS.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    kind: FrameKind,
+    to: u32,
+    nav: Nanos,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +146,7 @@ pub struct Context<'a> {
 /// Medium access of one station.
 ///
 /// The order of the fields matters: what every frame in the neighbourhood touches lies in the first cache line, what the
-/// station's own frames touch behind it.
+/// station's own exchanges touch in the next two.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Dcf {
@@ -167,11 +176,11 @@ pub struct Dcf {
     /// The NAV was last set by an RTS, and no frame has ended here since.
     rts_unanswered: bool,
     current: Option<Outgoing>,
+    answer: Option<Answer>,
     random: Stream,
+    /// The last sequence number from each neighbour; in place for the neighbours that most stations have on routes.
+    last_heard: SmallVec<[(u32, u16); 4]>,
     queue: DropTail,
-    answer: Option<Frame>,
-    /// The last sequence number from each neighbour.
-    last_heard: Vec<(u32, u16)>,
     nav_check: Timer,
 }
 
@@ -197,7 +206,7 @@ impl Dcf {
             current: None,
             queue: DropTail::new(queue),
             next_sequence: 0,
-            last_heard: Vec::with_capacity(8),
+            last_heard: SmallVec::new(),
             random,
         }
     }
@@ -368,16 +377,19 @@ impl Dcf {
             self.start_sending();
             return self.data(ctx.params);
         }
-        let answer = self.answer.take();
-        if answer.is_some() {
-            // The slots stand still while it answers; the medium was idle for less than a DIFS.
-            self.idle = false;
-            self.after_error = false;
-            if self.state == State::Contending {
-                ctx.events.cancel_station(EventKind::Access, ctx.node);
-            }
+        let Answer { kind, to, nav } = self.answer.take()?;
+        // The slots stand still while it answers; the medium was idle for less than a DIFS.
+        self.idle = false;
+        self.after_error = false;
+        if self.state == State::Contending {
+            ctx.events.cancel_station(EventKind::Access, ctx.node);
         }
-        answer
+        let (bytes, time) = match kind {
+            FrameKind::Cts => (frame::CTS, ctx.params.cts_time),
+            _ => (frame::ACK, ctx.params.ack_time),
+        };
+        let rate = ctx.params.control_rate;
+        Some(Frame { kind, retry: false, sequence: 0, to, packet: PacketId::MAX, bytes, rate, time, nav })
     }
 
     /// The station's own frame has ended. A broadcast is done with that.
@@ -542,21 +554,7 @@ impl Dcf {
     }
 
     fn answer_with(&mut self, ctx: &mut Context<'_>, kind: FrameKind, to: u32, nav: Nanos, at: Nanos) {
-        let (bytes, time) = match kind {
-            FrameKind::Cts => (frame::CTS, ctx.params.cts_time),
-            _ => (frame::ACK, ctx.params.ack_time),
-        };
-        self.answer = Some(Frame {
-            kind,
-            retry: false,
-            sequence: 0,
-            to,
-            packet: PacketId::MAX,
-            bytes,
-            rate: ctx.params.control_rate,
-            time,
-            nav,
-        });
+        self.answer = Some(Answer { kind, to, nav });
         ctx.events.set_station(at + ctx.params.phy.sifs, EventKind::Response, ctx.node);
     }
 
