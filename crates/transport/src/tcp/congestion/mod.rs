@@ -147,6 +147,10 @@ pub struct AckEvent {
     pub growth_credit: u32,
     /// Segments delivered since the connection began.
     pub delivered: u64,
+    /// Times that a segment was taken to be lost since the connection began.
+    pub lost: u64,
+    /// When the next packet may leave, where the sender paces.
+    pub release: Nanos,
     /// SND.UNA and SND.NXT as stream offsets, for variants that think in round trips: one is over when `una` passes
     /// the `nxt` of its beginning.
     pub una: u64,
@@ -210,6 +214,8 @@ pub struct LossEvent {
     pub in_flight: u32,
     /// Segments delivered since the connection began.
     pub delivered: u64,
+    /// Times that a segment was taken to be lost since the connection began.
+    pub lost: u64,
     /// SND.UNA and SND.NXT as stream offsets.
     pub una: u64,
     /// See `una`.
@@ -235,13 +241,28 @@ pub struct OpenEvent {
     pub mss: u32,
 }
 
+/// Data go out after a time in which nothing was in flight.
+#[derive(Clone, Copy, Debug)]
+pub struct StartEvent {
+    /// When.
+    pub now: Nanos,
+    /// Time since data were last sent.
+    pub idle: Nanos,
+    /// The application had had nothing to send.
+    pub app_limited: bool,
+    /// SND.UNA and SND.NXT as stream offsets.
+    pub una: u64,
+    /// See `una`.
+    pub nxt: u64,
+}
+
 /// What a variant does at each event. Each verb changes the window in place.
 pub trait CongestionControl {
     /// The connection is open.
     fn on_open(&mut self, _window: &mut Window, _open: &OpenEvent) {}
 
     /// Data go out after a time in which nothing was in flight.
-    fn on_start(&mut self, _window: &mut Window, _now: Nanos, _app_limited: bool) {}
+    fn on_start(&mut self, _window: &mut Window, _start: &StartEvent) {}
 
     /// An acknowledgment brought news.
     fn on_ack(&mut self, window: &mut Window, ack: &AckEvent);
@@ -258,6 +279,10 @@ pub trait CongestionControl {
     /// sender falls to one segment without asking.)
     fn on_timeout(&mut self, window: &mut Window, loss: &LossEvent);
 
+    /// The timer ran out again on a window of data whose loss the variant has been told of. The sender has set the
+    /// window.
+    fn on_repeated_timeout(&mut self, _window: &mut Window, _loss: &LossEvent) {}
+
     /// The sender was idle or used less than its window for a retransmission timeout, and the window was cut to fit.
     fn on_restart(&mut self, window: &mut Window, now: Nanos);
 
@@ -267,13 +292,19 @@ pub trait CongestionControl {
         window.ssthresh = window.ssthresh.max(prior.ssthresh);
     }
 
-    /// Bytes per second at which the sender is to space its packets, headers included, if it is to.
+    /// Bytes of payload per second at which the sender is to space its packets, if it is to.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
     /// Whether acknowledgments should come with a [`RateSample`].
     fn wants_rate(&self) -> bool {
+        false
+    }
+
+    /// Whether the variant itself keeps less in flight than the path may carry, so that rate samples are to be marked as
+    /// limited.
+    fn holds_back(&self) -> bool {
         false
     }
 
@@ -314,8 +345,8 @@ impl CongestionControl for Congestion {
         each!(self, variant => variant.on_open(window, open));
     }
 
-    fn on_start(&mut self, window: &mut Window, now: Nanos, app_limited: bool) {
-        each!(self, variant => variant.on_start(window, now, app_limited));
+    fn on_start(&mut self, window: &mut Window, start: &StartEvent) {
+        each!(self, variant => variant.on_start(window, start));
     }
 
     fn on_ack(&mut self, window: &mut Window, ack: &AckEvent) {
@@ -334,6 +365,10 @@ impl CongestionControl for Congestion {
         each!(self, variant => variant.on_timeout(window, loss));
     }
 
+    fn on_repeated_timeout(&mut self, window: &mut Window, loss: &LossEvent) {
+        each!(self, variant => variant.on_repeated_timeout(window, loss));
+    }
+
     fn on_restart(&mut self, window: &mut Window, now: Nanos) {
         each!(self, variant => variant.on_restart(window, now));
     }
@@ -348,6 +383,10 @@ impl CongestionControl for Congestion {
 
     fn wants_rate(&self) -> bool {
         each!(self, variant => variant.wants_rate())
+    }
+
+    fn holds_back(&self) -> bool {
+        each!(self, variant => variant.holds_back())
     }
 
     fn owns_window(&self) -> bool {
@@ -370,6 +409,8 @@ pub(super) mod testing {
             newly_lost: 0,
             growth_credit: newly_delivered,
             delivered: 0,
+            lost: 0,
+            release: Nanos::ZERO,
             una: 0,
             nxt: 0,
             advanced: true,
@@ -395,6 +436,7 @@ pub(super) mod testing {
             flight,
             in_flight: flight,
             delivered: 0,
+            lost: 0,
             una: 0,
             nxt: 0,
             srtt: None,
