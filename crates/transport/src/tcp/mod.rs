@@ -42,10 +42,10 @@ mod segment;
 mod sender;
 mod seq;
 
-pub use congestion::CongestionKind;
+pub use congestion::{CongestionKind, HyStart, Tuning};
 pub use receiver::{Receiver, ReceiverConfig, ReceiverState, ReceiverStats};
 pub use segment::{
-    Decoded, Flags, HeaderError, MAX_HEADER_BYTES, SackBlock, SackBlocks, Segment, Timestamps, checksum,
+    Decoded, Ecn, Flags, HeaderError, MAX_HEADER_BYTES, SackBlock, SackBlocks, Segment, Timestamps, checksum,
 };
 pub use sender::{Sender, SenderConfig, SenderState, SenderStats};
 pub use seq::Seq;

@@ -7,7 +7,9 @@
 
 use fairhop_model::units::Nanos;
 
-use super::congestion::{AckEvent, Congestion, CongestionControl, CongestionKind, LossEvent, Phase, Window};
+use super::congestion::{
+    AckEvent, Congestion, CongestionControl, CongestionKind, LossEvent, Phase, Reason, Tuning, Window,
+};
 use super::rtt::{RttConfig, RttEstimator};
 use super::scoreboard::{Arrived, DUP_THRESH, Range, Scoreboard, Sent};
 use super::segment::{Flags, Segment, Timestamps};
@@ -23,6 +25,8 @@ pub struct SenderConfig {
     pub initial_window: u32,
     /// Congestion control.
     pub congestion: CongestionKind,
+    /// Its details.
+    pub tuning: Tuning,
     /// The window grows with the data that an acknowledgment covers (RFC 3465), not with acknowledgments.
     pub byte_counting: bool,
     /// Offer SACK (RFC 2018).
@@ -57,6 +61,7 @@ impl Default for SenderConfig {
             mss: 1460,
             initial_window: 10,
             congestion: CongestionKind::NewReno,
+            tuning: Tuning::default(),
             byte_counting: true,
             sack: true,
             timestamps: false,
@@ -230,7 +235,7 @@ impl Sender {
             expected: Seq(0),
             board: Scoreboard::default(),
             window: Window { cwnd: config.initial_window, ssthresh: Window::UNKNOWN },
-            congestion: Congestion::new(config.congestion),
+            congestion: Congestion::new(config.congestion, config.tuning),
             rtt: RttEstimator::new(rtt),
             phase: Phase::Open,
             recovery_point: None,
@@ -481,7 +486,8 @@ impl Sender {
         self.stats.acks_received += 1;
         let prior_in_flight = self.board.in_flight();
         let window_changed = self.update_peer_window(segment, ack);
-        let advanced = ack > self.una;
+        let prior_una = self.una;
+        let advanced = ack > prior_una;
         let cwnd_limited = self.is_cwnd_limited();
         self.una = ack;
         let covered = self.board.acknowledge(ack);
@@ -515,14 +521,24 @@ impl Sender {
         let event = AckEvent {
             now,
             newly_delivered,
+            newly_acked: covered.removed,
+            acked_bytes: ack - prior_una,
+            newly_lost: 0,
             growth_credit: if self.config.byte_counting { newly_delivered } else { newly_delivered.min(1) },
             delivered: self.delivered,
+            una: self.una,
+            nxt: self.nxt,
             advanced,
             rtt,
+            srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min_rtt(),
+            maybe_delayed: covered.removed == 1 && self.board.is_empty(),
+            rate: None,
             prior_in_flight,
             in_flight: self.board.in_flight(),
             cwnd_limited,
+            ece: false,
+            mss: self.mss,
             phase: self.phase,
         };
         self.congestion.on_ack(&mut self.window, &event);
@@ -684,7 +700,19 @@ impl Sender {
     }
 
     fn loss_event(&self, now: Nanos) -> LossEvent {
-        LossEvent { now, flight: self.board.outstanding(), delivered: self.delivered }
+        LossEvent {
+            now,
+            reason: Reason::Loss,
+            flight: self.board.outstanding(),
+            in_flight: self.board.in_flight(),
+            delivered: self.delivered,
+            una: self.una,
+            nxt: self.nxt,
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min_rtt(),
+            mss: self.mss,
+            phase: self.phase,
+        }
     }
 
     /// RFC 6298 §5.2 and §5.3; without SACK only the first partial acknowledgment restarts the timer (RFC 6582 §4,
@@ -742,7 +770,7 @@ impl Sender {
         // §3.1), nor when fast recovery had already answered for it.
         let answered_for = match self.phase {
             Phase::Open => false,
-            Phase::Recovery => true,
+            Phase::Cwr | Phase::Recovery => true,
             Phase::Loss => self.retries > 1,
         };
         if answered_for {
