@@ -82,3 +82,16 @@ fn the_path_has_the_delay_and_the_rate_of_the_measured_one() {
 fn reno_as_linux_without_random_loss() {
     compare("reno_0", &tcp(CongestionKind::NewReno, RECEIVER, Loss::QueueOnly), Limits::STANDARD);
 }
+
+#[test]
+fn vegas_as_linux() {
+    compare("vegas_0", &tcp(CongestionKind::Vegas, RECEIVER, Loss::QueueOnly), Limits::STANDARD);
+}
+
+#[test]
+fn westwood_plus_as_linux() {
+    // The kernel's ticks do not begin when the connection does.
+    let limits = Limits { goodput: 0.04, ..Limits::STANDARD };
+    compare("westwood_0", &tcp(CongestionKind::WestwoodPlus, RECEIVER, Loss::QueueOnly), limits);
+    compare("westwood_n200", &tcp(CongestionKind::WestwoodPlus, RECEIVER, Loss::Every200th), limits);
+}
