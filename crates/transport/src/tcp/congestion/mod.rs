@@ -8,10 +8,19 @@
 //! is the sender's: which segments are lost, what is sent next, and that the window does not grow while it is not used
 //! (RFC 7661's concern, done as Linux does it; see `Sender`).
 
+mod compound;
 mod newreno;
+mod round_trips;
+mod vegas;
+mod veno;
+mod westwood;
 
+pub use compound::{Compound, CompoundParameters};
 use fairhop_model::units::Nanos;
 pub use newreno::NewReno;
+pub use vegas::Vegas;
+pub use veno::Veno;
+pub use westwood::{Westwood, WestwoodPlus};
 
 /// A congestion-control variant by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +32,16 @@ pub enum CongestionKind {
     /// RFC 5681 with the fast recovery of RFC 6582: [`NewReno`].
     #[default]
     NewReno,
+    /// Brakmo and Peterson's, as in Linux: [`Vegas`].
+    Vegas,
+    /// Fu and Liew's, as in Linux: [`Veno`].
+    Veno,
+    /// The original Westwood: [`Westwood`].
+    Westwood,
+    /// Linux's `westwood`: [`WestwoodPlus`].
+    WestwoodPlus,
+    /// Tan et al.'s: [`Compound`].
+    Compound,
 }
 
 /// What some variants can be told beside their name.
@@ -74,6 +93,16 @@ impl Window {
         self.cwnd = grown;
         left
     }
+
+    /// Half of the window, but two segments (Linux's `tcp_reno_ssthresh`).
+    pub fn half(&self) -> u32 {
+        (self.cwnd / 2).max(2)
+    }
+
+    /// The threshold is at least three quarters of the window (Linux's `tcp_current_ssthresh`).
+    pub fn keep_three_quarters(&mut self) {
+        self.ssthresh = self.ssthresh.max((self.cwnd >> 1) + (self.cwnd >> 2));
+    }
 }
 
 /// Growth by one segment for so many delivered (Linux's `tcp_cong_avoid_ai`, RFC 5681 §3.1, RFC 3465).
@@ -96,6 +125,20 @@ impl AdditiveIncrease {
             let steps = self.credit / per_segment;
             self.credit -= steps * per_segment;
             window.cwnd = window.cwnd.saturating_add(steps);
+        }
+    }
+
+    /// Slow start and congestion avoidance of Reno, while the window is in use (Linux's `tcp_reno_cong_avoid`).
+    pub fn grow_as_reno(&mut self, window: &mut Window, ack: &AckEvent) {
+        if !ack.cwnd_limited {
+            return;
+        }
+        let mut delivered = ack.growth_credit;
+        if window.in_slow_start() {
+            delivered = window.slow_start(delivered);
+        }
+        if delivered > 0 {
+            self.grow(window, window.cwnd, delivered);
         }
     }
 }
@@ -320,6 +363,16 @@ pub trait CongestionControl {
 pub enum Congestion {
     /// RFC 5681 and RFC 6582.
     NewReno(NewReno),
+    /// Brakmo and Peterson.
+    Vegas(Vegas),
+    /// Fu and Liew.
+    Veno(Veno),
+    /// Mascolo et al.
+    Westwood(Westwood),
+    /// Dell'Aera, Grieco, Mascolo.
+    WestwoodPlus(WestwoodPlus),
+    /// Tan et al.
+    Compound(Compound),
 }
 
 impl Congestion {
@@ -327,6 +380,11 @@ impl Congestion {
     pub fn new(kind: CongestionKind, _tuning: Tuning) -> Self {
         match kind {
             CongestionKind::Reno | CongestionKind::NewReno => Self::NewReno(NewReno::default()),
+            CongestionKind::Vegas => Self::Vegas(Vegas::default()),
+            CongestionKind::Veno => Self::Veno(Veno::default()),
+            CongestionKind::Westwood => Self::Westwood(Westwood::default()),
+            CongestionKind::WestwoodPlus => Self::WestwoodPlus(WestwoodPlus::default()),
+            CongestionKind::Compound => Self::Compound(Compound::default()),
         }
     }
 }
@@ -336,6 +394,11 @@ macro_rules! each {
     ($self:expr, $variant:ident => $call:expr) => {
         match $self {
             Congestion::NewReno($variant) => $call,
+            Congestion::Vegas($variant) => $call,
+            Congestion::Veno($variant) => $call,
+            Congestion::Westwood($variant) => $call,
+            Congestion::WestwoodPlus($variant) => $call,
+            Congestion::Compound($variant) => $call,
         }
     };
 }
