@@ -15,20 +15,12 @@ use path::{Loss, Path};
 use trace::Trace;
 
 /// The receiver of the measured kernels; the buffer is never a limit.
-const RECEIVER: ReceiverConfig = ReceiverConfig {
-    mss: 1460,
-    buffer: 16 << 20,
-    delayed_ack_segments: 2,
-    delayed_ack_timeout: Nanos::from_millis(40),
-    sack: true,
-    timestamps: true,
-    initial_seq: 0,
-    initial_rto: Nanos::from_secs(1),
-    retries: 6,
-};
+fn receiver() -> ReceiverConfig {
+    ReceiverConfig { buffer: 16 << 20, ..ReceiverConfig::linux() }
+}
 
 fn sender(congestion: CongestionKind) -> SenderConfig {
-    SenderConfig { congestion, timestamps: true, min_rto: Nanos::from_millis(200), ..SenderConfig::default() }
+    SenderConfig { congestion, ..SenderConfig::linux() }
 }
 
 /// A TCP flow over the path of the measured kernels.
@@ -67,7 +59,7 @@ fn the_kept_traces_give_the_figures_that_were_reported_with_them() {
 #[test]
 fn the_path_has_the_delay_and_the_rate_of_the_measured_one() {
     // The kernel acknowledges each of the first packets.
-    let receiver = ReceiverConfig { delayed_ack_segments: 1, ..RECEIVER };
+    let receiver = ReceiverConfig { delayed_ack_segments: 1, ..receiver() };
     let ours = tcp(CongestionKind::NewReno, receiver, Loss::QueueOnly);
     let kernel = Trace::of_kernel("reno_0");
     // A SYN of 74 B takes 59.2 us at 10 Mb/s, and the way there and back 40 ms; then slow start, which nothing but the
@@ -79,19 +71,20 @@ fn the_path_has_the_delay_and_the_rate_of_the_measured_one() {
 }
 
 #[test]
-fn reno_as_linux_without_random_loss() {
-    compare("reno_0", &tcp(CongestionKind::NewReno, RECEIVER, Loss::QueueOnly), Limits::STANDARD);
+fn reno_as_linux() {
+    compare("reno_0", &tcp(CongestionKind::Reno, receiver(), Loss::QueueOnly), Limits::STANDARD);
+    compare("reno_n200", &tcp(CongestionKind::Reno, receiver(), Loss::Every200th), Limits::STANDARD);
 }
 
 #[test]
 fn vegas_as_linux() {
-    compare("vegas_0", &tcp(CongestionKind::Vegas, RECEIVER, Loss::QueueOnly), Limits::STANDARD);
+    compare("vegas_0", &tcp(CongestionKind::Vegas, receiver(), Loss::QueueOnly), Limits::STANDARD);
 }
 
 #[test]
 fn westwood_plus_as_linux() {
     // The kernel's ticks do not begin when the connection does.
     let limits = Limits { goodput: 0.04, ..Limits::STANDARD };
-    compare("westwood_0", &tcp(CongestionKind::WestwoodPlus, RECEIVER, Loss::QueueOnly), limits);
-    compare("westwood_n200", &tcp(CongestionKind::WestwoodPlus, RECEIVER, Loss::Every200th), limits);
+    compare("westwood_0", &tcp(CongestionKind::WestwoodPlus, receiver(), Loss::QueueOnly), limits);
+    compare("westwood_n200", &tcp(CongestionKind::WestwoodPlus, receiver(), Loss::Every200th), limits);
 }

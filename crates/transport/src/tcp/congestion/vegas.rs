@@ -13,7 +13,7 @@
 use fairhop_model::units::Nanos;
 
 use super::round_trips::RoundTrips;
-use super::{AckEvent, AdditiveIncrease, CongestionControl, LossEvent, Phase, Window};
+use super::{AckEvent, AdditiveIncrease, CongestionControl, LossEvent, Phase, StartEvent, Window};
 
 /// State of Vegas.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,7 +72,7 @@ impl Vegas {
 }
 
 impl CongestionControl for Vegas {
-    fn on_start(&mut self, _window: &mut Window, _now: Nanos, _app_limited: bool) {
+    fn on_start(&mut self, _window: &mut Window, _start: &StartEvent) {
         self.start_over();
     }
 

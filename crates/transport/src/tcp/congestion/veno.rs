@@ -11,7 +11,7 @@
 use fairhop_model::units::Nanos;
 
 use super::round_trips::RoundTrips;
-use super::{AckEvent, AdditiveIncrease, CongestionControl, LossEvent, Phase, Window};
+use super::{AckEvent, AdditiveIncrease, CongestionControl, LossEvent, Phase, StartEvent, Window};
 
 /// State of Veno.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +82,7 @@ impl Veno {
 }
 
 impl CongestionControl for Veno {
-    fn on_start(&mut self, _window: &mut Window, _now: Nanos, _app_limited: bool) {
+    fn on_start(&mut self, _window: &mut Window, _start: &StartEvent) {
         self.start_over();
     }
 
