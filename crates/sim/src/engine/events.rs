@@ -25,8 +25,10 @@ pub enum EventKind {
     Access,
     /// A station looks whether a reservation was followed by a frame. Subject: the station.
     NavCheck,
-    /// A packet arrives over the wired link. Subject: 0 towards the Internet, 1 from it.
+    /// A packet arrives over a wired link. Subject: the direction of the link.
     WiredArrival,
+    /// The last bit of a packet has left for a wired link. Subject: the direction of the link.
+    LinkFree,
     /// A source sends its next packets. Subject: the source.
     Source,
     /// A TCP sender's timer. Subject: the transfer.
@@ -38,13 +40,14 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::FrameEnd,
         Self::Response,
         Self::ResponseTimeout,
         Self::Access,
         Self::NavCheck,
         Self::WiredArrival,
+        Self::LinkFree,
         Self::Source,
         Self::TcpSender,
         Self::TcpReceiver,

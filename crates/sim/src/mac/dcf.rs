@@ -22,9 +22,8 @@ use smallvec::SmallVec;
 
 use super::params::MacParams;
 use crate::engine::{Event, EventKind, Events, Stream, Timer};
-use crate::packet::PacketId;
-use crate::queue::{DropTail, Waiting};
-use crate::scenario::QueueLimit;
+use crate::packet::{PacketId, Packets};
+use crate::queue::{Queue, Refused, Waiting};
 
 /// The receiver address of a frame for all neighbours.
 pub const BROADCAST: u32 = u32::MAX;
@@ -139,6 +138,8 @@ pub struct Context<'a> {
     pub events: &'a mut Events,
     /// The parameters of medium access.
     pub params: &'a MacParams,
+    /// All packets.
+    pub packets: &'a mut Packets,
     /// The station's number.
     pub node: u32,
 }
@@ -180,13 +181,13 @@ pub struct Dcf {
     random: Stream,
     /// The last sequence number from each neighbour; in place for the neighbours that most stations have on routes.
     last_heard: SmallVec<[(u32, u16); 4]>,
-    queue: DropTail,
+    queue: Queue,
     nav_check: Timer,
 }
 
 impl Dcf {
     /// An idle station; `random` draws its backoffs.
-    pub fn new(params: &MacParams, queue: QueueLimit, random: Stream) -> Self {
+    pub fn new(params: &MacParams, queue: Queue, random: Stream) -> Self {
         Self {
             state: State::Empty,
             idle: true,
@@ -204,7 +205,7 @@ impl Dcf {
             nav_check: Timer::default(),
             answer: None,
             current: None,
-            queue: DropTail::new(queue),
+            queue,
             next_sequence: 0,
             last_heard: SmallVec::new(),
             random,
@@ -221,14 +222,18 @@ impl Dcf {
         self.current.as_ref()
     }
 
-    /// A packet to send; false where the queue is full.
+    /// A packet to send.
+    ///
+    /// # Errors
+    /// The queue does not take it. The packet is still the caller's.
     #[inline]
-    pub fn enqueue(&mut self, ctx: &mut Context<'_>, packet: Waiting) -> bool {
-        if self.current.is_some() {
-            return self.queue.push(packet);
-        }
-        self.current = Some(self.outgoing(ctx.params, packet));
+    pub fn enqueue(&mut self, ctx: &mut Context<'_>, packet: Waiting) -> Result<(), Refused> {
         let now = ctx.events.now();
+        if self.current.is_some() {
+            return self.queue.push(packet, now, ctx.packets);
+        }
+        let Some(packet) = self.queue.pass(packet, now, ctx.packets)? else { return Ok(()) };
+        self.current = Some(self.outgoing(ctx.params, packet));
         if self.idle {
             self.count_down(ctx.params, now);
         }
@@ -237,7 +242,7 @@ impl Dcf {
             self.draw_backoff();
         }
         self.contend(ctx);
-        true
+        Ok(())
     }
 
     fn outgoing(&mut self, params: &MacParams, waiting: Waiting) -> Outgoing {
@@ -461,7 +466,7 @@ impl Dcf {
         self.cw = ctx.params.cw_min;
         self.draw_backoff();
         self.state = State::Empty;
-        if let Some(next) = self.queue.pop() {
+        if let Some(next) = self.queue.pop(ctx.events.now(), ctx.packets) {
             self.current = Some(self.outgoing(ctx.params, next));
             self.contend(ctx);
         }

@@ -18,13 +18,18 @@ pub enum Loss {
     QueueFull,
     /// A station gave up after its retry limit: collisions or a bad link.
     RetryLimit,
-    /// The queue of the wired link was full.
+    /// The queue of a wired link was full.
     WiredQueueFull,
+    /// A queue, of a station or a wired link, dropped it early to stay short (RED, CoDel).
+    Aqm,
+    /// It was lost on a wired link.
+    Link,
 }
 
 impl Loss {
     /// Every reason.
-    pub const ALL: [Self; 3] = [Self::QueueFull, Self::RetryLimit, Self::WiredQueueFull];
+    pub const ALL: [Self; 5] =
+        [Self::QueueFull, Self::RetryLimit, Self::WiredQueueFull, Self::Aqm, Self::Link];
 
     /// The reason's name in results.
     pub const fn name(self) -> &'static str {
@@ -32,6 +37,8 @@ impl Loss {
             Self::QueueFull => "queue_full",
             Self::RetryLimit => "retry_limit",
             Self::WiredQueueFull => "wired_queue_full",
+            Self::Aqm => "aqm",
+            Self::Link => "link",
         }
     }
 }
@@ -168,8 +175,10 @@ pub struct NodeRecord {
     backlog: u32,
     /// Longest backlog.
     pub backlog_max: u32,
-    /// Packets that found the queue full.
+    /// Packets that found the queue full or made room in it.
     pub queue_drops: u64,
+    /// Packets that the queue's discipline dropped early.
+    pub early_drops: u64,
     /// Frames meant for this station that it did not receive, by reason.
     pub frames_lost: [u64; FrameLoss::ALL.len()],
     /// Airtime up to the end of the warm-up, to be taken off.

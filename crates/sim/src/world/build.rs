@@ -13,11 +13,12 @@ use super::traffic::{
 use crate::engine::{EventKind, Events, Purpose, Stream, Timer};
 use crate::mac::{BROADCAST, Dcf, MacParams};
 use crate::packet::{NodeId, Packets};
+use crate::queue::Queue;
 use crate::radio::{LIGHT_M_PER_S, Links, Position, RadioParams, Receiver as RadioReceiver};
 use crate::recorder::Recorder;
 use crate::routing::{PathFinder, Routes};
 use crate::scenario::{CodecName, Endpoint, Finding, Scenario, TcpVariant, Traffic};
-use crate::wired::WiredLink;
+use crate::wired::{Errors, Link, LinkParams};
 
 impl World {
     /// A World that is ready to run, with every random draw fixed by `seed`. The scenario must have passed
@@ -66,25 +67,38 @@ impl World {
         if first_sample <= duration {
             events.push(first_sample, EventKind::Sample, 0);
         }
-        let wired = scenario.internet.as_ref().map(|internet| {
-            [(); 2].map(|()| {
-                WiredLink::new(
-                    BitRate::from_mbps(internet.rate_mbps),
-                    Nanos::from_millis_f64(internet.delay_ms),
-                    internet.queue,
-                )
+        let gateway = scenario.topology.gateway();
+        let wired = scenario.internet.iter().flat_map(|internet| {
+            let host = nodes as NodeId;
+            [(gateway, host), (host, gateway)].map(|(from, to)| {
+                let params = LinkParams {
+                    from,
+                    to,
+                    rate: BitRate::from_mbps(internet.rate_mbps),
+                    delay: Nanos::from_millis_f64(internet.delay_ms),
+                    overhead: 0,
+                    errors: Errors::Never,
+                };
+                Link::new(params, &internet.queue, Stream::new(seed, wired_subject(from), Purpose::Queue))
             })
         });
+        let wired = wired.collect();
+        // What a station's queue needs to know of its radio: how long a packet takes at best.
+        let rate = mac.data_rate.bit_rate();
         Ok(Self {
             receivers: (0..nodes)
                 .map(|n| RadioReceiver::new(Stream::new(seed, n as u64, Purpose::Reception)))
                 .collect(),
             stations: (0..nodes)
-                .map(|n| Dcf::new(&mac, scenario.mac.queue, Stream::new(seed, n as u64, Purpose::Backoff)))
+                .map(|n| {
+                    let queue =
+                        Queue::new(&scenario.mac.queue, rate, Stream::new(seed, n as u64, Purpose::Queue));
+                    Dcf::new(&mac, queue, Stream::new(seed, n as u64, Purpose::Backoff))
+                })
                 .collect(),
             on_air: vec![None; nodes],
             consequences: Vec::with_capacity(nodes),
-            gateway: scenario.topology.gateway(),
+            gateway,
             scenario: scenario.clone(),
             seed,
             events,
@@ -103,6 +117,11 @@ impl World {
             tap: None,
         })
     }
+}
+
+/// The subject of the random streams of a wired link's queue, apart from those of stations.
+fn wired_subject(direction: u32) -> u64 {
+    1 << 32 | u64::from(direction)
 }
 
 /// Places the nodes and computes who hears whom.
@@ -182,6 +201,7 @@ impl<'a> Plan<'a> {
             kind: FlowKind::Cbr,
             from: self.node(traffic.from()),
             to: self.node(traffic.to()),
+            dscp: traffic.dscp(),
             start: Nanos::from_secs_f64(start_s),
             stop: stop_s.map_or(Nanos::MAX, Nanos::from_secs_f64),
         };

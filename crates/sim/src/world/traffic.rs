@@ -5,7 +5,7 @@ use fairhop_model::voice::Codec;
 use fairhop_transport::tcp::{Receiver, Sender, SenderStats};
 
 use crate::engine::Timer;
-use crate::packet::{Body, NodeId};
+use crate::packet::{Body, Dscp, NodeId};
 
 /// Bytes of the headers below the payload.
 pub const IP_HEADER: u32 = 20;
@@ -50,6 +50,8 @@ pub struct Flow {
     pub from: NodeId,
     /// The other end.
     pub to: NodeId,
+    /// How urgent its packets are, both ways.
+    pub dscp: Dscp,
     /// When it may start.
     pub start: Nanos,
     /// When it stops.
