@@ -9,11 +9,13 @@
 //! | [`voice`] | codecs, MOS of a call, lateness, jitter | Cole and Rosenbluth 2001, ITU-T G.107 and G.113, RFC 3550 |
 //! | [`bianchi`] | saturation throughput of a cell | Bianchi 2000, Wu et al. 2002, Tinnirello, Bianchi and Xiao 2010 |
 //! | [`airtime`] | channel time of a packet, the most that a path carries | IEEE 802.11-2020, clause 10.3; own derivation |
+//! | [`share`] | L-regions, max-min shares of C-load, the unfairness index | Osipov and Tschudin 2007 |
 //! | [`stats`] | confidence intervals, fairness index | Student's t; Jain, Chiu and Hawe 1984 |
 
 pub mod airtime;
 pub mod bianchi;
 pub mod phy;
+pub mod share;
 pub mod stats;
 pub mod units;
 pub mod voice;
