@@ -33,6 +33,7 @@
 //! urgent data, Nagle's algorithm (applications here hand over what they want sent), path MTU discovery, fast open,
 //! accurate ECN, the ageing of timestamps after 24 idle days (RFC 7323 §5.5).
 
+mod autotune;
 pub mod congestion;
 mod prr;
 mod rack;

@@ -12,9 +12,10 @@
 
 use fairhop_model::units::Nanos;
 
+use super::autotune::Autotune;
 use super::segment::{Ecn, Flags, SackBlock, SackBlocks, Segment, Timestamps};
 use super::seq::Seq;
-use super::{MAX_WINDOW_SCALE, timestamp_clock};
+use super::{MAX_WINDOW_SCALE, TIMESTAMP_BYTES, timestamp_clock};
 
 /// How a receiver behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub struct ReceiverConfig {
     /// After three acknowledgments past the same gap, further ones wait up to this long, or a twentieth of the
     /// handshake's round trip where that is less, and stand for all that came (Linux: 1 ms). None: they do not wait.
     pub compress_sacks: Option<Nanos>,
+    /// Acknowledge each segment while Linux's window would grow (dynamic right-sizing), which is most of slow start.
+    pub autotune: bool,
     /// Take ECN where it is offered (RFC 3168).
     pub ecn: bool,
     /// Sequence number of the SYN.
@@ -58,6 +61,7 @@ impl Default for ReceiverConfig {
             timestamps: false,
             quick_acks: 0,
             compress_sacks: None,
+            autotune: false,
             ecn: false,
             initial_seq: 0,
             initial_rto: Nanos::from_secs(1),
@@ -74,6 +78,7 @@ impl ReceiverConfig {
             timestamps: true,
             quick_acks: 16,
             compress_sacks: Some(Nanos::from_millis(1)),
+            autotune: true,
             ..Self::default()
         }
     }
@@ -167,6 +172,7 @@ pub struct Receiver {
     compress: Nanos,
     /// When the answer to the SYN went out; afterwards of no meaning.
     syn_ack_sent_at: Nanos,
+    autotune: Option<Box<Autotune>>,
     /// ECN is agreed on; a packet marked as capable has been seen; marks are to be echoed (RFC 3168 §6.1.3).
     ecn: bool,
     ecn_seen: bool,
@@ -213,6 +219,7 @@ impl Receiver {
             gap_at: 0,
             compress: config.compress_sacks.unwrap_or(Nanos::ZERO),
             syn_ack_sent_at: Nanos::ZERO,
+            autotune: None,
             ecn: false,
             ecn_seen: false,
             echo: false,
@@ -395,6 +402,10 @@ impl Receiver {
             ReceiverState::SynReceived if segment.ack == own + 1 => {
                 self.state = ReceiverState::Established;
                 self.syn_due = false;
+                if self.config.autotune {
+                    let mss = self.config.mss - if self.timestamps { TIMESTAMP_BYTES } else { 0 };
+                    self.autotune = Some(Box::new(Autotune::new(mss, self.config.buffer, now)));
+                }
                 if self.repeats == 0 {
                     self.compress = self.compress.min(Nanos(now.saturating_sub(self.syn_ack_sent_at).0 / 20));
                 }
@@ -466,12 +477,29 @@ impl Receiver {
             self.acknowledge_quickly(self.config.quick_acks);
             return;
         }
+        if self.autotune.is_some() {
+            self.grow_window(now, segment);
+        }
         if from == self.next {
             self.take_in_order(now, to);
+            if let Some(autotune) = self.autotune.as_deref_mut() {
+                autotune.on_read(now, self.read);
+            }
         } else {
             self.stats.out_of_order += 1;
             self.keep(Interval { start: from, end: to });
             self.acknowledge_past_gap(now);
+        }
+    }
+
+    /// Linux's `tcp_grow_window`.
+    fn grow_window(&mut self, now: Nanos, segment: &Segment) {
+        let echo = segment
+            .timestamps
+            .filter(|_| self.timestamps)
+            .map(|times| (times.echo, timestamp_clock(now).wrapping_sub(times.echo)));
+        if self.autotune.as_deref_mut().is_some_and(|autotune| autotune.on_segment(echo)) {
+            self.quick |= 1;
         }
     }
 

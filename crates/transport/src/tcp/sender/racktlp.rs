@@ -140,7 +140,7 @@ impl Sender {
                     }
                     self.undo(now, true);
                     self.phase = Phase::Open;
-                } else if self.may_undo(facts) {
+                } else if self.all_were_needless() {
                     self.undo(now, false);
                     self.phase = Phase::Open;
                 }
@@ -157,8 +157,8 @@ impl Sender {
                 }
             }
             Phase::Open | Phase::Cwr => {
-                if facts.dsack.is_some() && self.phase == Phase::Open {
-                    self.try_undo(now, facts, false);
+                if self.phase == Phase::Open && self.all_were_needless() {
+                    self.undo(now, false);
                 }
                 self.detect(now);
                 if self.board.has_lost() {
@@ -287,12 +287,16 @@ impl Sender {
             && matches!((stamp, facts.echo), (Some(stamp), Some(echo)) if (echo.wrapping_sub(stamp) as i32) < 0)
     }
 
-    /// Linux's `tcp_may_undo`.
+    /// Every repetition of the reduction in question was reported as a duplicate (Linux's `tcp_try_undo_dsack`).
+    fn all_were_needless(&self) -> bool {
+        self.racktlp
+            .as_deref()
+            .is_some_and(|this| this.undo.marker.is_some() && this.undo.repetitions == Some(0))
+    }
+
+    /// Linux's `tcp_may_undo`, for acknowledgments that move on.
     fn may_undo(&self, facts: &Facts) -> bool {
-        let Some(this) = self.racktlp.as_deref() else { return false };
-        self.config.undo
-            && this.undo.marker.is_some()
-            && (this.undo.repetitions == Some(0) || self.was_delayed(facts))
+        self.all_were_needless() || (self.config.undo && self.has_marker() && self.was_delayed(facts))
     }
 
     fn try_undo(&mut self, now: Nanos, facts: &Facts, unmark: bool) -> bool {
