@@ -53,6 +53,19 @@ pub enum CongestionKind {
     Bbr,
 }
 
+impl CongestionKind {
+    /// Every variant.
+    pub const ALL: [Self; 7] = [
+        Self::Reno,
+        Self::NewReno,
+        Self::Vegas,
+        Self::Veno,
+        Self::Westwood,
+        Self::WestwoodPlus,
+        Self::Compound,
+    ];
+}
+
 /// What some variants can be told beside their name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
