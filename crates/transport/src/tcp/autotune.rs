@@ -12,8 +12,11 @@ use fairhop_model::units::Nanos;
 /// the window that a buffer for `n` segments gives is `n` times this many bytes.
 const WINDOW_PER_SEGMENT: u64 = 1492;
 
-/// The window at the start: half of `tcp_rmem[1]`.
-const INITIAL_WINDOW: u64 = 65_536;
+/// The window at the start: half of `tcp_rmem[1]`, less a segment (`tcp_init_buffer_space`).
+const INITIAL_WINDOW: u64 = 65_536 - 1448;
+
+/// What the segment that has just arrived takes of the window that the buffer gives, until it is read.
+const ARRIVED: u64 = 1152;
 
 /// State of one receiver.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +63,7 @@ impl Autotune {
                 rtt8 => rtt8 - (rtt8 >> 3) + sample,
             };
         }
-        let room = self.clamp.saturating_sub(self.window);
+        let room = self.clamp.saturating_sub(self.window + ARRIVED);
         self.window += room.min(2 * self.mss);
         room > 0
     }

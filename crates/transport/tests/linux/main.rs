@@ -25,7 +25,11 @@ fn sender(congestion: CongestionKind) -> SenderConfig {
 
 /// A TCP flow over the path of the measured kernels.
 fn tcp(congestion: CongestionKind, receiver: ReceiverConfig, loss: Loss) -> Trace {
-    let mut sender = Sender::new(sender(congestion));
+    tcp_with(sender(congestion), receiver, loss)
+}
+
+fn tcp_with(config: SenderConfig, receiver: ReceiverConfig, loss: Loss) -> Trace {
+    let mut sender = Sender::new(config);
     sender.offer(u64::MAX);
     sender.open(Nanos::ZERO);
     Path::new(loss).run(sender, Receiver::new(receiver))
@@ -74,6 +78,41 @@ fn the_path_has_the_delay_and_the_rate_of_the_measured_one() {
 fn reno_as_linux() {
     compare("reno_0", &tcp(CongestionKind::Reno, receiver(), Loss::QueueOnly), Limits::STANDARD);
     compare("reno_n200", &tcp(CongestionKind::Reno, receiver(), Loss::Every200th), Limits::STANDARD);
+}
+
+#[test]
+fn cubic_as_linux() {
+    compare("cubic_0", &tcp(CongestionKind::Cubic, receiver(), Loss::QueueOnly), Limits::STANDARD);
+    compare("cubic_n200", &tcp(CongestionKind::Cubic, receiver(), Loss::Every200th), Limits::STANDARD);
+}
+
+#[test]
+fn bbr_as_linux() {
+    compare("bbr_0", &tcp(CongestionKind::Bbr, receiver(), Loss::QueueOnly), Limits::STANDARD);
+    compare("bbr_n200", &tcp(CongestionKind::Bbr, receiver(), Loss::Every200th), Limits::STANDARD);
+}
+
+/// The delay is what waits: a packet that finds `n` before it has `n` packets' time more than the path's 41.2 ms.
+#[test]
+fn bbr_holds_the_bottleneck_with_a_queue_of_at_most_one_and_a_quarter_of_what_the_path_holds() {
+    for seed in 0..8 {
+        let mut config = sender(CongestionKind::Bbr);
+        config.tuning.seed = seed;
+        let trace = tcp_with(config, receiver(), Loss::QueueOnly);
+        let settled: Vec<_> = trace.samples.iter().filter(|s| s.t_ms >= 2000).collect();
+        let (first, last) = (settled[0], settled[settled.len() - 1]);
+        let rate =
+            (last.acked_bytes - first.acked_bytes) as f64 * 8.0 / ((last.t_ms - first.t_ms) as f64 * 1e3);
+        // Of 9.564; PROBE_RTT costs 0.2 s of ten, and the time to fill the pipe again.
+        assert!(rate > 0.97 * 9.564, "seed {seed}: {rate} Mb/s");
+        // In flight are the path's 34 packets and the queue: the gain of 5/4 holds in the mean, two packets on and off.
+        let bdp = 9.564e6 * 0.0412 / (8.0 * 1448.0);
+        let mean = settled.iter().map(|s| f64::from(s.unacked)).sum::<f64>() / settled.len() as f64;
+        let queue = mean - bdp;
+        assert!(queue < 0.25 * bdp, "seed {seed}: {mean} in flight, the path holds {bdp}");
+        let most = settled.iter().map(|s| s.unacked).max().unwrap_or(0);
+        assert!(f64::from(most) <= 2.25 * bdp, "seed {seed}: {most} in flight");
+    }
 }
 
 #[test]
