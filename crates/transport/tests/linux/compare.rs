@@ -34,6 +34,7 @@ pub(crate) fn compare(name: &str, ours: &Trace, limits: Limits) {
     leave_files(name, ours, &kernel);
     let (a, b) = (ours.summary(), kernel.summary());
     let report = format!("{name}\n ours   {a:?} queue drops {:?}\n kernel {b:?}", ours.queue_drops);
+    println!("{report}");
     let ratio = a.goodput_mbps / b.goodput_mbps;
     assert!((ratio - 1.0).abs() <= limits.goodput, "goodput {ratio:.4} of the kernel's: {report}");
     assert!((a.cwnd_mean - b.cwnd_mean).abs() <= limits.cwnd_mean, "mean window: {report}");

@@ -342,6 +342,8 @@ impl Sender {
         }
         if let Some(this) = self.racktlp.as_deref_mut() {
             this.frto = self.config.undo && (fresh || self.retries > 1);
+            // The oldest segment goes out again before anything else (RFC 5682 §3 step 1).
+            this.new_data_first = false;
             this.probe_end = None;
             this.probe_due = false;
             let rack = &this.rack;
