@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::dscp::Codepoint;
 use super::types::{CodecName, Place, Scenario, Traffic};
+use crate::packet::Dscp;
 
 /// IPv4 and TCP headers without options.
 const TCP_HEADERS: u32 = 20 + 20;
@@ -52,6 +54,17 @@ impl Traffic {
             | Self::Cbr { count, .. }
             | Self::Burst { count, .. } => *count,
         }
+    }
+
+    /// How urgent its packets are.
+    pub fn dscp(&self) -> Dscp {
+        let (written, default) = match self {
+            Self::Call { dscp, .. } => (dscp, Dscp::EXPEDITED),
+            Self::Bulk { dscp, .. } | Self::Cbr { dscp, .. } | Self::Burst { dscp, .. } => {
+                (dscp, Dscp::BEST_EFFORT)
+            }
+        };
+        written.map_or(default, Codepoint::dscp)
     }
 
     /// When it starts and stops, in seconds.

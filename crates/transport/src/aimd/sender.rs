@@ -253,7 +253,7 @@ impl Sender {
             }
         }
         if let Some(rtt) = sample {
-            self.rtt.on_sample(rtt);
+            self.rtt.on_sample(rtt, number, self.next);
             self.latest_rtt = Some(rtt);
             self.latest_delay = Some(self.delay.on_transit(ack.transit_us));
         }
