@@ -3,6 +3,7 @@
 
 mod friendliness;
 mod network;
+mod outage;
 mod properties;
 mod script;
 mod utilization;
