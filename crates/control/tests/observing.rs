@@ -85,7 +85,8 @@ fn a_call_is_known_after_eight_packets_by_its_shape_alone() {
     assert_eq!(observer.calls(ms(2200), ms(1000)).count(), 0);
 
     // No calls: video (several packets of one timestamp), a file by RTP (no cadence), telemetry whose source changes.
-    let shapes: [fn(u32) -> (u32, u32, u64); 3] = [
+    type Shape = fn(u32) -> (u32, u32, u64);
+    let shapes: [Shape; 3] = [
         |n| (1, n / 4 * 3600, u64::from(n) * 10),
         |n| (1, n * 160, u64::from(n)),
         |n| (n / 5, n * 160, u64::from(n) * 20),
