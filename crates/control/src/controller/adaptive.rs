@@ -24,8 +24,12 @@
 //! its effect can be seen; if calls are still bad, it cuts again. *Starved*: the budget was cut to a small part and calls did
 //! not become better: so it is given back, and calls are asked again after a while. *Off*: nobody to control.
 //!
-//! **Without calls** the excess of round trips and the part that TCP loses in the mesh make the stress, so that queues are
-//! short and no more is sent than comes through.
+//! **Without calls** the excess of round trips alone makes the stress, so that queues are short and no more is sent than
+//! comes through. What TCP loses is no signal: radio loses too, and a pacer that holds packets for long makes senders
+//! repeat them.
+//!
+//! **Noise.** Calls lose packets without any TCP, too. If the law has pushed the budget down by a third and no fewer packets
+//! are unheard, that much is taken for the mesh's own, and tolerated for the next minute, as long as calls bear it.
 //!
 //! Left out: demands of flows that share none but other regions than the gateway's, and weights.
 
@@ -49,8 +53,6 @@ pub struct AdaptiveConfig {
     pub excess: Nanos,
     /// The same where there is none.
     pub excess_alone: Nanos,
-    /// Part of TCP's bytes that the mesh may lose where there is no call.
-    pub lost_alone: f64,
     /// Budget to begin with, in bits a second times price.
     pub first_budget: f64,
     /// The budget never falls under this for each flow: bits a second times price.
@@ -73,7 +75,6 @@ impl Default for AdaptiveConfig {
             delay: Nanos::from_millis(20),
             excess: Nanos::from_millis(30),
             excess_alone: Nanos::from_millis(40),
-            lost_alone: 0.02,
             first_budget: 1e6,
             least_per_flow: 12_000.0,
             mos: 3.6,
@@ -119,6 +120,10 @@ const STARVED_FOR: Nanos = Nanos::from_secs(12);
 struct Stress {
     /// 1 is what is tolerable.
     level: f64,
+    /// The same with the benefit of the doubt: a deviation off the count of unheard packets.
+    sure: f64,
+    /// Fraction of call packets unheard over the slow span, both directions together, worst node.
+    mean_unheard: f64,
     acute: bool,
     /// Fraction of call packets unheard over the slow span, worst node.
     unheard: f64,
@@ -193,34 +198,18 @@ pub(super) struct Adaptive {
     drain_until: Nanos,
     trouble: Option<Trouble>,
     starved_until: Nanos,
+    /// When the stress was last over a half.
+    stressed_at: Nanos,
+    /// Fraction unheard that is tolerated now, and since when more than configured.
+    tolerance: f64,
+    tolerant_since: Nanos,
+    /// Mean of what is unheard over some seconds, and that mean and the budget when the law began to push.
+    mean_unheard: f64,
+    pushed: Option<(f64, f64)>,
     calls: Vec<Known>,
     nodes: Vec<Node>,
     claims: Vec<Claim>,
-    lost: Lost,
     last: Option<Nanos>,
-}
-
-/// Bytes that TCP delivered and that the mesh lost, faded over about a second.
-#[derive(Clone, Copy, Debug, Default)]
-struct Lost {
-    delivered_then: u64,
-    lost_then: u64,
-    delivered: f64,
-    lost: f64,
-}
-
-impl Lost {
-    fn update(&mut self, delivered: u64, lost: u64) {
-        const FADE: f64 = 0.95;
-        self.delivered = self.delivered * FADE + (delivered - self.delivered_then) as f64;
-        self.lost = self.lost * FADE + (lost - self.lost_then) as f64;
-        (self.delivered_then, self.lost_then) = (delivered, lost);
-    }
-
-    fn part(&self) -> f64 {
-        let sum = self.delivered + self.lost;
-        if sum > 0.0 { self.lost / sum } else { 0.0 }
-    }
 }
 
 impl Adaptive {
@@ -238,10 +227,14 @@ impl Adaptive {
             drain_until: Nanos::ZERO,
             trouble: None,
             starved_until: Nanos::ZERO,
+            stressed_at: Nanos::ZERO,
+            tolerance: config.unheard,
+            tolerant_since: Nanos::ZERO,
+            mean_unheard: 0.0,
+            pushed: None,
             calls: Vec::new(),
             nodes: Vec::new(),
             claims: Vec::with_capacity(config.flows),
-            lost: Lost::default(),
             last: None,
         }
     }
@@ -249,11 +242,13 @@ impl Adaptive {
     pub(super) fn tick(&mut self, now: Nanos, observer: &Observer, policy: &mut Policy) {
         let seconds = self.last.map_or(TICK, |last| now.saturating_sub(last)).as_secs_f64().min(1.0);
         self.last = Some(now);
-        let totals = observer.totals();
-        self.lost.update(totals.delivered, totals.lost_in_mesh);
         let used = self.gather_claims(now, observer, policy);
         let change = self.gather_calls(now, observer);
         let stress = self.stress(now, observer);
+        if stress.level > 0.5 {
+            self.stressed_at = now;
+        }
+        self.learn_noise(now, seconds, &stress);
 
         if self.claims.is_empty() {
             self.rest();
@@ -364,45 +359,90 @@ impl Adaptive {
 
     fn stress(&self, now: Nanos, observer: &Observer) -> Stress {
         let config = &self.config;
-        let mut stress =
-            Stress { level: 0.0, acute: false, unheard: 0.0, bad_call: false, reason: Reason::RoomToGrow };
-        let mut raise = |level: f64, reason: Reason| {
+        let mut stress = Stress {
+            level: 0.0,
+            sure: 0.0,
+            mean_unheard: 0.0,
+            acute: false,
+            unheard: 0.0,
+            bad_call: false,
+            reason: Reason::RoomToGrow,
+        };
+        let mut raise = |level: f64, sure: f64, reason: Reason| {
+            stress.sure = stress.sure.max(sure);
             if level > stress.level {
                 (stress.level, stress.reason) = (level, reason);
             }
         };
         let ignores_calls = self.state == State::Starved;
         let playout = observer.listening().playout.as_secs_f64();
-        let (mut acute, mut worst) = (false, 0.0_f64);
+        let (mut acute, mut worst, mut mean) = (false, 0.0_f64, 0.0_f64);
         for node in &self.nodes {
+            let mut both = Sum::default();
             for (fast, slow) in node.fast.iter().zip(&node.slow) {
                 let (unheard, delay) = (slow.part(slow.unheard), fast.part(fast.delay));
                 let at_once = fast.part(fast.unheard);
                 worst = worst.max(unheard);
-                let reason =
-                    Reason::CallSuffers { unheard: unheard.max(at_once), delay: Nanos::from_secs_f64(delay) };
+                both.expected += slow.expected;
+                both.unheard += slow.unheard;
                 if !ignores_calls {
-                    raise(unheard / config.unheard, reason);
-                    raise(delay / config.delay.as_secs_f64(), reason);
+                    let level = delay / config.delay.as_secs_f64();
+                    let reason = Reason::CallSuffers {
+                        unheard: unheard.max(at_once),
+                        delay: Nanos::from_secs_f64(delay),
+                    };
+                    raise(level, level, reason);
                     acute |= (fast.unheard >= 2.0 && at_once >= 0.08) || delay > 0.6 * playout;
                 }
+            }
+            let unheard = both.part(both.unheard);
+            mean = mean.max(unheard);
+            if !ignores_calls {
+                let surely = both.part((both.unheard - libm::sqrt(both.unheard)).max(0.0));
+                let reason = Reason::CallSuffers { unheard, delay: Nanos::ZERO };
+                raise(unheard / self.tolerance, surely / self.tolerance, reason);
             }
         }
         let has_calls = !self.nodes.is_empty() && !ignores_calls;
         let tolerable = if has_calls { config.excess } else { config.excess_alone };
         if let Some(excess) = observer.mesh_excess(now, None) {
             let level = excess.as_secs_f64() / tolerable.as_secs_f64().max(1e-3);
-            raise(level, Reason::QueueGrows { excess });
+            raise(level, level, Reason::QueueGrows { excess });
             acute |= level > 3.0;
-        }
-        if !has_calls {
-            raise(self.lost.part() / config.lost_alone.max(1e-6), Reason::NoGain);
         }
         stress.acute = acute;
         stress.unheard = worst;
+        stress.mean_unheard = mean;
         stress.bad_call =
             observer.calls(now, SLOW).any(|call| call.mos().is_some_and(|mos| mos < config.mos));
         stress
+    }
+
+    /// Raises the tolerance where less TCP has not made calls lose less. See the module's head.
+    fn learn_noise(&mut self, now: Nanos, seconds: f64, stress: &Stress) {
+        const SPAN: f64 = 4.0;
+        const PUSHED_TO: f64 = 0.65;
+        const MEMORY: Nanos = Nanos::from_secs(60);
+        /// G.729A at 1.5 % is at 3.76 with the default delays: more than that is no noise that calls bear.
+        const MOST: f64 = 0.015;
+        self.mean_unheard += (stress.mean_unheard - self.mean_unheard) * (seconds / SPAN).min(1.0);
+        if now.saturating_sub(self.tolerant_since) > MEMORY {
+            self.tolerance = self.config.unheard;
+        }
+        match self.pushed {
+            None if self.state == State::Steady && self.mean_unheard > self.tolerance => {
+                self.pushed = Some((self.budget, self.mean_unheard));
+            }
+            Some((budget, unheard)) if self.budget < PUSHED_TO * budget => {
+                if self.mean_unheard > 0.7 * unheard && !stress.acute {
+                    self.tolerance = (1.5 * self.mean_unheard).clamp(self.config.unheard, MOST);
+                    self.tolerant_since = now;
+                }
+                self.pushed = None;
+            }
+            Some(_) if self.mean_unheard < self.tolerance / 2.0 => self.pushed = None,
+            _ => {}
+        }
     }
 
     /// A call came: it gets its airtime before it asks for it by suffering. A call went: the ceiling is that much higher.
@@ -456,9 +496,8 @@ impl Adaptive {
             }
             _ if stress.acute => self.cut(now, stress),
             State::Learning => {
-                if stress.level > 0.8 {
-                    self.ceiling = self.budget;
-                    self.budget *= 0.9;
+                if stress.sure > 1.0 {
+                    self.budget *= 0.85;
                     self.enter(State::Steady, stress.reason);
                 } else if used > 0.5 * self.budget {
                     self.grow(seconds * LEARNING_SPEED);
@@ -480,7 +519,7 @@ impl Adaptive {
         if pull < 0.0 {
             self.grow(seconds * SPEED * pull);
             self.reason = stress.reason;
-            if self.probing {
+            if self.probing && (stress.sure > 2.0 || self.budget < self.ceiling * UNDER_CEILING) {
                 self.fail_probe();
             }
             return;
@@ -500,9 +539,10 @@ impl Adaptive {
                 self.hold = HOLD_LEAST;
             }
         } else if self.budget < stay {
-            // Fast while far from the ceiling, or if there is none that is known.
-            let far = if stay.is_finite() { ((stay - self.budget) / stay * 5.0).min(1.0) } else { 1.0 };
-            let speed = SPEED + (RETURN_SPEED - SPEED) * far;
+            // The longer nothing has been wrong the faster, and slower just under the ceiling.
+            let calm = now.saturating_sub(self.stressed_at).as_secs_f64();
+            let far = if stay.is_finite() { (5.0 * (stay - self.budget) / stay).min(1.0) } else { 1.0 };
+            let speed = SPEED + (RETURN_SPEED - SPEED) * far * (calm / 4.0).min(1.0);
             let grown = self.budget * (1.0 + seconds * speed * pull);
             self.budget = grown.min(stay.max(self.budget));
             self.reason = Reason::RoomToGrow;

@@ -2,7 +2,7 @@
 //!
 //! **Round trips** of both sides, by sequence numbers and ACKs (from the last segment that an ACK acknowledges; none where
 //! something was repeated: Karn) and, where an end sends nothing but ACKs, by timestamps (RFC 7323 §3: a value
-//! that is echoed for the first time, as pping does). **Losses** in the mesh: of data into it, segments that pass again;
+//! that is echoed for the first time, as pping does). **Losses** in the mesh: of data into it, segments that pass again and are not acknowledged yet;
 //! of data out of it, holes in what passes. A hole in data from the wired side is the Internet's loss, and what fills
 //! it is no second loss.
 //!
@@ -153,7 +153,9 @@ impl TcpFlow {
             receiver.waiting_echo = None;
         }
         // What it sends.
+        let is_needed = !receiver.has_acked || before(receiver.acked, tcp.seq_end());
         let (repeated, missed) = sender.send(now, tcp);
+        let repeated = if is_needed { repeated } else { 0 };
         progress.lost_in_mesh = match direction {
             Direction::ToMesh => repeated,
             Direction::FromMesh => missed,
