@@ -12,7 +12,7 @@
 //! **The law.** The logarithm of the budget moves at a speed of g · (1 − stress): it rises while nothing is wrong, falls the
 //! faster the worse it is, and rests where the stress is 1 on average. The tolerable part of unheard packets follows from
 //! the aim: with independent losses, 50 packets a second hold two or more, which is a MOS under 3.6 for G.729A, in
-//! 5 % of the seconds if 0.7 % are lost.
+//! 2.5 % of the seconds if 0.5 % are lost, and a call has two directions.
 //!
 //! Past a point a mesh breaks down within less than a second, for which the law is too slow. So a stress that is *acute*
 //! (several packets of 300 ms, or delays near the playout delay) cuts the budget at once by a third, and for a moment more,
@@ -39,7 +39,7 @@ use super::TICK;
 use crate::allocate::{Claim, price, split};
 use crate::digest::Direction;
 use crate::flow::{Address, FlowKey};
-use crate::observer::{CallNow, Flow, FlowBody, FlowKind, Observer, Quality};
+use crate::observer::{CallNow, Flow, FlowBody, FlowKind, Observer, Quality, RoundTrip, TcpFlow};
 use crate::policy::{FlowPolicy, Means, Policy, Reason, State, Treatment};
 
 /// What is tolerable and how fast to move. None of it says what the network carries.
@@ -71,7 +71,7 @@ pub struct AdaptiveConfig {
 impl Default for AdaptiveConfig {
     fn default() -> Self {
         Self {
-            unheard: 0.007,
+            unheard: 0.005,
             delay: Nanos::from_millis(20),
             excess: Nanos::from_millis(30),
             excess_alone: Nanos::from_millis(40),
@@ -206,6 +206,8 @@ pub(super) struct Adaptive {
     /// Mean of what is unheard over some seconds, and that mean and the budget when the law began to push.
     mean_unheard: f64,
     pushed: Option<(f64, f64)>,
+    /// By how much windows are wider than round trips say.
+    slack: f64,
     calls: Vec<Known>,
     nodes: Vec<Node>,
     claims: Vec<Claim>,
@@ -232,6 +234,7 @@ impl Adaptive {
             tolerant_since: Nanos::ZERO,
             mean_unheard: 0.0,
             pushed: None,
+            slack: 1.0,
             calls: Vec::new(),
             nodes: Vec::new(),
             claims: Vec::with_capacity(config.flows),
@@ -249,6 +252,7 @@ impl Adaptive {
             self.stressed_at = now;
         }
         self.learn_noise(now, seconds, &stress);
+        self.fit_windows(seconds, used, &stress);
 
         if self.claims.is_empty() {
             self.rest();
@@ -289,7 +293,7 @@ impl Adaptive {
             if self.claims.len() < self.config.flows {
                 let treatment = policy.treatment(now, key);
                 let granted = treatment.rate.or(treatment.ack_rate);
-                // Who has not used two thirds of what he had, gets half as much again as he used: room to come back.
+                // Who does not use two thirds of what he has, hands some of it on: half as much again as he uses stays his.
                 let demand = match granted {
                     Some(granted) if rate * 1.5 < granted.0 as f64 => {
                         (rate * 1.5).max(granted.0 as f64 / 2.0)
@@ -625,6 +629,30 @@ impl Adaptive {
         }
     }
 
+    /// The round trip of a flow from end to end without queues but with what its packets take on the air: what it is,
+    /// but over its base by no more than is tolerable; 10 ms for a side that is not known.
+    fn round_trip(&self, tcp: &TcpFlow) -> Nanos {
+        const UNKNOWN: Nanos = Nanos::from_millis(10);
+        let of = |side: &RoundTrip| match (side.smoothed(), side.base()) {
+            (Some(smoothed), Some(base)) => smoothed.min(base.saturating_add(self.config.excess)),
+            (_, base) => base.unwrap_or(UNKNOWN),
+        };
+        of(&tcp.mesh_rtt).saturating_add(of(&tcp.wired_rtt))
+    }
+
+    /// Windows from a round trip are wrong where it is not known well. Where the budget is not used and nobody suffers, they
+    /// are widened; where queues grow, they come back.
+    fn fit_windows(&mut self, seconds: f64, used: f64, stress: &Stress) {
+        const SPEED: f64 = 0.4;
+        const MOST: f64 = 8.0;
+        let is_queue = matches!(stress.reason, Reason::QueueGrows { .. });
+        if stress.level > 1.0 && is_queue {
+            self.slack = (self.slack * (1.0 - seconds * SPEED)).max(1.0);
+        } else if used < 0.85 * self.budget && stress.level < 0.8 {
+            self.slack = (self.slack * (1.0 + seconds * SPEED)).min(MOST);
+        }
+    }
+
     /// Puts the budget into a policy.
     fn write(&mut self, now: Nanos, observer: &Observer, policy: &mut Policy) {
         policy.state = self.state;
@@ -643,17 +671,20 @@ impl Adaptive {
             return;
         }
         let Ok(rates) = split(budget, &self.claims, &[]) else { return };
+        let equal = budget / self.claims.len() as f64;
         let (mut down, mut up) = (0.0, 0.0);
         let (mut windows_fit, mut bursts_are_small) = (true, true);
         for (claim, rate) in self.claims.iter().zip(rates) {
             let mut treatment = Treatment { rate: Some(rate_of(rate)), ..Treatment::default() };
             if let Some(Flow { body: FlowBody::Tcp(tcp), .. }) = observer.flow(&claim.key) {
                 let mss = f64::from(tcp.mss());
-                let in_path = rate / 8.0 * round_trip(tcp).as_secs_f64();
+                // A window that follows what a flow uses would hold it there.
+                let fair = rate.max(equal / claim.price);
+                let in_path = fair / 8.0 * self.round_trip(tcp).as_secs_f64();
                 windows_fit &= in_path >= mss;
                 bursts_are_small &= in_path <= 4.0 * mss;
                 // What the path holds at this rate, and two segments so that there is always one to send.
-                treatment.window = Some((in_path + 2.0 * mss).min(f64::from(u32::MAX)) as u32);
+                treatment.window = Some((self.slack * in_path + 2.0 * mss).min(f64::from(u32::MAX)) as u32);
                 if tcp.data_direction() == Direction::FromMesh {
                     treatment.ack_rate = treatment.rate.take();
                     up += rate;
@@ -702,10 +733,4 @@ fn elastic_rate(now: Nanos, flow: &Flow) -> Option<f64> {
         }
         _ => None,
     }
-}
-
-/// The least round trip of a flow from end to end, as far as it is known; 10 ms for a side that is not.
-fn round_trip(tcp: &crate::observer::TcpFlow) -> Nanos {
-    const UNKNOWN: Nanos = Nanos::from_millis(10);
-    tcp.mesh_rtt.base().unwrap_or(UNKNOWN).saturating_add(tcp.wired_rtt.base().unwrap_or(UNKNOWN))
 }

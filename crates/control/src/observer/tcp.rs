@@ -224,6 +224,9 @@ impl End {
 
     /// The round trip that an ACK tells which acknowledges `bytes` for the first time.
     fn answered(&mut self, now: Nanos, ack: u32, bytes: u64) -> Option<Nanos> {
+        if bytes == 0 {
+            return None;
+        }
         let known = (self.passed_count as usize).min(Self::PASSED);
         let last = self.passed[..known].iter().position(|&(end, _)| end == ack)?;
         let before_it = (last + Self::PASSED - 1) % Self::PASSED;
