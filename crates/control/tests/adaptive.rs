@@ -64,3 +64,64 @@ fn look() {
         }
     }
 }
+
+#[test]
+#[ignore = "a look, not a test"]
+fn look_changes() {
+    let worlds: [(&str, fn(ControllerConfig) -> Plant); 6] = [
+        ("calls come and go", |config| {
+            let mut plant = world(config, 0, 3, 30);
+            for n in 0..6 {
+                plant.call(secs(10 * (n + 1)), secs(130 - 10 * n));
+            }
+            plant
+        }),
+        ("half as fast at 60 s", |config| {
+            let mut plant = world(config, 3, 3, 30);
+            plant.slower(secs(60), 2.0);
+            plant
+        }),
+        ("half as fast from 40 to 80 s", |config| {
+            let mut plant = world(config, 3, 3, 30);
+            plant.slower(secs(40), 2.0);
+            plant.slower(secs(80), 1.0);
+            plant
+        }),
+        ("ten flows at 40, 60, 80 s", |config| {
+            let mut plant = world(config, 3, 1, 30);
+            for n in 0..30 {
+                plant.transfer(secs(40 + 20 * (n / 10)));
+            }
+            plant
+        }),
+        ("noise of 1 % from 40 s", |config| {
+            let mut plant = world(config, 3, 3, 30);
+            plant.noise(secs(40), 0.01);
+            plant
+        }),
+        ("noise of 10 % from 40 to 80 s", |config| {
+            let mut plant = world(config, 3, 3, 30);
+            plant.noise(secs(40), 0.1);
+            plant.noise(secs(80), 0.0005);
+            plant
+        }),
+    ];
+    for (name, world) in worlds {
+        let mut plant = world(ADAPTIVE());
+        plant.run(secs(120));
+        print!("{name}:");
+        for from in (10..120).step_by(5) {
+            print!(
+                " {from}:{:.0}/{:.2}",
+                plant.goodput(from, from + 5) / 1e3,
+                plant.good_seconds(from, from + 5)
+            );
+        }
+        println!();
+        if std::env::var("LOOK").is_ok_and(|which| which == name) {
+            for (at, state, reason, pace) in &plant.log {
+                println!("  {at:?} {state} {pace} {reason}");
+            }
+        }
+    }
+}

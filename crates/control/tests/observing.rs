@@ -141,7 +141,7 @@ fn loss_delay_and_lateness_of_a_call_by_hand_across_the_wrap_of_its_numbers() {
         }),
     );
     let now = ms(3010);
-    let quality = udp(&observer, 5004).up.quality(now, ms(1100), listening).expect("a call");
+    let quality = udp(&observer, 5004).up.quality(now, ms(1100), listening, true).expect("a call");
     assert_eq!(quality.expected, 50);
     assert!((quality.loss - 0.1).abs() < 1e-9 && (quality.late - 0.04).abs() < 1e-9, "{quality:?}");
     assert_eq!(quality.delay_max, ms(80));
@@ -153,7 +153,7 @@ fn loss_delay_and_lateness_of_a_call_by_hand_across_the_wrap_of_its_numbers() {
     feed(&mut observer, [(140, ms(3010)), (140, ms(3011)), (149, ms(3012))]);
     assert_eq!(udp(&observer, 5004).up.counts(), (138, 4));
     // Silence of 200 ms from a speaker who sends all the time: what is over the playout delay is late already.
-    let quality = udp(&observer, 5004).up.quality(ms(3212), ms(300), listening).expect("a call");
+    let quality = udp(&observer, 5004).up.quality(ms(3212), ms(300), listening, true).expect("a call");
     assert!(quality.delay_max >= ms(180) && quality.late > 0.3, "{quality:?}");
 }
 

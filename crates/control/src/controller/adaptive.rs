@@ -97,6 +97,9 @@ const PROBE_SPEED: f64 = 0.03;
 /// The law's greatest downward quotient.
 const STRESS_MOST: f64 = 8.0;
 
+/// Fraction unheard over the fast span that is acute, where no noise is tolerated; with noise, chance makes more.
+const ACUTE: f64 = 0.08;
+
 /// What a cut leaves of the budget, and what of that while queues drain.
 const CUT: f64 = 0.65;
 const DRAIN: f64 = 0.35;
@@ -106,7 +109,7 @@ const SETTLE: Nanos = Nanos::from_millis(500);
 
 /// Where under the ceiling to stay.
 const UNDER_CEILING: f64 = 0.93;
-const HOLD_LEAST: Nanos = Nanos::from_secs(8);
+const HOLD_LEAST: Nanos = Nanos::from_secs(5);
 const HOLD_MOST: Nanos = Nanos::from_secs(60);
 
 /// Cut to this part of what it was when trouble began, for so long, without calls becoming better, TCP is not the cause.
@@ -193,7 +196,7 @@ pub(super) struct Adaptive {
     /// Since when the budget is at the ceiling, and for how long it stays there.
     at_ceiling: Option<Nanos>,
     hold: Nanos,
-    probing: bool,
+    probing: Option<Nanos>,
     cut_at: Nanos,
     drain_until: Nanos,
     trouble: Option<Trouble>,
@@ -224,7 +227,7 @@ impl Adaptive {
             ceiling: f64::INFINITY,
             at_ceiling: None,
             hold: HOLD_LEAST,
-            probing: false,
+            probing: None,
             cut_at: Nanos::ZERO,
             drain_until: Nanos::ZERO,
             trouble: None,
@@ -396,7 +399,8 @@ impl Adaptive {
                         delay: Nanos::from_secs_f64(delay),
                     };
                     raise(level, level, reason);
-                    acute |= (fast.unheard >= 2.0 && at_once >= 0.08) || delay > 0.6 * playout;
+                    let many = ACUTE * (self.tolerance / config.unheard).sqrt();
+                    acute |= (fast.unheard >= 2.0 && at_once >= many) || delay > 0.6 * playout;
                 }
             }
             let unheard = both.part(both.unheard);
@@ -441,6 +445,8 @@ impl Adaptive {
                 if self.mean_unheard > 0.7 * unheard && !stress.acute {
                     self.tolerance = (1.5 * self.mean_unheard).clamp(self.config.unheard, MOST);
                     self.tolerant_since = now;
+                    self.budget = budget;
+                    self.ceiling = self.ceiling.max(budget);
                 }
                 self.pushed = None;
             }
@@ -523,7 +529,7 @@ impl Adaptive {
         if pull < 0.0 {
             self.grow(seconds * SPEED * pull);
             self.reason = stress.reason;
-            if self.probing && (stress.sure > 2.0 || self.budget < self.ceiling * UNDER_CEILING) {
+            if self.probing.is_some() && (stress.sure > 2.0 || self.budget < self.ceiling * UNDER_CEILING) {
                 self.fail_probe();
             }
             return;
@@ -533,13 +539,15 @@ impl Adaptive {
             return;
         }
         let stay = self.ceiling * UNDER_CEILING;
-        if self.probing {
-            self.grow(seconds * PROBE_SPEED * pull);
+        if let Some(since) = self.probing {
+            // Slowly at first, and the faster the longer it holds.
+            let held = now.saturating_sub(since).as_secs_f64();
+            let speed = (PROBE_SPEED * (1.0 + held / 2.0)).min(RETURN_SPEED);
+            self.grow(seconds * speed * pull);
             self.reason = Reason::Probe;
-            if self.budget > self.ceiling * 1.1 {
+            if self.budget > self.ceiling {
                 // It holds: what was learnt is old.
-                self.ceiling = f64::INFINITY;
-                self.probing = false;
+                self.ceiling = self.budget;
                 self.hold = HOLD_LEAST;
             }
         } else if self.budget < stay {
@@ -555,21 +563,21 @@ impl Adaptive {
             self.reason = Reason::Hold;
             let since = *self.at_ceiling.get_or_insert(now);
             if now.saturating_sub(since) >= self.hold {
-                self.probing = true;
+                self.probing = Some(now);
                 self.at_ceiling = None;
             }
         }
     }
 
     fn fail_probe(&mut self) {
-        self.probing = false;
+        self.probing = None;
         self.at_ceiling = None;
         self.ceiling = self.ceiling.min(self.budget);
         self.hold = Nanos(self.hold.0 * 2).min(HOLD_MOST);
     }
 
     fn cut(&mut self, now: Nanos, stress: &Stress) {
-        if self.probing {
+        if self.probing.is_some() {
             self.fail_probe();
         } else if self.state != State::Protecting {
             // Under what held until now: the world has become narrower, or this is the first time.
