@@ -100,8 +100,9 @@ const STRESS_MOST: f64 = 8.0;
 /// Fraction unheard over the fast span that is acute, where no noise is tolerated; with noise, chance makes more.
 const ACUTE: f64 = 0.08;
 
-/// What a cut leaves of the budget, and what of that while queues drain.
+/// What a cut leaves of the budget, what another one right after it, and what of that while queues drain.
 const CUT: f64 = 0.65;
+const CUT_AGAIN: f64 = 0.5;
 const DRAIN: f64 = 0.35;
 const DRAIN_TIME: Nanos = Nanos::from_millis(250);
 /// Time after a cut before its effect is judged: what is in the mesh has left, and the fast span is clean.
@@ -114,7 +115,7 @@ const HOLD_MOST: Nanos = Nanos::from_secs(60);
 
 /// Cut to this part of what it was when trouble began, for so long, without calls becoming better, TCP is not the cause.
 const STARVED_AT: f64 = 0.3;
-const STARVED_AFTER: Nanos = Nanos::from_secs(2);
+const STARVED_AFTER: Nanos = Nanos::from_secs(3);
 const TROUBLE_OVER: Nanos = Nanos::from_secs(2);
 const STARVED_FOR: Nanos = Nanos::from_secs(12);
 
@@ -169,12 +170,31 @@ impl Sum {
 struct Trouble {
     /// The budget when it began.
     budget: f64,
-    /// The most that was unheard while the budget was still near that.
-    unheard: f64,
-    /// Since when the budget has been a small part of it.
+    /// What was unheard with the budget not much under that, and with a small part of it.
+    before: Mean,
+    after: Mean,
+    /// Since when the budget has been a small part.
     small_since: Option<Nanos>,
     /// When a call was last bad.
     last_bad: Nanos,
+}
+
+/// A mean.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    sum: f64,
+    count: f64,
+}
+
+impl Mean {
+    fn add(&mut self, value: f64) {
+        self.sum += value;
+        self.count += 1.0;
+    }
+
+    fn value(&self) -> f64 {
+        if self.count > 0.0 { self.sum / self.count } else { 0.0 }
+    }
 }
 
 /// A call that is known.
@@ -193,8 +213,8 @@ pub(super) struct Adaptive {
     reason: Reason,
     budget: f64,
     ceiling: f64,
-    /// Since when the budget is at the ceiling, and for how long it stays there.
-    at_ceiling: Option<Nanos>,
+    /// Since when the ceiling is what it is, and for how long it is not questioned.
+    ceiling_at: Nanos,
     hold: Nanos,
     probing: Option<Nanos>,
     cut_at: Nanos,
@@ -225,7 +245,7 @@ impl Adaptive {
             reason: Reason::NoElasticTraffic,
             budget: config.first_budget,
             ceiling: f64::INFINITY,
-            at_ceiling: None,
+            ceiling_at: Nanos::ZERO,
             hold: HOLD_LEAST,
             probing: None,
             cut_at: Nanos::ZERO,
@@ -275,8 +295,6 @@ impl Adaptive {
     /// Nobody to control. What has been learnt stays, so that a flow that comes next finds it.
     fn rest(&mut self) {
         self.enter(State::Off, Reason::NoElasticTraffic);
-        self.trouble = None;
-        self.at_ceiling = None;
     }
 
     fn enter(&mut self, state: State, reason: Reason) {
@@ -474,7 +492,6 @@ impl Adaptive {
             }
         } else if load < 0.0 {
             self.hold = HOLD_LEAST;
-            self.at_ceiling = None;
             if self.calls.is_empty() {
                 // What calls bore is no measure for a mesh without them.
                 self.ceiling = f64::INFINITY;
@@ -530,7 +547,7 @@ impl Adaptive {
             self.grow(seconds * SPEED * pull);
             self.reason = stress.reason;
             if self.probing.is_some() && (stress.sure > 2.0 || self.budget < self.ceiling * UNDER_CEILING) {
-                self.fail_probe();
+                self.fail_probe(now);
             }
             return;
         }
@@ -558,36 +575,33 @@ impl Adaptive {
             let grown = self.budget * (1.0 + seconds * speed * pull);
             self.budget = grown.min(stay.max(self.budget));
             self.reason = Reason::RoomToGrow;
-            self.at_ceiling = None;
         } else {
             self.reason = Reason::Hold;
-            let since = *self.at_ceiling.get_or_insert(now);
-            if now.saturating_sub(since) >= self.hold {
+            if now.saturating_sub(self.ceiling_at) >= self.hold {
                 self.probing = Some(now);
-                self.at_ceiling = None;
             }
         }
     }
 
-    fn fail_probe(&mut self) {
+    fn fail_probe(&mut self, now: Nanos) {
         self.probing = None;
-        self.at_ceiling = None;
+        self.ceiling_at = now;
         self.ceiling = self.ceiling.min(self.budget);
         self.hold = Nanos(self.hold.0 * 2).min(HOLD_MOST);
     }
 
     fn cut(&mut self, now: Nanos, stress: &Stress) {
         if self.probing.is_some() {
-            self.fail_probe();
+            self.fail_probe(now);
         } else if self.state != State::Protecting {
             // Under what held until now: the world has become narrower, or this is the first time.
             self.ceiling = self.ceiling.min(self.budget);
             self.hold = HOLD_LEAST;
-            self.at_ceiling = None;
+            self.ceiling_at = now;
         }
         let is_small = self.trouble.is_some_and(|trouble| trouble.small_since.is_some());
         if !is_small {
-            self.budget *= CUT;
+            self.budget *= if self.state == State::Protecting { CUT_AGAIN } else { CUT };
             self.drain_until = now.saturating_add(DRAIN_TIME);
         }
         self.cut_at = now;
@@ -596,24 +610,34 @@ impl Adaptive {
 
     /// Keeps in mind what has been tried for calls that are bad; true once it is known that TCP is not the cause.
     fn follow_trouble(&mut self, now: Nanos, stress: &Stress) -> bool {
-        if !stress.bad_call {
-            if self.trouble.is_some_and(|trouble| now.saturating_sub(trouble.last_bad) > TROUBLE_OVER) {
-                self.trouble = None;
-            }
-            return false;
+        if stress.bad_call {
+            let begun = Trouble {
+                budget: self.budget,
+                before: Mean::default(),
+                after: Mean::default(),
+                small_since: None,
+                last_bad: now,
+            };
+            self.trouble.get_or_insert(begun).last_bad = now;
         }
         let least = self.config.least_per_flow * self.claims.len() as f64;
-        let budget = self.budget;
-        let trouble =
-            self.trouble.get_or_insert(Trouble { budget, unheard: 0.0, small_since: None, last_bad: now });
-        trouble.last_bad = now;
-        if budget > (trouble.budget * STARVED_AT).max(least) {
-            trouble.small_since = None;
-            trouble.unheard = trouble.unheard.max(stress.unheard);
+        let Some(trouble) = &mut self.trouble else { return false };
+        if now.saturating_sub(trouble.last_bad) > TROUBLE_OVER {
+            self.trouble = None;
             return false;
         }
-        let since = *trouble.small_since.get_or_insert(now);
-        now.saturating_sub(since) >= STARVED_AFTER && stress.unheard > 0.7 * trouble.unheard
+        if self.budget > (trouble.budget * STARVED_AT).max(least) {
+            trouble.before.add(stress.unheard);
+            trouble.small_since = None;
+            trouble.after = Mean::default();
+            return false;
+        }
+        // The slow span still has what was before, at first.
+        let small_for = now.saturating_sub(*trouble.small_since.get_or_insert(now));
+        if small_for > SLOW {
+            trouble.after.add(stress.unheard);
+        }
+        small_for >= STARVED_AFTER && stress.bad_call && trouble.after.value() > 0.6 * trouble.before.value()
     }
 
     /// Calls are bad whatever TCP does. It is treated as if there were none, until they are good, or time has come to ask
@@ -623,9 +647,12 @@ impl Adaptive {
             self.trouble = None;
             self.enter(State::Steady, Reason::Hold);
         } else if now >= self.starved_until {
+            let mut before = Mean::default();
+            before.add(stress.unheard);
             self.trouble = Some(Trouble {
                 budget: self.budget,
-                unheard: stress.unheard,
+                before,
+                after: Mean::default(),
                 small_since: Some(now),
                 last_bad: now,
             });
