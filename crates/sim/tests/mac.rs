@@ -158,7 +158,8 @@ fn eifs_runs_beside_the_nav_and_not_after_it() {
 
 /// Nothing answers the RTS that station 2 overhears; a frame that it cannot decode begins near the end of NAVTimeout.
 #[test]
-fn the_reservation_of_an_rts_is_kept_for_a_preamble_that_ended_in_nav_timeout_and_not_for_one_that_only_began() {
+fn the_reservation_of_an_rts_is_kept_for_a_preamble_that_ended_in_nav_timeout_and_not_for_one_that_only_began()
+ {
     let phy = PHYS[0];
     // 2 SIFS + CTS + preamble and header (20 µs) + 2 slots (10.3.2.4).
     let nav_timeout = 2 * phy.sifs + phy.ack + 20 + 2 * phy.slot;

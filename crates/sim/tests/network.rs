@@ -50,7 +50,8 @@ fn power_that_delivers(chance: f64) -> f64 {
 }
 
 #[test]
-fn etx_prefers_two_good_hops_to_one_poor_link_and_takes_the_poor_link_where_it_costs_less_or_is_all_there_is() {
+fn etx_prefers_two_good_hops_to_one_poor_link_and_takes_the_poor_link_where_it_costs_less_or_is_all_there_is()
+{
     // A link that delivers 40 % costs 2.5 transmissions.
     let poor = power_that_delivers(0.4);
     let good = poor + 20.0;

@@ -21,6 +21,9 @@ impl Traffic {
             Self::Bulk { name, .. } => (name, "bulk"),
             Self::Cbr { name, .. } => (name, "cbr"),
             Self::Burst { name, .. } => (name, "burst"),
+            Self::Web { name, .. } => (name, "web"),
+            Self::Request { name, .. } => (name, "request"),
+            Self::Video { name, .. } => (name, "video"),
         };
         name.as_deref().unwrap_or(kind)
     }
@@ -31,16 +34,23 @@ impl Traffic {
             Self::Call { from, .. }
             | Self::Bulk { from, .. }
             | Self::Cbr { from, .. }
-            | Self::Burst { from, .. } => *from,
+            | Self::Burst { from, .. }
+            | Self::Web { from, .. }
+            | Self::Request { from, .. }
+            | Self::Video { from, .. } => *from,
         }
     }
 
     /// Who receives (or the other end of a call).
     pub fn to(&self) -> Place {
         match self {
-            Self::Call { to, .. } | Self::Bulk { to, .. } | Self::Cbr { to, .. } | Self::Burst { to, .. } => {
-                *to
-            }
+            Self::Call { to, .. }
+            | Self::Bulk { to, .. }
+            | Self::Cbr { to, .. }
+            | Self::Burst { to, .. }
+            | Self::Web { to, .. }
+            | Self::Request { to, .. }
+            | Self::Video { to, .. } => *to,
         }
     }
 
@@ -50,7 +60,10 @@ impl Traffic {
             Self::Call { count, .. }
             | Self::Bulk { count, .. }
             | Self::Cbr { count, .. }
-            | Self::Burst { count, .. } => *count,
+            | Self::Burst { count, .. }
+            | Self::Web { count, .. }
+            | Self::Request { count, .. }
+            | Self::Video { count, .. } => *count,
         }
     }
 
@@ -60,7 +73,10 @@ impl Traffic {
             Self::Call { start_s, stop_s, .. }
             | Self::Bulk { start_s, stop_s, .. }
             | Self::Cbr { start_s, stop_s, .. }
-            | Self::Burst { start_s, stop_s, .. } => (*start_s, *stop_s),
+            | Self::Burst { start_s, stop_s, .. }
+            | Self::Web { start_s, stop_s, .. }
+            | Self::Request { start_s, stop_s, .. }
+            | Self::Video { start_s, stop_s, .. } => (*start_s, *stop_s),
         }
     }
 
@@ -80,7 +96,8 @@ impl Traffic {
                 mss_bytes + TCP_HEADERS + if *timestamps { TIMESTAMPS } else { 0 }
             }
             Self::Cbr { payload_bytes, .. } => payload_bytes + UDP_HEADERS,
-            Self::Burst { packet_bytes, .. } => *packet_bytes,
+            Self::Web { mss_bytes, .. } | Self::Request { mss_bytes, .. } => mss_bytes + TCP_HEADERS,
+            Self::Burst { packet_bytes, .. } | Self::Video { packet_bytes, .. } => *packet_bytes,
         }
     }
 
@@ -90,7 +107,10 @@ impl Traffic {
             Self::Call { name, .. }
             | Self::Bulk { name, .. }
             | Self::Cbr { name, .. }
-            | Self::Burst { name, .. } => name.is_some(),
+            | Self::Burst { name, .. }
+            | Self::Web { name, .. }
+            | Self::Request { name, .. }
+            | Self::Video { name, .. } => name.is_some(),
         }
     }
 }
