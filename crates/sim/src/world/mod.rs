@@ -579,7 +579,7 @@ impl World {
             FlowKind::Bulk(tcp) => Some(tcp),
             FlowKind::Web(session) => Some(self.sessions[session].transfer),
             // Requests have even connections and responses odd ones.
-            FlowKind::Request(session) if packet.connection % 2 == 0 => self.sessions[session].requests,
+            FlowKind::Request(session) if packet.connection.is_multiple_of(2) => self.sessions[session].requests,
             FlowKind::Request(session) => Some(self.sessions[session].transfer),
             FlowKind::Call(_) | FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) => None,
         }
