@@ -4,6 +4,7 @@
 //! passed it on and waits for the acknowledgment, and one that has received it.
 
 use fairhop_model::units::Nanos;
+pub use fairhop_transport::tcp::Ecn;
 use fairhop_transport::tcp::Segment;
 
 use crate::queue::Refused;
@@ -23,6 +24,8 @@ impl Dscp {
     pub const BEST_EFFORT: Self = Self(0);
     /// Lower effort (RFC 8622).
     pub const LOWER_EFFORT: Self = Self(1);
+    /// Assured forwarding, class 4 (RFC 2597), for multimedia conferencing (RFC 4594 §4.3).
+    pub const MULTIMEDIA_CONFERENCING: Self = Self(34);
     /// Expedited forwarding (RFC 3246), for voice.
     pub const EXPEDITED: Self = Self(46);
 
@@ -40,21 +43,6 @@ impl Dscp {
     pub const fn class(self) -> u8 {
         self.0 >> 3
     }
-}
-
-/// The explicit congestion notification field of the IP header (RFC 3168 §5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Ecn {
-    /// The transport does not understand it.
-    #[default]
-    NotEct = 0b00,
-    /// The transport understands it, with a nonce of 1.
-    Ect1 = 0b01,
-    /// The transport understands it.
-    Ect0 = 0b10,
-    /// A queue on the way was congested.
-    Ce = 0b11,
 }
 
 /// What an IP packet carries.
@@ -86,6 +74,8 @@ pub enum Body {
 pub struct Packet {
     /// Which stream it belongs to.
     pub stream: u32,
+    /// Which of its flow's TCP connections it belongs to.
+    pub connection: u16,
     /// Where it comes from.
     pub source: NodeId,
     /// Where it goes.

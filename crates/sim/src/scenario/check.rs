@@ -11,7 +11,7 @@ use fairhop_model::units::BitRate;
 use super::error::Finding;
 use super::queue::Queue;
 use super::topology::Endpoint;
-use super::types::{NamedPlace, Place, Propagation, Scenario, Topology, Traffic};
+use super::types::{NamedPlace, Place, Propagation, Scenario, SizeLaw, TimeLaw, Topology, Traffic};
 
 /// The most nodes that a scenario may have.
 const MAX_NODES: usize = 100_000;
@@ -24,6 +24,8 @@ const MIN_DISTANCE_M: f64 = 0.001;
 /// The largest IP packet that fits into an MSDU of 2304 bytes (IEEE 802.11-2020, 9.2.4.7.1) behind the LLC and SNAP
 /// headers.
 const MAX_IP_BYTES: u32 = 2304 - 8;
+/// The largest mean size of a video frame.
+const MAX_VIDEO_FRAME_BYTES: f64 = 1e7;
 impl Scenario {
     /// What is wrong with a scenario whose keys and ranges are right; empty where it can be simulated, as far as can be
     /// known without its links.
@@ -574,9 +576,13 @@ fn check_load(i: usize, entry: &Traffic, findings: &mut Findings) {
     let packet = entry.largest_packet_bytes();
     if packet > MAX_IP_BYTES {
         let (key, value) = match entry {
-            Traffic::Bulk { mss_bytes, .. } => ("mss_bytes", *mss_bytes),
+            Traffic::Bulk { mss_bytes, .. }
+            | Traffic::Web { mss_bytes, .. }
+            | Traffic::Request { mss_bytes, .. } => ("mss_bytes", *mss_bytes),
             Traffic::Cbr { payload_bytes, .. } => ("payload_bytes", *payload_bytes),
-            Traffic::Burst { packet_bytes, .. } => ("packet_bytes", *packet_bytes),
+            Traffic::Burst { packet_bytes, .. } | Traffic::Video { packet_bytes, .. } => {
+                ("packet_bytes", *packet_bytes)
+            }
             Traffic::Call { .. } => ("codec", packet),
         };
         let most = MAX_IP_BYTES - (packet - value);
@@ -598,7 +604,75 @@ fn check_load(i: usize, entry: &Traffic, findings: &mut Findings) {
         Traffic::Burst { rate_kbps, packet_bytes: bytes, burst_packets, .. } => {
             check_interval(i, *rate_kbps, *bytes, *burst_packets, findings);
         }
+        Traffic::Web { size, think, .. } => {
+            check_size_law(&format!("traffic.{i}.size"), size, findings);
+            check_time_law(&format!("traffic.{i}.think"), think, findings);
+        }
+        Traffic::Request { response, think, .. } => {
+            check_size_law(&format!("traffic.{i}.response"), response, findings);
+            check_time_law(&format!("traffic.{i}.think"), think, findings);
+        }
+        Traffic::Video { rate_kbps, frames_per_s, group_frames, i_to_p, .. } => {
+            check_video(i, *rate_kbps, *frames_per_s, *group_frames, *i_to_p, findings);
+        }
         Traffic::Call { .. } | Traffic::Bulk { .. } => {}
+    }
+}
+
+/// The bounds of a Pareto law and the median of a log-normal one must lie below the largest value.
+fn check_size_law(path: &str, law: &SizeLaw, findings: &mut Findings) {
+    let (key, least, most) = match *law {
+        SizeLaw::Fixed { .. } => return,
+        SizeLaw::Pareto { least_bytes, most_bytes, .. } => ("least_bytes", least_bytes, most_bytes),
+        SizeLaw::LogNormal { median_bytes, most_bytes, .. } => ("median_bytes", median_bytes, most_bytes),
+    };
+    if least > most {
+        findings.add(
+            format!("{path}.{key}"),
+            format!("`{key}` is {least}, larger than `most_bytes` = {most}"),
+            "no size lies between them",
+            format!("make `{key}` at most {most}, or `most_bytes` larger; law = \"fixed\" makes all alike"),
+        );
+    }
+}
+
+fn check_time_law(path: &str, law: &TimeLaw, findings: &mut Findings) {
+    if let TimeLaw::Pareto { least_s, most_s, .. } = *law
+        && least_s > most_s
+    {
+        findings.add(
+            format!("{path}.least_s"),
+            format!("`least_s` is {least_s}, larger than `most_s` = {most_s}"),
+            "no time lies between them",
+            format!("make `least_s` at most {most_s}, or `most_s` larger; law = \"fixed\" makes all alike"),
+        );
+    }
+}
+
+fn check_video(i: usize, rate_kbps: f64, per_s: f64, group: u32, i_to_p: f64, findings: &mut Findings) {
+    if group == 1 && i_to_p != 1.0 {
+        findings.add(
+            format!("traffic.{i}.i_to_p"),
+            format!("`i_to_p` is {i_to_p}, but `group_frames` = 1 makes all frames alike"),
+            "no frame of the other kind",
+            "set `group_frames` to the frames from one I frame to the next, as in group_frames = 12",
+        );
+    }
+    let frame_bytes = rate_kbps * 125.0 / per_s;
+    let wrong = if frame_bytes < 1.0 {
+        Some(("less than a byte", "too slow"))
+    } else if frame_bytes > MAX_VIDEO_FRAME_BYTES {
+        Some(("more than 10 MB", "too fast"))
+    } else {
+        None
+    };
+    if let Some((why, label)) = wrong {
+        findings.add(
+            format!("traffic.{i}.rate_kbps"),
+            format!("`rate_kbps` is {rate_kbps}: at {per_s} frames a second, a frame would have {why}"),
+            label,
+            "`rate_kbps` is in kb/s: 500 is a usual value",
+        );
     }
 }
 

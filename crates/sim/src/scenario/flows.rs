@@ -23,6 +23,9 @@ impl Traffic {
             Self::Bulk { name, .. } => (name, "bulk"),
             Self::Cbr { name, .. } => (name, "cbr"),
             Self::Burst { name, .. } => (name, "burst"),
+            Self::Web { name, .. } => (name, "web"),
+            Self::Request { name, .. } => (name, "request"),
+            Self::Video { name, .. } => (name, "video"),
         };
         name.as_deref().unwrap_or(kind)
     }
@@ -33,16 +36,23 @@ impl Traffic {
             Self::Call { from, .. }
             | Self::Bulk { from, .. }
             | Self::Cbr { from, .. }
-            | Self::Burst { from, .. } => *from,
+            | Self::Burst { from, .. }
+            | Self::Web { from, .. }
+            | Self::Request { from, .. }
+            | Self::Video { from, .. } => *from,
         }
     }
 
     /// Who receives (or the other end of a call).
     pub fn to(&self) -> Place {
         match self {
-            Self::Call { to, .. } | Self::Bulk { to, .. } | Self::Cbr { to, .. } | Self::Burst { to, .. } => {
-                *to
-            }
+            Self::Call { to, .. }
+            | Self::Bulk { to, .. }
+            | Self::Cbr { to, .. }
+            | Self::Burst { to, .. }
+            | Self::Web { to, .. }
+            | Self::Request { to, .. }
+            | Self::Video { to, .. } => *to,
         }
     }
 
@@ -52,7 +62,10 @@ impl Traffic {
             Self::Call { count, .. }
             | Self::Bulk { count, .. }
             | Self::Cbr { count, .. }
-            | Self::Burst { count, .. } => *count,
+            | Self::Burst { count, .. }
+            | Self::Web { count, .. }
+            | Self::Request { count, .. }
+            | Self::Video { count, .. } => *count,
         }
     }
 
@@ -60,9 +73,12 @@ impl Traffic {
     pub fn dscp(&self) -> Dscp {
         let (written, default) = match self {
             Self::Call { dscp, .. } => (dscp, Dscp::EXPEDITED),
-            Self::Bulk { dscp, .. } | Self::Cbr { dscp, .. } | Self::Burst { dscp, .. } => {
-                (dscp, Dscp::BEST_EFFORT)
-            }
+            Self::Video { dscp, .. } => (dscp, Dscp::MULTIMEDIA_CONFERENCING),
+            Self::Bulk { dscp, .. }
+            | Self::Cbr { dscp, .. }
+            | Self::Burst { dscp, .. }
+            | Self::Web { dscp, .. }
+            | Self::Request { dscp, .. } => (dscp, Dscp::BEST_EFFORT),
         };
         written.map_or(default, Codepoint::dscp)
     }
@@ -73,7 +89,10 @@ impl Traffic {
             Self::Call { start_s, stop_s, .. }
             | Self::Bulk { start_s, stop_s, .. }
             | Self::Cbr { start_s, stop_s, .. }
-            | Self::Burst { start_s, stop_s, .. } => (*start_s, *stop_s),
+            | Self::Burst { start_s, stop_s, .. }
+            | Self::Web { start_s, stop_s, .. }
+            | Self::Request { start_s, stop_s, .. }
+            | Self::Video { start_s, stop_s, .. } => (*start_s, *stop_s),
         }
     }
 
@@ -93,7 +112,8 @@ impl Traffic {
                 mss_bytes + TCP_HEADERS + if *timestamps { TIMESTAMPS } else { 0 }
             }
             Self::Cbr { payload_bytes, .. } => payload_bytes + UDP_HEADERS,
-            Self::Burst { packet_bytes, .. } => *packet_bytes,
+            Self::Web { mss_bytes, .. } | Self::Request { mss_bytes, .. } => mss_bytes + TCP_HEADERS,
+            Self::Burst { packet_bytes, .. } | Self::Video { packet_bytes, .. } => *packet_bytes,
         }
     }
 
@@ -103,7 +123,10 @@ impl Traffic {
             Self::Call { name, .. }
             | Self::Bulk { name, .. }
             | Self::Cbr { name, .. }
-            | Self::Burst { name, .. } => name.is_some(),
+            | Self::Burst { name, .. }
+            | Self::Web { name, .. }
+            | Self::Request { name, .. }
+            | Self::Video { name, .. } => name.is_some(),
         }
     }
 }

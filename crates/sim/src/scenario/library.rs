@@ -46,6 +46,8 @@ pub fn library() -> &'static [Ready] {
         "ring",
         "grid-cbr",
         "random-mesh",
+        "web-and-calls",
+        "video",
     ]
 }
 

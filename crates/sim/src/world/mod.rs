@@ -6,10 +6,12 @@
 //! Who received it acknowledges and forwards, until [`World::arrived`] hands the packet to its flow.
 
 mod build;
+pub mod sessions;
 pub mod traffic;
+pub mod video;
 
 use fairhop_model::units::Nanos;
-use fairhop_transport::tcp::Segment;
+use fairhop_transport::tcp::{Segment, SenderState};
 
 use crate::engine::{Event, EventKind, Events};
 use crate::mac::{BROADCAST, Context, Data, Dcf, Done, Frame, MacParams, Received};
@@ -20,7 +22,9 @@ use crate::recorder::{Loss, NodeSample, Recorder, TcpSample};
 use crate::routing::Routes;
 use crate::scenario::Scenario;
 use crate::wired::{Arrived, Link, LinkContext};
-use traffic::{Flow, IP_HEADER, RTP_HEADER, Source, Transfer, TransferCounts, UDP_HEADER, flow_of, stream};
+use sessions::Session;
+use traffic::{Flow, FlowKind, IP_HEADER, RTP_HEADER, Source, Transfer, UDP_HEADER, flow_of};
+use video::Video;
 
 /// Somebody who watches packets and frames go by, to write them down.
 pub trait Tap {
@@ -59,6 +63,8 @@ pub struct World {
     flows: Vec<Flow>,
     sources: Vec<Source>,
     transfers: Vec<Transfer>,
+    sessions: Vec<Session>,
+    videos: Vec<Video>,
     recorder: Recorder,
     end: Nanos,
     finished: bool,
@@ -126,6 +132,16 @@ impl World {
     /// The TCP transfers.
     pub fn transfers(&self) -> &[Transfer] {
         &self.transfers
+    }
+
+    /// The sessions of web and request flows.
+    pub fn sessions(&self) -> &[Session] {
+        &self.sessions
+    }
+
+    /// The streams of video.
+    pub fn videos(&self) -> &[Video] {
+        &self.videos
     }
 
     /// Who hears whom.
@@ -215,7 +231,13 @@ impl World {
                 let transfer = &mut self.transfers[node];
                 if transfer.sender_timer.fires(event, &mut self.events) {
                     transfer.sender.on_timer(event.at);
+                    let session = transfer.session;
                     self.pump_sender(node);
+                    if let Some(session) = session
+                        && self.transfers[node].sender.state() == SenderState::Failed
+                    {
+                        self.session_failed(session);
+                    }
                 }
             }
             EventKind::TcpReceiver => {
@@ -361,6 +383,11 @@ impl World {
         let packet = self.packets.get_mut(id);
         if packet.at == node && !std::mem::replace(&mut packet.settled, true) {
             self.recorder.packet_lost(packet, why);
+            if let (Body::Udp { sequence }, FlowKind::Video(video)) =
+                (packet.body, self.flows[flow_of(packet.stream)].kind)
+            {
+                self.video_packet(video, sequence, false);
+            }
         }
         self.packets.release(id);
     }
@@ -497,10 +524,17 @@ impl World {
             self.recorder.packet_arrived(&packet, now);
         }
         match packet.body {
-            Body::Tcp(segment) => self.segment_arrived(&packet, &segment),
+            Body::Tcp(segment) => {
+                self.segment_arrived(&packet, &Segment { ecn: packet.ecn, ..segment });
+            }
             Body::Rtp { .. } | Body::Udp { .. } => {
                 let payload = Self::payload(&packet);
                 self.recorder.delivered(packet.stream, u64::from(payload), now);
+                if let (Body::Udp { sequence }, FlowKind::Video(video)) =
+                    (packet.body, self.flows[flow_of(packet.stream)].kind)
+                {
+                    self.video_packet(video, sequence, true);
+                }
             }
         }
     }
@@ -536,6 +570,7 @@ impl World {
                 let (from, burst) = (source.from, source.burst);
                 let mut packet = Packet {
                     stream: source.stream,
+                    connection: 0,
                     source: from,
                     destination: source.to,
                     bytes: source.bytes,
@@ -573,6 +608,14 @@ impl World {
                 }
                 self.pump_sender(tcp);
             }
+            Source::Session(session) => {
+                let session = *session;
+                self.begin_transaction(session);
+            }
+            Source::Video(video) => {
+                let video = *video;
+                self.video_frame(video, index as u32);
+            }
         }
     }
 
@@ -580,10 +623,12 @@ impl World {
 
     fn segment_arrived(&mut self, packet: &Packet, segment: &Segment) {
         let now = self.events.now();
-        let Some(tcp) = self.transfer_of(packet.stream) else { return };
-        let back = packet.stream % 2 == 1;
+        let Some(tcp) = self.transfer_of(packet) else { return };
         let transfer = &mut self.transfers[tcp];
-        if back {
+        if packet.connection != transfer.connection {
+            return; // nobody listens on its port any more
+        }
+        if packet.source != transfer.from {
             transfer.sender.on_segment(now, segment);
             self.pump_sender(tcp);
         } else {
@@ -594,17 +639,29 @@ impl World {
             if transfer.completed.is_none() && transfer.size.is_some_and(|size| delivered >= size) {
                 transfer.completed = Some(now);
             }
+            let session = transfer.session;
             if fresh > 0 {
                 self.recorder.delivered(packet.stream, fresh, now);
             }
             self.pump_receiver(tcp);
+            if let Some(session) = session
+                && fresh > 0
+            {
+                self.session_delivered(session, tcp);
+            }
         }
     }
 
-    fn transfer_of(&self, stream: u32) -> Option<usize> {
-        match self.flows[flow_of(stream)].kind {
-            traffic::FlowKind::Bulk(tcp) => Some(tcp),
-            _ => None,
+    fn transfer_of(&self, packet: &Packet) -> Option<usize> {
+        match self.flows[flow_of(packet.stream)].kind {
+            FlowKind::Bulk(tcp) => Some(tcp),
+            FlowKind::Web(session) => Some(self.sessions[session].transfer),
+            // Requests have even connections and responses odd ones.
+            FlowKind::Request(session) if packet.connection.is_multiple_of(2) => {
+                self.sessions[session].requests
+            }
+            FlowKind::Request(session) => Some(self.sessions[session].transfer),
+            FlowKind::Call(_) | FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) => None,
         }
     }
 
@@ -612,9 +669,8 @@ impl World {
     fn pump_sender(&mut self, tcp: usize) {
         let now = self.events.now();
         while let Some(segment) = self.transfers[tcp].sender.poll_transmit(now) {
-            let flow = self.transfers[tcp].flow;
-            let (from, to) = (self.flows[flow].from, self.flows[flow].to);
-            self.originate_segment(stream(flow, false), from, to, segment);
+            let Transfer { data_stream, connection, from, to, .. } = self.transfers[tcp];
+            self.originate_segment(data_stream, connection, (from, to), segment);
         }
         let transfer = &mut self.transfers[tcp];
         match transfer.sender.next_timer() {
@@ -629,9 +685,8 @@ impl World {
     fn pump_receiver(&mut self, tcp: usize) {
         let now = self.events.now();
         while let Some(segment) = self.transfers[tcp].receiver.poll_transmit(now) {
-            let flow = self.transfers[tcp].flow;
-            let (from, to) = (self.flows[flow].from, self.flows[flow].to);
-            self.originate_segment(stream(flow, true), to, from, segment);
+            let Transfer { ack_stream, connection, from, to, .. } = self.transfers[tcp];
+            self.originate_segment(ack_stream, connection, (to, from), segment);
         }
         let transfer = &mut self.transfers[tcp];
         match transfer.receiver.next_timer() {
@@ -647,9 +702,16 @@ impl World {
         }
     }
 
-    fn originate_segment(&mut self, stream: u32, source: NodeId, destination: NodeId, segment: Segment) {
+    fn originate_segment(
+        &mut self,
+        stream: u32,
+        connection: u16,
+        (source, destination): (NodeId, NodeId),
+        segment: Segment,
+    ) {
         let packet = Packet {
             stream,
+            connection,
             source,
             destination,
             bytes: IP_HEADER + segment.header_bytes() + segment.len,
@@ -657,7 +719,7 @@ impl World {
             at: source,
             settled: false,
             dscp: self.flows[flow_of(stream)].dscp,
-            ecn: Ecn::NotEct,
+            ecn: segment.ecn,
             body: Body::Tcp(segment),
         };
         self.originate(source, packet);
@@ -669,9 +731,9 @@ impl World {
         let now = self.events.now();
         let end_of_warmup = now == self.recorder.warmup;
         for (index, transfer) in self.transfers.iter_mut().enumerate() {
-            let stats = transfer.sender.stats();
+            let counts = transfer.counts();
             if end_of_warmup {
-                transfer.warmup = TransferCounts::of(stats);
+                transfer.warmup = counts;
             }
             if self.recorder.is_bin_edge(now) {
                 self.recorder.tcp[index].push(TcpSample {
@@ -680,8 +742,8 @@ impl World {
                     ssthresh_bytes: transfer.sender.ssthresh(),
                     srtt: transfer.sender.srtt(),
                     in_flight_bytes: u64::from(transfer.sender.in_flight()),
-                    retransmitted: stats.segments_retransmitted,
-                    timeouts: stats.timeouts,
+                    retransmitted: counts.retransmitted,
+                    timeouts: counts.timeouts,
                 });
             }
         }
