@@ -1,5 +1,4 @@
-//! Static routes: shortest paths over links that decode at the data rate both ways, and over wires, as a table at every
-//! node and host.
+//! Static routes: shortest paths over links that work both ways, and over wires, as a table at every node and host.
 //!
 //! A path costs first what its radio hops cost, then the delay of its wires, then their number: wires go before radio. The
 //! table is asked by source and destination, so that paths set by hand, and several paths to one place, cannot make a
@@ -20,42 +19,48 @@ pub const WIRE: u32 = 1 << 31;
 /// Which way packets go, by node and then by host.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
-    /// For each node, sorted by key: source and destination, and the next hop.
-    next_hops: Vec<Vec<(u64, u32)>>,
+    /// For each node the first of its hops, and the end of the last one's.
+    begin: Vec<u32>,
+    /// The hops of one node after the other.
+    hops: Vec<Hop>,
 }
 
-fn key(source: u32, destination: u32) -> u64 {
-    u64::from(source) << 32 | u64::from(destination)
+/// Where a node sends packets between two ends. Sorted by node, source and destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Hop {
+    node: u32,
+    source: u32,
+    destination: u32,
+    next: u32,
 }
 
 impl Routes {
-    /// Empty tables for so many nodes.
-    pub fn new(nodes: usize) -> Self {
-        Self { next_hops: vec![Vec::new(); nodes] }
+    /// Tables for all `paths`: each from its first node to its last, for packets from the one to the other. Where there is
+    /// a wire, it is taken. Of two paths between the same ends the later one counts.
+    pub fn new(paths: &[Vec<u32>], wires: &Wires) -> Self {
+        let hops_of = |path: &[u32]| -> Vec<Hop> {
+            let (Some(&source), Some(&destination)) = (path.first(), path.last()) else { return Vec::new() };
+            let over = |from, to| wires.direction(from, to).map_or(to, |direction| WIRE | direction);
+            path.windows(2)
+                .map(|hop| Hop { node: hop[0], source, destination, next: over(hop[0], hop[1]) })
+                .collect()
+        };
+        let mut hops: Vec<Hop> = paths.iter().flat_map(|path| hops_of(path)).collect();
+        hops.reverse();
+        hops.sort_by_key(|hop| (hop.node, hop.source, hop.destination));
+        hops.dedup_by_key(|hop| (hop.node, hop.source, hop.destination));
+        let begin =
+            (0..=wires.places() as u32).map(|node| hops.partition_point(|hop| hop.node < node) as u32).collect();
+        Self { begin, hops }
     }
 
     /// Where `node` sends a packet from `source` to `destination`.
     #[inline]
     pub fn next_hop(&self, node: u32, source: u32, destination: u32) -> Option<u32> {
-        let table = &self.next_hops[node as usize];
-        let key = key(source, destination);
-        let index = table.binary_search_by_key(&key, |entry| entry.0).ok()?;
-        Some(table[index].1)
-    }
-
-    /// Enters a path, from its first node to its last, for packets from the one to the other. Where there is a wire, it is
-    /// taken.
-    pub fn add(&mut self, path: &[u32], wires: &Wires) {
-        let (Some(&source), Some(&destination)) = (path.first(), path.last()) else { return };
-        let key = key(source, destination);
-        for hop in path.windows(2) {
-            let next = wires.direction(hop[0], hop[1]).map_or(hop[1], |direction| WIRE | direction);
-            let table = &mut self.next_hops[hop[0] as usize];
-            match table.binary_search_by_key(&key, |entry| entry.0) {
-                Ok(index) => table[index].1 = next,
-                Err(index) => table.insert(index, (key, next)),
-            }
-        }
+        let hops = &self.hops[self.begin[node as usize] as usize..self.begin[node as usize + 1] as usize];
+        let index =
+            hops.binary_search_by_key(&(source, destination), |hop| (hop.source, hop.destination)).ok()?;
+        Some(hops[index].next)
     }
 }
 
@@ -102,7 +107,13 @@ pub struct PathFinder<'a> {
     ack_rate: Rate,
     best: Vec<(Cost, u32)>,
     touched: Vec<u32>,
+    /// There is a wire.
+    wired: bool,
 }
+
+/// A link over which fewer attempts succeed is none: at a tenth, the standard's seven attempts still bring every second
+/// packet over.
+const LEAST_DELIVERY: f64 = 0.1;
 
 const UNREACHED: Cost = (u64::MAX, u64::MAX, u64::MAX);
 
@@ -124,34 +135,44 @@ impl<'a> PathFinder<'a> {
         ack_rate: Rate,
     ) -> Self {
         let best = vec![(UNREACHED, u32::MAX); wires.from.len()];
-        Self { links, wires, radio, routing, rate, ack_rate, best, touched: Vec::new() }
+        let wired = wires.from.iter().any(|wires| !wires.is_empty());
+        Self { links, wires, radio, routing, rate, ack_rate, best, touched: Vec::new(), wired }
     }
 
-    /// Whether a hop from one node to another can work at all: data one way, and its ACK the other.
+    /// Whether a hop from one node to another can work at all, data one way and its ACK the other: whether an attempt
+    /// succeeds at least with the chance [`LEAST_DELIVERY`].
     pub fn usable(&self, from: u32, to: u32) -> bool {
-        self.hop_cost(from, to).is_some()
+        self.delivery(from, to).is_some_and(|chance| chance >= LEAST_DELIVERY)
     }
 
-    /// What a hop costs, in thousandths of a transmission.
-    fn hop_cost(&self, from: u32, to: u32) -> Option<u64> {
+    /// The chance that a 1500-byte packet and its ACK get over a hop at the first attempt.
+    fn delivery(&self, from: u32, to: u32) -> Option<f64> {
         let there = self.links.between(from as usize, to as usize)?.power;
         let back = self.links.between(to as usize, from as usize)?.power;
-        if !(self.radio.decodes(self.rate, there) && self.radio.decodes(self.rate, back)) {
-            return None;
-        }
-        Some(match self.routing.metric {
-            Metric::Hops => 1000,
-            Metric::Etx => {
-                let forward = self.radio.delivery_ratio(self.rate, there, frame::of_ip_packet(1500));
-                let backward = self.radio.delivery_ratio(self.ack_rate, back, frame::ACK);
-                (1000.0 / (forward * backward).max(1e-6)).round() as u64
+        let forward = self.radio.delivery_ratio(self.rate, there, frame::of_ip_packet(1500));
+        Some(forward * self.radio.delivery_ratio(self.ack_rate, back, frame::ACK))
+    }
+
+    /// What a hop costs, in thousandths of a transmission. Hops that count alike must be good ones both ways; ETX tells a
+    /// poor one by its cost.
+    fn hop_cost(&self, from: u32, to: u32) -> Option<u64> {
+        match self.routing.metric {
+            Metric::Hops => {
+                let there = self.links.between(from as usize, to as usize)?.power;
+                let back = self.links.between(to as usize, from as usize)?.power;
+                let good = self.radio.decodes(self.rate, there) && self.radio.decodes(self.rate, back);
+                good.then_some(1000)
             }
-        })
+            Metric::Etx => {
+                let chance = self.delivery(from, to)?;
+                (chance >= LEAST_DELIVERY).then(|| (1000.0 / chance).round() as u64)
+            }
+        }
     }
 
     /// The path between two nodes or hosts, both included. None where there is none.
     pub fn path(&mut self, from: u32, to: u32) -> Option<Vec<u32>> {
-        if self.wires.from.iter().all(Vec::is_empty) {
+        if !self.wired {
             return self.radio_path(from, to);
         }
         let mut path = self.shortest(from, to, Over::RadioAndWires)?;

@@ -156,6 +156,41 @@ fn eifs_runs_beside_the_nav_and_not_after_it() {
     assert!(seen > 20);
 }
 
+/// Nothing answers the RTS that station 2 overhears; a frame that it cannot decode begins near the end of NAVTimeout.
+#[test]
+fn the_reservation_of_an_rts_is_kept_for_a_preamble_that_ended_in_nav_timeout_and_not_for_one_that_only_began()
+ {
+    let phy = PHYS[0];
+    // 2 SIFS + CTS + preamble and header (20 µs) + 2 slots (10.3.2.4).
+    let nav_timeout = 2 * phy.sifs + phy.ack + 20 + 2 * phy.slot;
+    for (before_its_end, kept) in [(25, true), (15, false)] {
+        let mut lab = Lab::of_links(7, &[(0, 1, DECODED), (0, 2, DECODED), (2, 3, DECODED), (6, 2, WEAK)])
+            .phy(phy)
+            .rts()
+            .attempts(1, 1)
+            .stream(node(5), ALL, 1000, 1000.0)
+            .seconds(0.02);
+        lab.hears(1, 5, DECODED);
+        let lab = lab
+            .packet(node(0), node(1), IP_BYTES, ms(10))
+            .packet(node(6), ALL, 100, ms(10) + us(phy.rts + nav_timeout - before_its_end))
+            .packet(node(2), node(3), 100, ms(10) + us(phy.rts + 50));
+        let mut seen = 0;
+        for seed in 1..=40 {
+            let run = lab.run(seed);
+            if run.received(1).any(|frame| frame.from == 0) {
+                continue; // the RTS slipped into a gap and was answered
+            }
+            let (rts, lost, own) = (run.sent(0).next().unwrap(), run.data(6)[0], run.sent(2).next().unwrap());
+            let reserved = rts.end + HOP * 2 + rts.nav;
+            assert!(lost.end + us(phy.eifs + 15 * phy.slot) < reserved);
+            assert_eq!(own.at >= reserved, kept, "seed {seed}");
+            seen += 1;
+        }
+        assert!(seen > 20);
+    }
+}
+
 #[test]
 fn after_every_success_a_backoff_runs_whether_or_not_a_frame_waits() {
     let phy = PHYS[0];

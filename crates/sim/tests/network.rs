@@ -21,13 +21,7 @@ fn etx_takes_three_good_hops_where_two_bad_ones_cost_more_and_hop_count_takes_th
     // A 1500-byte packet has 1536 bytes on the air. Two hops that deliver 55 % cost 2 / 0.55 = 3.6 transmissions, two
     // that deliver 80 % cost 2.5; three sure hops cost 3.
     for (chance, etx_hops) in [(0.55, 3), (0.8, 2)] {
-        let (mut low, mut high) = (10.0, 40.0);
-        for _ in 0..50 {
-            let middle = (low + high) / 2.0;
-            let delivered = chunk_success(Rate::Ofdm54, Db(middle).as_ratio(), 8.0 * 1536.0);
-            *(if delivered < chance { &mut low } else { &mut high }) = middle;
-        }
-        let bad = noise_floor(Standard::Dot11a, Db(7.0)).0 + high;
+        let bad = power_that_delivers(chance);
         let good = bad + 20.0;
         for (metric, hops) in [(Metric::Hops, 2), (Metric::Etx, etx_hops)] {
             let links = [(0, 1, bad), (1, 4, bad), (0, 2, good), (2, 3, good), (3, 4, good)];
@@ -42,6 +36,41 @@ fn etx_takes_three_good_hops_where_two_bad_ones_cost_more_and_hop_count_takes_th
             assert_eq!(lab.runs(1).next().unwrap().hops(0), path, "{metric:?}, {chance}");
         }
     }
+}
+
+/// The power in dBm at which this fraction of 1500-byte packets gets over a hop at 54 Mb/s.
+fn power_that_delivers(chance: f64) -> f64 {
+    let (mut low, mut high) = (10.0, 40.0);
+    for _ in 0..50 {
+        let middle = (low + high) / 2.0;
+        let delivered = chunk_success(Rate::Ofdm54, Db(middle).as_ratio(), 8.0 * 1536.0);
+        *(if delivered < chance { &mut low } else { &mut high }) = middle;
+    }
+    noise_floor(Standard::Dot11a, Db(7.0)).0 + high
+}
+
+#[test]
+fn etx_prefers_two_good_hops_to_one_poor_link_and_takes_the_poor_link_where_it_costs_less_or_is_all_there_is()
+{
+    // A link that delivers 40 % costs 2.5 transmissions.
+    let poor = power_that_delivers(0.4);
+    let good = poor + 20.0;
+    let cases = [
+        (vec![(0, 3, poor), (0, 1, good), (1, 3, good)], vec![(0, 1), (1, 3)]),
+        (vec![(0, 3, poor), (0, 1, good), (1, 2, good), (2, 3, good)], vec![(0, 3)]),
+        (vec![(0, 3, poor)], vec![(0, 3)]),
+    ];
+    let lab = |links: &[(usize, usize, f64)]| {
+        let lab = Lab::of_links(4, links).rate(54.0, &[6.0]).reception(Reception::Sinr);
+        let mut lab = lab.packet(node(0), node(3), 100, ms(10));
+        lab.scenario.routing.metric = Metric::Etx;
+        lab
+    };
+    for (links, path) in cases {
+        assert_eq!(lab(&links).runs(1).next().unwrap().hops(0), path, "{links:?}");
+    }
+    // Of two in a hundred not even seven attempts bring every seventh packet over.
+    assert!(World::new(&lab(&[(0, 3, power_that_delivers(0.02))]).scenario, 1).is_err());
 }
 
 #[test]

@@ -94,9 +94,9 @@ impl Link {
     }
 
     /// Windows of flows that share a queue at the base station, so that each has its share and a chance of delay outage
-    /// of no more than `bound` for D = `delay_slots`, but for the rounding to whole packets:
-    /// rwnd_i/p_i − E[T_{R_i−1}] is the same for all (cai2005, equation 4), and as large as the strictest flow allows.
-    /// Whole windows are the nearest ones; shares and outages are those that follow from them.
+    /// of no more than `bound` for D = `delay_slots`: rwnd_i/p_i − E[T_{R_i−1}] is the same for all (cai2005, equation
+    /// 4), and as large as the strictest flow allows. Windows are rounded to the nearest packet; where that is too much
+    /// for the bound, the common figure is lowered until it is not. Shares and outages are those that follow.
     ///
     /// # Errors
     /// See [`SharingError`].
@@ -135,19 +135,38 @@ impl Link {
         if exact.iter().any(|&exact| exact < 1.0) {
             return Err(SharingError::TooStrict);
         }
-        let windows: Vec<u32> = exact.iter().map(|exact| exact.round() as u32).collect();
-        let wait = self.common_wait(flows, &windows);
+        let mut windows: Vec<u32> = exact.iter().map(|exact| exact.round() as u32).collect();
+        loop {
+            let shared = self.follow(flows, &windows, &exact, &counts);
+            if shared.flows.iter().all(|flow| flow.outage <= bound) {
+                return Ok(shared);
+            }
+            // By how much the common figure may fall until the first window rounds to one packet less.
+            let falls =
+                |(flow, &window): (&Flow, &u32)| (f64::from(window) - 0.5) / flow.share - head_start(flow);
+            let first = flows.iter().zip(&windows).map(falls).fold(f64::NEG_INFINITY, f64::max);
+            for (flow, window) in flows.iter().zip(&mut windows) {
+                *window -= u32::from(falls((flow, window)) > first - ROUNDING);
+            }
+            if windows.contains(&0) {
+                return Err(SharingError::TooStrict);
+            }
+        }
+    }
+
+    /// What follows from whole windows.
+    fn follow(&self, flows: &[Flow], windows: &[u32], exact: &[f64], counts: &[Vec<f64>]) -> Shared {
+        let wait = self.common_wait(flows, windows);
         let rate = |flow: &Flow, window: u32| f64::from(window) / (f64::from(flow.rtt_slots) + wait);
-        let sum: f64 = flows.iter().zip(&windows).map(|(flow, &window)| rate(flow, window)).sum();
-        let shared = flows.iter().zip(&windows).zip(exact.iter().zip(&counts)).map(
-            |((flow, &window), (&exact, counts))| SharedWindow {
-                exact,
-                window,
-                share: rate(flow, window) / sum,
-                outage: between(counts, sum * (f64::from(flow.rtt_slots) + wait)),
-            },
-        );
-        Ok(Shared { flows: shared.collect(), buffer: windows.iter().sum() })
+        let sum: f64 = flows.iter().zip(windows).map(|(flow, &window)| rate(flow, window)).sum();
+        let each = flows.iter().zip(windows).zip(exact.iter().zip(counts));
+        let flows = each.map(|((flow, &window), (&exact, counts))| SharedWindow {
+            exact,
+            window,
+            share: rate(flow, window) / sum,
+            outage: between(counts, sum * (f64::from(flow.rtt_slots) + wait)),
+        });
+        Shared { flows: flows.collect(), buffer: windows.iter().sum() }
     }
 
     /// The mean wait in the queue in slots, the same for all, with which the flows make the link's throughput together:
@@ -261,13 +280,32 @@ mod tests {
     fn flows_of_equal_round_trips_share_the_window_of_one() {
         let link = link(1, 0.05, 0.0, Arq::Persistent);
         let alone = link.max_window(27, 0.01, Start::AnySlot);
+        assert_eq!(alone, 22);
         let half = Flow { rtt_slots: 17, share: 0.5 };
         let shared = link.shared_windows(&[half, half], 10, 0.01, Start::AnySlot).expect("windows");
         assert!(shared.flows.iter().all(|flow| (flow.exact - f64::from(alone) / 2.0).abs() < 1e-12));
         assert!(shared.flows.iter().all(|flow| (flow.share - 0.5).abs() < 1e-9));
         let expected = link.delay_outage(27, shared.buffer, Start::AnySlot);
         assert!(shared.flows.iter().all(|flow| (flow.outage - expected).abs() < 1e-6));
-        assert_eq!(shared.buffer, shared.flows.iter().map(|flow| flow.window).sum::<u32>());
+        assert_eq!(shared.buffer, 22);
+        // A quarter of 22 is 5.5: six are too many, and five each it is, so that nobody has more than the others.
+        let quarters = [Flow { rtt_slots: 17, share: 0.25 }; 4];
+        let shared = link.shared_windows(&quarters, 10, 0.01, Start::AnySlot).expect("windows");
+        assert_eq!(shared.flows.iter().map(|flow| flow.window).collect::<Vec<_>>(), [5; 4]);
+    }
+
+    #[test]
+    fn a_longer_round_trip_needs_a_larger_window_for_the_same_share() {
+        let flows = [17, 25].map(|rtt_slots| Flow { rtt_slots, share: 0.5 });
+        for percent in 1..=10 {
+            let link = link(1, f64::from(percent) / 100.0, 0.0, Arq::Persistent);
+            let shared = link.shared_windows(&flows, 10, 0.01, Start::AnySlot).expect("windows");
+            let [short, long] = [shared.flows[0], shared.flows[1]];
+            // Half of the eight slots between them, at the throughput of the link.
+            assert!((long.exact - short.exact - 4.0 * link.throughput()).abs() < 1e-9);
+            assert!((short.share - 0.5).abs() < 0.025, "{percent}: {shared:?}");
+            assert!(short.outage <= 0.01 && long.outage <= 0.01, "{percent}: {shared:?}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@
 
 use fairhop_model::phy::{Rate, frame};
 use fairhop_model::units::Nanos;
+use smallvec::SmallVec;
 
 use super::params::MacParams;
 use crate::engine::{Event, EventKind, Events, Stream, Timer};
@@ -45,7 +46,7 @@ pub enum FrameKind {
 pub struct Frame {
     /// What it is.
     pub kind: FrameKind,
-    /// It is a repetition.
+    /// It is a repetition, which the header of a data frame says and that of an RTS does not (9.2.4.1.6).
     pub retry: bool,
     /// Sequence number of a data frame.
     pub sequence: u16,
@@ -75,6 +76,14 @@ pub struct Outgoing {
     sent_before: bool,
     short_retries: u32,
     long_retries: u32,
+}
+
+/// What a station sends a SIFS after a frame that it received: an ACK or a CTS.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    kind: FrameKind,
+    to: u32,
+    nav: Nanos,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +147,7 @@ pub struct Context<'a> {
 /// Medium access of one station.
 ///
 /// The order of the fields matters: what every frame in the neighbourhood touches lies in the first cache line, what the
-/// station's own frames touch behind it.
+/// station's own exchanges touch in the next two.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Dcf {
@@ -165,12 +174,14 @@ pub struct Dcf {
     next_sequence: u16,
     /// A backoff, of no slots perhaps, has been drawn and is not over.
     backing_off: bool,
+    /// The NAV was last set by an RTS, and no frame has ended here since.
+    rts_unanswered: bool,
     current: Option<Outgoing>,
+    answer: Option<Answer>,
     random: Stream,
+    /// The last sequence number from each neighbour; in place for the neighbours that most stations have on routes.
+    last_heard: SmallVec<[(u32, u16); 4]>,
     queue: Queue,
-    answer: Option<Frame>,
-    /// The last sequence number from each neighbour.
-    last_heard: Vec<(u32, u16)>,
     nav_check: Timer,
 }
 
@@ -186,6 +197,7 @@ impl Dcf {
             cw: params.cw_min,
             backoff: 0,
             backing_off: false,
+            rts_unanswered: false,
             counting_from: params.difs,
             nav_until: Nanos::ZERO,
             access_at: Nanos::MAX,
@@ -195,7 +207,7 @@ impl Dcf {
             current: None,
             queue,
             next_sequence: 0,
-            last_heard: Vec::with_capacity(8),
+            last_heard: SmallVec::new(),
             random,
         }
     }
@@ -370,16 +382,19 @@ impl Dcf {
             self.start_sending();
             return self.data(ctx.params);
         }
-        let answer = self.answer.take();
-        if answer.is_some() {
-            // The slots stand still while it answers; the medium was idle for less than a DIFS.
-            self.idle = false;
-            self.after_error = false;
-            if self.state == State::Contending {
-                ctx.events.cancel_station(EventKind::Access, ctx.node);
-            }
+        let Answer { kind, to, nav } = self.answer.take()?;
+        // The slots stand still while it answers; the medium was idle for less than a DIFS.
+        self.idle = false;
+        self.after_error = false;
+        if self.state == State::Contending {
+            ctx.events.cancel_station(EventKind::Access, ctx.node);
         }
-        answer
+        let (bytes, time) = match kind {
+            FrameKind::Cts => (frame::CTS, ctx.params.cts_time),
+            _ => (frame::ACK, ctx.params.ack_time),
+        };
+        let rate = ctx.params.control_rate;
+        Some(Frame { kind, retry: false, sequence: 0, to, packet: PacketId::MAX, bytes, rate, time, nav })
     }
 
     /// The station's own frame has ended. A broadcast is done with that.
@@ -462,6 +477,7 @@ impl Dcf {
     #[inline]
     pub fn on_received(&mut self, ctx: &mut Context<'_>, from: u32, frame: &Frame, at: Nanos) -> Received {
         self.after_error = false;
+        self.rts_unanswered = false;
         self.eifs_until = Nanos::ZERO;
         let done = match (frame.kind, self.state) {
             (FrameKind::Ack, State::AwaitingAck) if frame.to == ctx.node => {
@@ -504,19 +520,19 @@ impl Dcf {
         }
         self.nav_until = until;
         if frame.kind == FrameKind::Rts {
+            self.rts_unanswered = true;
             self.nav_check.set(at + reservation_check(ctx.params), ctx.events, EventKind::NavCheck, ctx.node);
-        } else {
-            self.nav_check.cancel();
         }
     }
 
-    /// The reservation of an RTS ends early where no frame began since.
-    pub fn on_nav_check(&mut self, ctx: &mut Context<'_>, event: Event, last_lock: Nanos) {
-        if !self.nav_check.fires(event, ctx.events) {
+    /// The reservation of an RTS ends early where no frame has begun since: where PHY-RXSTART, which follows the
+    /// preamble, was not heard up to now (10.3.2.4). `arriving` says since when a frame is being received, if one is.
+    pub fn on_nav_check(&mut self, ctx: &mut Context<'_>, event: Event, arriving: Option<Nanos>) {
+        if !self.nav_check.fires(event, ctx.events) || !self.rts_unanswered {
             return;
         }
-        let rts_end = event.at - reservation_check(ctx.params);
-        if last_lock >= rts_end || self.nav_until <= event.at {
+        let begun = arriving.is_some_and(|since| since + ctx.params.phy.rx_start_delay <= event.at);
+        if begun || self.nav_until <= event.at {
             return;
         }
         self.nav_until = event.at;
@@ -538,25 +554,12 @@ impl Dcf {
     #[inline]
     pub fn on_lost(&mut self, ctx: &mut Context<'_>) -> Option<Done> {
         self.after_error = true;
+        self.rts_unanswered = false;
         self.on_unexpected(ctx)
     }
 
     fn answer_with(&mut self, ctx: &mut Context<'_>, kind: FrameKind, to: u32, nav: Nanos, at: Nanos) {
-        let (bytes, time) = match kind {
-            FrameKind::Cts => (frame::CTS, ctx.params.cts_time),
-            _ => (frame::ACK, ctx.params.ack_time),
-        };
-        self.answer = Some(Frame {
-            kind,
-            retry: false,
-            sequence: 0,
-            to,
-            packet: PacketId::MAX,
-            bytes,
-            rate: ctx.params.control_rate,
-            time,
-            nav,
-        });
+        self.answer = Some(Answer { kind, to, nav });
         ctx.events.set_station(at + ctx.params.phy.sifs, EventKind::Response, ctx.node);
     }
 

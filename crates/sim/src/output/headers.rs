@@ -103,7 +103,9 @@ pub(super) fn dot11(out: &mut Vec<u8>, frame: &Frame, from: NodeId, body: impl F
         FrameKind::Cts => 0xc4,
         FrameKind::Ack => 0xd4,
     };
-    out.extend([control, if frame.retry { RETRY } else { 0 }]);
+    // A repeated RTS does not say so: the bit is for data and management frames (9.2.4.1.6).
+    let retry = frame.retry && frame.kind == FrameKind::Data;
+    out.extend([control, if retry { RETRY } else { 0 }]);
     // Whole microseconds, rounded up (9.2.5.1), in 15 bits.
     let duration = frame.nav.0.div_ceil(1000).min(0x7fff) as u16;
     out.extend(duration.to_le_bytes());
@@ -317,6 +319,15 @@ mod tests {
 
     /// `zlib.crc32` of the data frame above from frame control to payload.
     const DATA_FCS: u32 = 0x4114_2379;
+
+    #[test]
+    fn only_a_repeated_data_frame_has_the_retry_bit() {
+        for (kind, bytes, flags) in [(FrameKind::Data, 28, 0x08), (FrameKind::Rts, 20, 0)] {
+            let mut out = Vec::new();
+            dot11(&mut out, &Frame { retry: true, ..frame(kind, bytes) }, 2, |_| {});
+            assert_eq!(out[1], flags, "{kind:?}");
+        }
+    }
 
     #[test]
     fn an_acknowledgment_is_ten_bytes_and_its_check_sequence() {

@@ -90,26 +90,30 @@ pub struct NodeSample {
 
 /// What is counted for one direction of a flow. Packets made before the end of the warm-up do not count, except in the
 /// bins.
+///
+/// The order of the fields matters in large networks: a packet that is sent touches the first cache line, one that
+/// arrives two more.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct StreamRecord {
+    /// Bins from time zero.
+    pub bins: Vec<StreamBin>,
     /// Packets sent.
     pub sent: u64,
     /// Bytes of payload sent.
     pub sent_bytes: u64,
+    /// Shortest delay, warm-up included: the playout buffer is set by it.
+    pub delay_min: Nanos,
+    /// A packet is played this long after the fastest one would have been.
+    pub playout: Nanos,
+    /// Bytes of payload delivered after the warm-up, in order and once.
+    pub delivered_bytes: u64,
     /// Packets that arrived.
     pub arrived: u64,
     /// Packets that arrived too late to be played.
     pub late: u64,
-    /// Packets lost, by reason.
-    pub lost: [u64; Loss::ALL.len()],
-    /// Packets that had not arrived at the end of the run and could still have been in time.
-    pub in_flight: u64,
-    /// Bytes of payload delivered after the warm-up, in order and once.
-    pub delivered_bytes: u64,
     /// Sum of delays.
     pub delay_sum: Nanos,
-    /// Shortest delay, warm-up included: the playout buffer is set by it.
-    pub delay_min: Nanos,
     /// Longest delay.
     pub delay_max: Nanos,
     /// Delays.
@@ -118,10 +122,10 @@ pub struct StreamRecord {
     pub jitter: Jitter,
     /// Sum of the jitter after each packet, for its mean.
     pub jitter_sum: Nanos,
-    /// Bins from time zero.
-    pub bins: Vec<StreamBin>,
-    /// A packet is played this long after the fastest one would have been.
-    pub playout: Nanos,
+    /// Packets lost, by reason.
+    pub lost: [u64; Loss::ALL.len()],
+    /// Packets that had not arrived at the end of the run and could still have been in time.
+    pub in_flight: u64,
 }
 
 impl StreamRecord {

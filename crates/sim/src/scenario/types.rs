@@ -384,7 +384,7 @@ pub enum Metric {
     /// Fewest hops over links that decode at the data rate; among equals the shortest distance, then the lowest node.
     Hops,
     /// Least expected transmissions of a 1500-byte packet and its ACK (De Couto et al., MobiCom 2003), from the links'
-    /// error rates without interference.
+    /// error rates without interference. Links over which fewer than a tenth of the attempts succeed are left out.
     Etx,
 }
 

@@ -271,7 +271,6 @@ impl<'a> Plan<'a> {
             kind: FlowKind::Cbr,
             from: self.node(traffic.from()),
             to: self.node(traffic.to()),
-            header_bytes: IP_HEADER + UDP_HEADER,
             dscp: traffic.dscp(),
             start: Nanos::from_secs_f64(start_s),
             stop: stop_s.map_or(Nanos::MAX, Nanos::from_secs_f64),
@@ -281,9 +280,8 @@ impl<'a> Plan<'a> {
             Traffic::Call { codec, .. } => {
                 let codec = codec_of(*codec);
                 flow.kind = FlowKind::Call(codec);
-                flow.header_bytes += RTP_HEADER;
                 let profile = codec.profile();
-                let bytes = flow.header_bytes + profile.payload_bytes;
+                let bytes = IP_HEADER + UDP_HEADER + RTP_HEADER + profile.payload_bytes;
                 let seconds = profile.interval.as_secs_f64();
                 self.datagrams(index, &flow, false, bytes, seconds, 1, Some(codec));
                 self.datagrams(index, &flow, true, bytes, seconds, 1, Some(codec));
@@ -293,7 +291,7 @@ impl<'a> Plan<'a> {
                 self.transfer(index, &flow, traffic);
             }
             Traffic::Cbr { rate_kbps, payload_bytes, .. } => {
-                let bytes = flow.header_bytes + payload_bytes;
+                let bytes = IP_HEADER + UDP_HEADER + payload_bytes;
                 let seconds = f64::from(*payload_bytes) * 8.0 / (rate_kbps * 1000.0);
                 self.datagrams(index, &flow, false, bytes, seconds, 1, None);
             }
@@ -410,7 +408,7 @@ impl<'a> Plan<'a> {
         radio: &RadioParams,
         mac: &MacParams,
     ) -> Result<Routes, Vec<Finding>> {
-        let mut routes = Routes::new(wires.places());
+        let mut paths = Vec::new();
         let mut finder =
             PathFinder::new(links, wires, radio, &self.scenario.routing, mac.data_rate, mac.control_rate);
         let mut findings = Vec::new();
@@ -431,9 +429,9 @@ impl<'a> Plan<'a> {
             }
             match finder.path(flow.from, flow.to) {
                 Some(mut path) => {
-                    routes.add(&path, wires);
+                    paths.push(path.clone());
                     path.reverse();
-                    routes.add(&path, wires);
+                    paths.push(path);
                 }
                 None => {
                     told = Some(*entry);
@@ -441,7 +439,7 @@ impl<'a> Plan<'a> {
                 }
             }
         }
-        if findings.is_empty() { Ok(routes) } else { Err(findings) }
+        if findings.is_empty() { Ok(Routes::new(&paths, wires)) } else { Err(findings) }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::recorder::{Loss, NodeSample, Recorder, TcpSample};
 use crate::routing::{Routes, WIRE};
 use crate::scenario::Scenario;
 use crate::wired::{Arrived, Link, LinkContext};
-use traffic::{Flow, IP_HEADER, Source, Transfer, TransferCounts, flow_of, stream};
+use traffic::{Flow, IP_HEADER, RTP_HEADER, Source, Transfer, TransferCounts, UDP_HEADER, flow_of, stream};
 
 /// Somebody who watches packets and frames go by, to write them down.
 pub trait Tap {
@@ -217,8 +217,8 @@ impl World {
                 self.settle(event.subject, done);
             }
             EventKind::NavCheck => {
-                let last_lock = self.receivers[node].last_lock();
-                self.at_station(node, |dcf, ctx| dcf.on_nav_check(ctx, event, last_lock));
+                let arriving = self.receivers[node].locked_since();
+                self.at_station(node, |dcf, ctx| dcf.on_nav_check(ctx, event, arriving));
             }
             EventKind::WiredArrival => self.wired_arrival(node),
             EventKind::LinkFree => {
@@ -393,7 +393,7 @@ impl World {
         if frame.to == BROADCAST {
             let packet = *self.packets.get(frame.packet);
             self.recorder.packet_arrived(&packet, self.events.now());
-            self.recorder.delivered(packet.stream, u64::from(self.payload(&packet)), self.events.now());
+            self.recorder.delivered(packet.stream, u64::from(Self::payload(&packet)), self.events.now());
             return;
         }
         let packet = self.packets.get(frame.packet);
@@ -506,25 +506,24 @@ impl World {
         match packet.body {
             Body::Tcp(segment) => self.segment_arrived(&packet, &segment),
             Body::Rtp { .. } | Body::Udp { .. } => {
-                let payload = self.payload(&packet);
+                let payload = Self::payload(&packet);
                 self.recorder.delivered(packet.stream, u64::from(payload), now);
             }
         }
     }
 
-    fn payload(&self, packet: &Packet) -> u32 {
+    fn payload(packet: &Packet) -> u32 {
         match packet.body {
             Body::Tcp(segment) => segment.len,
-            Body::Rtp { .. } | Body::Udp { .. } => {
-                packet.bytes - self.flows[flow_of(packet.stream)].header_bytes
-            }
+            Body::Rtp { .. } => packet.bytes - IP_HEADER - UDP_HEADER - RTP_HEADER,
+            Body::Udp { .. } => packet.bytes - IP_HEADER - UDP_HEADER,
         }
     }
 
     /// Makes a packet at `node` and sends it on its way.
     fn originate(&mut self, node: NodeId, packet: Packet) {
         if self.recorder.is_measured(packet.stream) {
-            let payload = self.payload(&packet);
+            let payload = Self::payload(&packet);
             self.recorder.packet_sent(&packet, payload);
         }
         let id = self.packets.insert(packet);

@@ -50,8 +50,6 @@ pub struct Flow {
     pub from: NodeId,
     /// The other end.
     pub to: NodeId,
-    /// Bytes of headers in an IP packet of it that are not payload; for datagrams alone.
-    pub header_bytes: u32,
     /// How urgent its packets are, both ways.
     pub dscp: Dscp,
     /// When it may start.

@@ -39,7 +39,7 @@
 //!   acknowledgments count too. After it every outstanding packet is taken as lost.
 //! - *Halve ssthresh*: while there is none, or cwnd is less, half of the window.
 //! - One backoff for all losses among the packets that were outstanding at the first (RFC 6582's `recover`).
-//! - *Outstanding* at a backoff are the packets not known to have arrived, the lost one among them.
+//! - *Outstanding* at a backoff are the packets that were so when the sender could last send, the lost one among them.
 //! - A packet that no acknowledgment tells anything of, because more of them were lost in a row than the vector has
 //!   bits, is no longer outstanding, and no sign of congestion.
 //! - cwnd grows only while the window, min(cwnd, rwnd), is in full use. An rwnd of 0 counts as 1, since nobody would tell

@@ -126,7 +126,7 @@ impl Receiver {
             }
             None => self.latest = Some(number),
         }
-        self.stats.expected = self.latest.map_or(0, |latest| latest - self.first + 1);
+        self.stats.expected = self.stats.expected.max(number - self.first + 1);
         Arrival::New { index: number - self.first, delay: self.delay.on_transit(transit_us) }
     }
 

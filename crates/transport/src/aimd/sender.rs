@@ -111,6 +111,10 @@ pub struct Sender {
     /// Packets of the last numbers, by their lowest bits.
     ring: Box<[Sent]>,
     outstanding: u32,
+    /// Packets outstanding when the application could last send, and whether the window was what kept it from sending
+    /// more. Acknowledgments that come in one batch are judged by this, as if they had come one by one.
+    flight: u32,
+    limited: bool,
     /// The three largest numbers known to have arrived, the largest first.
     top: [Option<u64>; LOSS_THRESHOLD],
     /// Losses of packets before this number have been answered by a backoff.
@@ -149,6 +153,8 @@ impl Sender {
             ring: vec![Sent::default(); (2 * usize::from(max_window) + REMEMBERED).next_power_of_two()]
                 .into_boxed_slice(),
             outstanding: 0,
+            flight: 0,
+            limited: false,
             top: [None; LOSS_THRESHOLD],
             recover: first,
             cwnd: initial_window,
@@ -185,8 +191,16 @@ impl Sender {
         self.backlog == 0 && self.outstanding == 0
     }
 
-    /// The next packet, if there is one and the window has room.
+    /// The next packet, if there is one and the window has room. Ask after every acknowledgment and timer, or after a
+    /// batch of them, until it gives nothing.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Datagram> {
+        let datagram = self.transmit(now);
+        self.flight = self.outstanding;
+        self.limited = self.outstanding >= self.window();
+        datagram
+    }
+
+    fn transmit(&mut self, now: Nanos) -> Option<Datagram> {
         if self.backlog == 0 {
             return None;
         }
@@ -225,7 +239,6 @@ impl Sender {
             return;
         };
         self.rwnd = f64::from(ack.rwnd.max(1));
-        let in_full_use = self.outstanding >= self.window();
         let sample =
             (self.slot(number).fate != Fate::Acked).then(|| now.saturating_sub(self.slot(number).at));
         let mut acked = u32::from(self.arrived(number));
@@ -240,16 +253,15 @@ impl Sender {
             }
         }
         if let Some(rtt) = sample {
-            self.rtt.on_sample(rtt);
+            self.rtt.on_sample(rtt, number, self.next);
             self.latest_rtt = Some(rtt);
             self.latest_delay = Some(self.delay.on_transit(ack.transit_us));
         }
-        if in_full_use {
+        if self.limited {
             self.grow(acked);
         }
-        let outstanding = self.outstanding;
         if self.give_up_lost() {
-            self.back_off(outstanding);
+            self.back_off();
         }
         if acked > 0 || self.outstanding == 0 {
             self.arm(now);
@@ -316,8 +328,8 @@ impl Sender {
         congested
     }
 
-    fn back_off(&mut self, outstanding: u32) {
-        self.cwnd = (self.beta * f64::from(outstanding)).max(1.0);
+    fn back_off(&mut self) {
+        self.cwnd = (self.beta * f64::from(self.flight)).max(1.0);
         self.ssthresh = self.cwnd;
         self.recover = self.next;
         self.stats.backoffs += 1;
