@@ -147,6 +147,26 @@ fn where_calls_are_bad_whatever_tcp_does_it_says_so_and_gives_the_air_back() {
 }
 
 #[test]
+fn noise_that_tcp_does_not_make_does_not_take_its_share_away() {
+    let carried = |noise: f64| {
+        let mut plant = world(adaptive(), 3, 3, 30);
+        plant.noise(secs(40), noise);
+        plant.run(secs(140));
+        (plant.goodput(60, 140), plant.good_seconds(60, 140))
+    };
+    let (clean, _) = carried(0.0005);
+    for noise in [0.003, 0.006, 0.01] {
+        let (goodput, good) = carried(noise);
+        println!(
+            "noise of {:.1} %: {:.2} of what is carried without, {good:.2} good",
+            100.0 * noise,
+            goodput / clean
+        );
+        assert!(goodput > 0.5 * clean, "{goodput} of {clean}");
+    }
+}
+
+#[test]
 fn a_fixed_setting_is_asked_for_as_it_is_and_every_policy_expires() {
     let config =
         FixedConfig { window: Some(3000), data_rate: Some(BitRate(600_000)), ..FixedConfig::default() };
