@@ -453,7 +453,7 @@ impl Adaptive {
     fn learn_noise(&mut self, now: Nanos, seconds: f64, stress: &Stress) {
         const SPAN: f64 = 4.0;
         const PUSHED_TO: f64 = 0.65;
-        const FADES: f64 = 30.0;
+        const FADES: f64 = 600.0;
         const MEMORY: Nanos = Nanos::from_secs(60);
         // G.729A with 2 % unheard is at 3.7 with the default delays: not much more is noise that calls bear.
         const MOST: f64 = 0.015;
