@@ -28,8 +28,9 @@
 //! comes through. What TCP loses is no signal: radio loses too, and a pacer that holds packets for long makes senders
 //! repeat them.
 //!
-//! **Noise.** Calls lose packets without any TCP, too. If the law has pushed the budget down by a third and no fewer packets
-//! are unheard, that much is taken for the mesh's own, and tolerated for the next minute, as long as calls bear it.
+//! **Noise.** Calls lose packets without any TCP, too. If the law has pushed the budget down by a third and about as many
+//! packets are unheard as near its top, that much is taken for the mesh's own, and tolerated for the next minute beside half
+//! of what is tolerable. It takes a top to compare with: noise near the tolerable from the very start is taken for harm.
 //!
 //! Left out: demands of flows that share none but other regions than the gateway's, and weights.
 
@@ -226,9 +227,11 @@ pub(super) struct Adaptive {
     /// Fraction unheard that is tolerated now, and since when more than configured.
     tolerance: f64,
     tolerant_since: Nanos,
-    /// Mean of what is unheard over some seconds, and that mean and the budget when the law began to push.
-    mean_unheard: f64,
-    pushed: Option<(f64, f64)>,
+    /// The largest budget of late, fading; what is unheard near it, and far under it, for so many seconds.
+    top: f64,
+    unheard_high: f64,
+    unheard_low: f64,
+    low_for: f64,
     /// By how much windows are wider than round trips say.
     slack: f64,
     calls: Vec<Known>,
@@ -255,8 +258,10 @@ impl Adaptive {
             stressed_at: Nanos::ZERO,
             tolerance: config.unheard,
             tolerant_since: Nanos::ZERO,
-            mean_unheard: 0.0,
-            pushed: None,
+            top: 0.0,
+            unheard_high: 0.0,
+            unheard_low: 0.0,
+            low_for: 0.0,
             slack: 1.0,
             calls: Vec::new(),
             nodes: Vec::new(),
@@ -448,28 +453,36 @@ impl Adaptive {
     fn learn_noise(&mut self, now: Nanos, seconds: f64, stress: &Stress) {
         const SPAN: f64 = 4.0;
         const PUSHED_TO: f64 = 0.65;
+        const FADES: f64 = 600.0;
         const MEMORY: Nanos = Nanos::from_secs(60);
-        /// G.729A at 1.5 % is at 3.76 with the default delays: more than that is no noise that calls bear.
+        // G.729A with 2 % unheard is at 3.7 with the default delays: not much more is noise that calls bear.
         const MOST: f64 = 0.015;
-        self.mean_unheard += (stress.mean_unheard - self.mean_unheard) * (seconds / SPAN).min(1.0);
         if now.saturating_sub(self.tolerant_since) > MEMORY {
             self.tolerance = self.config.unheard;
         }
-        match self.pushed {
-            None if self.state == State::Steady && self.mean_unheard > self.tolerance => {
-                self.pushed = Some((self.budget, self.mean_unheard));
+        if self.nodes.is_empty() || stress.acute || self.state != State::Steady {
+            return;
+        }
+        let gain = (seconds / SPAN).min(1.0);
+        self.top = self.budget.max(self.top * (1.0 - seconds / FADES));
+        if self.budget > 0.85 * self.top {
+            self.unheard_high += (stress.mean_unheard - self.unheard_high) * gain;
+            self.low_for = 0.0;
+        } else if self.budget < PUSHED_TO * self.top {
+            if self.low_for == 0.0 {
+                self.unheard_low = 0.0;
             }
-            Some((budget, unheard)) if self.budget < PUSHED_TO * budget => {
-                if self.mean_unheard > 0.7 * unheard && !stress.acute {
-                    self.tolerance = (1.5 * self.mean_unheard).clamp(self.config.unheard, MOST);
-                    self.tolerant_since = now;
-                    self.budget = budget;
-                    self.ceiling = self.ceiling.max(budget);
-                }
-                self.pushed = None;
+            self.low_for += seconds;
+            // A plain mean.
+            self.unheard_low += (stress.mean_unheard - self.unheard_low) * (seconds / self.low_for);
+            if self.low_for > SPAN && self.unheard_low > (0.5 * self.unheard_high).max(0.7 * self.tolerance) {
+                let tolerance = self.unheard_low + 0.5 * self.config.unheard;
+                self.tolerance = tolerance.clamp(self.config.unheard, MOST);
+                self.tolerant_since = now;
+                self.budget = 0.85 * self.top;
+                self.ceiling = self.ceiling.max(self.budget);
+                self.low_for = 0.0;
             }
-            Some(_) if self.mean_unheard < self.tolerance / 2.0 => self.pushed = None,
-            _ => {}
         }
     }
 
@@ -605,6 +618,8 @@ impl Adaptive {
             self.drain_until = now.saturating_add(DRAIN_TIME);
         }
         self.cut_at = now;
+        // What is unheard from here on has another cause than what was before.
+        self.top = self.budget;
         self.enter(State::Protecting, stress.reason);
     }
 

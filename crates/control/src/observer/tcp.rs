@@ -27,6 +27,8 @@ pub(crate) const fn before(a: u32, b: u32) -> bool {
 pub struct End {
     /// Its SYN has passed.
     syn: bool,
+    /// Sequence number after the SYN.
+    syn_end: Option<u32>,
     /// What it offers as window scale, if its SYN has passed.
     offered_scale: Option<u8>,
     mss: Option<u16>,
@@ -133,16 +135,19 @@ impl TcpFlow {
                 self.closed = false;
             }
             sender.syn = true;
+            sender.syn_end = Some(tcp.seq_end());
             sender.started = true;
             sender.offered_scale = tcp.window_scale;
             sender.mss = tcp.mss;
         }
         // What it answers: the other side's sent data, and timestamps.
         if tcp.has(tcp_flag::ACK) {
+            let is_new = !sender.has_acked || before(sender.acked, tcp.ack);
             progress.acknowledged = sender.acknowledge(tcp.ack);
             receiver.delivered += progress.acknowledged;
-            let is_handshake = tcp.has(tcp_flag::SYN) || receiver.delivered <= 1;
-            if let Some(sample) = receiver.answered(now, tcp.ack, progress.acknowledged) {
+            let is_handshake = receiver.syn_end == Some(tcp.ack);
+            let sample = receiver.answered(now, tcp.ack, progress.acknowledged);
+            if let Some(sample) = sample.filter(|_| is_new) {
                 if is_handshake { rtt.shake(sample) } else { rtt.update(now, sample) }
             }
         }
@@ -222,11 +227,8 @@ impl TcpFlow {
 impl End {
     const PASSED: usize = 16;
 
-    /// The round trip that an ACK tells which acknowledges `bytes` for the first time.
+    /// The round trip that an ACK tells which acknowledges `bytes` for the first time, as far as that is known.
     fn answered(&mut self, now: Nanos, ack: u32, bytes: u64) -> Option<Nanos> {
-        if bytes == 0 {
-            return None;
-        }
         let known = (self.passed_count as usize).min(Self::PASSED);
         let last = self.passed[..known].iter().position(|&(end, _)| end == ack)?;
         let before_it = (last + Self::PASSED - 1) % Self::PASSED;
