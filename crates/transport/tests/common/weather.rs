@@ -11,15 +11,13 @@ pub(crate) struct Weather {
     pub(crate) loss: u64,
     pub(crate) duplication: u64,
     pub(crate) reordering: u64,
-    /// Packets that may be marked and are (RFC 3168).
-    pub(crate) marking: u64,
     pub(crate) delay_ms: u64,
     pub(crate) seed: u64,
 }
 
 impl Weather {
     pub(crate) fn fair(delay_ms: u64) -> Self {
-        Self { loss: 0, duplication: 0, reordering: 0, marking: 0, delay_ms, seed: 1 }
+        Self { loss: 0, duplication: 0, reordering: 0, delay_ms, seed: 1 }
     }
 
     /// When the copies of a packet that is sent now arrive.
@@ -104,12 +102,11 @@ impl Reader {
 }
 
 pub(crate) fn weather() -> impl Strategy<Value = Weather> {
-    (0..35_u64, 0..20_u64, 0..50_u64, 0..30_u64, 1..80_u64, any::<u64>()).prop_map(
-        |(loss, duplication, reordering, marking, delay_ms, seed)| Weather {
+    (0..35_u64, 0..20_u64, 0..50_u64, 1..80_u64, any::<u64>()).prop_map(
+        |(loss, duplication, reordering, delay_ms, seed)| Weather {
             loss,
             duplication,
             reordering,
-            marking,
             delay_ms,
             seed,
         },

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use fairhop_model::units::Nanos;
+use fairhop_transport::quic;
 use fairhop_transport::tcp::{Receiver, Segment, Sender, SenderState};
 
 use crate::trace::{Sample, Trace};
@@ -75,6 +76,65 @@ impl End for Receiver {
 
     fn receive(&mut self, now: Nanos, segment: &Segment) {
         self.on_segment(now, segment);
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        self.next_timer()
+    }
+
+    fn on_timer(&mut self, now: Nanos) {
+        self.on_timer(now);
+    }
+}
+
+/// Ethernet, IPv4 and UDP headers.
+const UDP_HEADERS: u64 = LOWER_HEADERS + 8;
+
+impl End for quic::Sender {
+    type Packet = quic::Datagram;
+
+    fn transmit(&mut self, now: Nanos) -> Option<(quic::Datagram, u64)> {
+        let datagram = self.poll_transmit(now)?;
+        Some((datagram, UDP_HEADERS + u64::from(datagram.wire_bytes())))
+    }
+
+    fn receive(&mut self, now: Nanos, datagram: &quic::Datagram) {
+        self.on_datagram(now, datagram);
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        self.next_timer()
+    }
+
+    fn on_timer(&mut self, now: Nanos) {
+        self.on_timer(now);
+    }
+}
+
+impl Source for quic::Sender {
+    fn sample(&self) -> Option<Sample> {
+        Some(Sample {
+            t_ms: 0,
+            cwnd: self.cwnd_packets(),
+            ssthresh: self.ssthresh_packets().unwrap_or(0),
+            srtt_us: self.srtt().map_or(0, |srtt| srtt.0 / 1000),
+            unacked: self.in_flight(),
+            retransmitted: self.stats().packets_retransmitted,
+            acked_bytes: self.bytes_acked(),
+        })
+    }
+}
+
+impl End for quic::Receiver {
+    type Packet = quic::Datagram;
+
+    fn transmit(&mut self, now: Nanos) -> Option<(quic::Datagram, u64)> {
+        let datagram = self.poll_transmit(now)?;
+        Some((datagram, UDP_HEADERS + u64::from(datagram.wire_bytes())))
+    }
+
+    fn receive(&mut self, now: Nanos, datagram: &quic::Datagram) {
+        self.on_datagram(now, datagram);
     }
 
     fn next_timer(&self) -> Option<Nanos> {

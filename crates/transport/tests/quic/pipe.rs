@@ -169,7 +169,7 @@ fn receiver() -> impl Strategy<Value = ReceiverConfig> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
     fn a_stream_arrives_whole_and_in_order_through_any_weather(

@@ -1,5 +1,8 @@
 //! TCP against its standards: scripts named after RFC sections, a pair of machines over a hostile pipe, a golden trace.
 
+#[path = "../common/weather.rs"]
+mod weather;
+
 mod ecn;
 mod golden;
 mod handshake;
