@@ -63,16 +63,14 @@ fn the_kept_traces_give_the_figures_that_were_reported_with_them() {
 
 #[test]
 fn the_path_has_the_delay_and_the_rate_of_the_measured_one() {
-    // The kernel acknowledges each of the first packets.
-    let receiver = ReceiverConfig { delayed_ack_segments: 1, ..receiver() };
-    let ours = tcp(CongestionKind::NewReno, receiver, Loss::QueueOnly);
+    let ours = tcp(CongestionKind::NewReno, receiver(), Loss::QueueOnly);
     let kernel = Trace::of_kernel("reno_0");
     // A SYN of 74 B takes 59.2 us at 10 Mb/s, and the way there and back 40 ms; then slow start, which nothing but the
     // path decides.
     for (ours, theirs) in ours.samples.iter().zip(&kernel.samples).take(3) {
         assert_eq!((ours.cwnd, ours.acked_bytes), (theirs.cwnd, theirs.acked_bytes));
+        assert!(ours.srtt_us.abs_diff(theirs.srtt_us) <= 1, "{ours:?} {theirs:?}");
     }
-    assert!(ours.samples[0].srtt_us.abs_diff(40_060) <= 1);
 }
 
 #[test]
@@ -134,7 +132,7 @@ fn westwood_plus_as_linux() {
 /// acknowledgments, and acknowledgments wait for 25 ms at most; what is in the queue is the controller's doing.
 #[test]
 fn over_quic_a_controller_keeps_the_window_that_it_keeps_in_linux() {
-    let limits = Limits { goodput: 0.05, retransmitted: (0.05, 10), ..Limits::STANDARD };
+    let limits = Limits { goodput: 0.05, retransmitted: (0.05, 20), ..Limits::STANDARD };
     for (congestion, name) in [
         (CongestionKind::NewReno, "reno"),
         (CongestionKind::Cubic, "cubic"),
