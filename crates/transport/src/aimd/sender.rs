@@ -254,6 +254,7 @@ impl Sender {
         }
         if let Some(rtt) = sample {
             self.rtt.on_sample(rtt, number, self.next);
+            self.rtt.note_least(rtt);
             self.latest_rtt = Some(rtt);
             self.latest_delay = Some(self.delay.on_transit(ack.transit_us));
         }

@@ -95,6 +95,9 @@ impl Hystart {
         match self.kind {
             HyStart::Off => {}
             HyStart::Classic => {
+                if ack.una > self.round_end {
+                    self.begin_round(ack.now, ack.nxt);
+                }
                 if !self.found && window.cwnd >= LOW_WINDOW {
                     self.look_for_end(ack, delay_us, delay_min_us, cushion_us);
                     if self.found {
@@ -108,9 +111,6 @@ impl Hystart {
 
     /// Linux's `hystart_update`.
     fn look_for_end(&mut self, ack: &AckEvent, delay_us: u64, delay_min_us: u64, cushion_us: u64) {
-        if ack.una > self.round_end {
-            self.begin_round(ack.now, ack.nxt);
-        }
         let since = |then: Nanos| ack.now.saturating_sub(then).0 / 1000;
         if since(self.last_ack) <= TRAIN_GAP_US {
             self.last_ack = ack.now;

@@ -55,7 +55,7 @@ pub enum CongestionKind {
 
 impl CongestionKind {
     /// Every variant.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Reno,
         Self::NewReno,
         Self::Vegas,
@@ -63,6 +63,8 @@ impl CongestionKind {
         Self::Westwood,
         Self::WestwoodPlus,
         Self::Compound,
+        Self::Cubic,
+        Self::Bbr,
     ];
 }
 
