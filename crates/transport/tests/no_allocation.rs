@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use fairhop_model::units::Nanos;
-use fairhop_transport::tcp::{Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
+use fairhop_transport::tcp::{CongestionKind, Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -62,18 +62,29 @@ fn run(
     }
 }
 
+/// A minute after twenty seconds of warming up.
+fn allocations(sender: SenderConfig, receiver: ReceiverConfig) -> u64 {
+    let (mut sender, mut receiver) = (Sender::new(sender), Receiver::new(receiver));
+    let (mut flying, mut now, mut count) = (VecDeque::with_capacity(10_000), Nanos::ZERO, 0);
+    sender.offer(u64::MAX);
+    sender.open(now);
+    run(&mut sender, &mut receiver, &mut flying, &mut now, &mut count, 20_000);
+    let (before, repeated) = (ALLOCATIONS.get(), sender.stats().segments_retransmitted);
+    run(&mut sender, &mut receiver, &mut flying, &mut now, &mut count, 60_000);
+    assert!(sender.stats().segments_retransmitted > repeated + 100);
+    ALLOCATIONS.get() - before
+}
+
 #[test]
 fn a_lossy_transfer_allocates_nothing_once_it_is_warm() {
     for sack in [true, false] {
-        let mut sender = Sender::new(SenderConfig { sack, ..SenderConfig::default() });
-        let mut receiver = Receiver::new(ReceiverConfig { sack, ..ReceiverConfig::default() });
-        let (mut flying, mut now, mut count) = (VecDeque::with_capacity(10_000), Nanos::ZERO, 0);
-        sender.offer(u64::MAX);
-        sender.open(now);
-        run(&mut sender, &mut receiver, &mut flying, &mut now, &mut count, 20_000);
-        let (before, repeated) = (ALLOCATIONS.get(), sender.stats().segments_retransmitted);
-        run(&mut sender, &mut receiver, &mut flying, &mut now, &mut count, 60_000);
-        assert!(sender.stats().segments_retransmitted > repeated + 100);
-        assert_eq!(ALLOCATIONS.get() - before, 0, "sack {sack}");
+        let sender = SenderConfig { sack, ..SenderConfig::default() };
+        let receiver = ReceiverConfig { sack, ..ReceiverConfig::default() };
+        assert_eq!(allocations(sender, receiver), 0, "sack {sack}");
+    }
+    for congestion in [CongestionKind::Reno, CongestionKind::Cubic, CongestionKind::Bbr] {
+        // BBR does not mind the losses: the window is what keeps its flight finite on a link without a rate.
+        let sender = SenderConfig { congestion, max_window: Some(200), ..SenderConfig::linux() };
+        assert_eq!(allocations(sender, ReceiverConfig::linux()), 0, "{congestion:?}");
     }
 }

@@ -3,9 +3,12 @@
 #[path = "../common/weather.rs"]
 mod weather;
 
+mod ecn;
 mod golden;
 mod handshake;
+mod pacing;
 mod pipe;
+mod racktlp;
 mod receiving;
 mod recovery;
 mod script;

@@ -226,7 +226,7 @@ impl Bbr {
     /// gain · bw · min_rtt, rounded up.
     fn bdp(&self, bw: u64, gain: u64) -> u32 {
         let Some(min_rtt) = self.min_rtt else { return INITIAL_CWND };
-        let product = u128::from(bw) * u128::from(min_rtt.0 / 1000) * u128::from(gain) >> GAIN_SCALE;
+        let product = (u128::from(bw) * u128::from(min_rtt.0 / 1000) * u128::from(gain)) >> GAIN_SCALE;
         u32::try_from(product.div_ceil(u128::from(BW_UNIT))).unwrap_or(u32::MAX / 2)
     }
 
@@ -243,7 +243,7 @@ impl Bbr {
     /// What will be in the network when the next packet leaves, with what is in flight now.
     fn in_network(&self, ack: &AckEvent, in_flight: u32) -> u32 {
         let wait_us = ack.release.saturating_sub(ack.now).0 / 1000;
-        let delivered = (self.bw() * wait_us >> BW_SCALE) as u32;
+        let delivered = ((self.bw() * wait_us) >> BW_SCALE) as u32;
         let burst = if self.pacing_gain > GAIN_UNIT { self.burst() } else { 0 };
         (in_flight + burst).saturating_sub(delivered)
     }
@@ -353,7 +353,7 @@ impl Bbr {
             }
         }
         let epoch_us = self.delivered_at.saturating_sub(self.extra_at).0 / 1000;
-        let mut expected = (u128::from(self.bw()) * u128::from(epoch_us) >> BW_SCALE) as u64;
+        let mut expected = ((u128::from(self.bw()) * u128::from(epoch_us)) >> BW_SCALE) as u64;
         if self.extra_epoch <= expected || self.extra_epoch + u64::from(ack.newly_delivered) >= EXTRA_EPOCH {
             self.extra_epoch = 0;
             self.extra_at = self.delivered_at;
@@ -368,7 +368,7 @@ impl Bbr {
         if !self.full_bw_reached {
             return 0;
         }
-        let most = (self.bw() * EXTRA_TIME_US >> BW_SCALE) as u32;
+        let most = ((self.bw() * EXTRA_TIME_US) >> BW_SCALE) as u32;
         self.extra[0].max(self.extra[1]).min(most)
     }
 
@@ -420,7 +420,7 @@ impl Bbr {
         if self.full_bw_reached || !self.round_start || app_limited {
             return;
         }
-        if self.max_bw.get() >= self.full_bw * FULL_BW_GAIN >> GAIN_SCALE {
+        if self.max_bw.get() >= (self.full_bw * FULL_BW_GAIN) >> GAIN_SCALE {
             self.full_bw = self.max_bw.get();
             self.full_bw_rounds = 0;
             return;

@@ -233,11 +233,8 @@ impl Sender {
 
     fn finish_recovery(&mut self, now: Nanos) {
         let undone = !self.has_marker();
-        if let Some(this) = self.racktlp.as_deref_mut() {
-            if !undone {
-                this.rack.on_recovered();
-            }
-            this.undo = Undo::default();
+        if let Some(this) = self.racktlp.as_deref_mut().filter(|_| !undone) {
+            this.rack.on_recovered();
         }
         self.phase = Phase::Open;
         if undone {
