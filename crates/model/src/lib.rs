@@ -9,10 +9,14 @@
 //! | [`voice`] | codecs, MOS of a call, lateness, jitter | Cole and Rosenbluth 2001, ITU-T G.107 and G.113, RFC 3550 |
 //! | [`bianchi`] | saturation throughput of a cell | Bianchi 2000, Wu et al. 2002, Tinnirello, Bianchi and Xiao 2010 |
 //! | [`airtime`] | channel time of a packet, the most that a path carries | IEEE 802.11-2020, clause 10.3; own derivation |
+//! | [`markov`] | a wireless channel in slots with memory | Cai, Shen, Mark and Pan 2005; Gilbert 1960 |
+//! | [`outage`] | parameters of AIMD(α, β) datagrams: window, buffer, utilization, delay outage | Cai, Shen, Mark and Pan 2005 |
 //! | [`stats`] | confidence intervals, fairness index | Student's t; Jain, Chiu and Hawe 1984 |
 
 pub mod airtime;
 pub mod bianchi;
+pub mod markov;
+pub mod outage;
 pub mod phy;
 pub mod stats;
 pub mod units;

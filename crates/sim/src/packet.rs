@@ -6,11 +6,56 @@
 use fairhop_model::units::Nanos;
 use fairhop_transport::tcp::Segment;
 
+use crate::queue::Refused;
+
 /// The index of a packet in the [`Packets`].
 pub type PacketId = u32;
 
 /// A node's number; the Internet host comes after the wireless nodes.
 pub type NodeId = u32;
+
+/// A differentiated services codepoint (RFC 2474), 6 bits of the IP header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Dscp(u8);
+
+impl Dscp {
+    /// Best effort: the default.
+    pub const BEST_EFFORT: Self = Self(0);
+    /// Lower effort (RFC 8622).
+    pub const LOWER_EFFORT: Self = Self(1);
+    /// Expedited forwarding (RFC 3246), for voice.
+    pub const EXPEDITED: Self = Self(46);
+
+    /// A codepoint; none where the value has more than 6 bits.
+    pub const fn new(value: u8) -> Option<Self> {
+        if value < 64 { Some(Self(value)) } else { None }
+    }
+
+    /// The 6 bits.
+    pub const fn value(self) -> u8 {
+        self.0
+    }
+
+    /// The upper three bits: the class selector, which was the precedence of RFC 791.
+    pub const fn class(self) -> u8 {
+        self.0 >> 3
+    }
+}
+
+/// The explicit congestion notification field of the IP header (RFC 3168 §5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Ecn {
+    /// The transport does not understand it.
+    #[default]
+    NotEct = 0b00,
+    /// The transport understands it, with a nonce of 1.
+    Ect1 = 0b01,
+    /// The transport understands it.
+    Ect0 = 0b10,
+    /// A queue on the way was congested.
+    Ce = 0b11,
+}
 
 /// What an IP packet carries.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +100,10 @@ pub struct Packet {
     pub at: NodeId,
     /// Its fate is settled: it arrived or was lost.
     pub settled: bool,
+    /// How urgent it is.
+    pub dscp: Dscp,
+    /// Whether its transport understands congestion notification, and whether it was notified.
+    pub ecn: Ecn,
     /// What it carries.
     pub body: Body,
 }
@@ -64,12 +113,17 @@ pub struct Packet {
 pub struct Packets {
     slots: Vec<(Packet, u32)>,
     free: Vec<PacketId>,
+    given_up: Vec<(PacketId, Refused)>,
 }
 
 impl Packets {
     /// Room for `capacity` packets before the first growth.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { slots: Vec::with_capacity(capacity), free: Vec::with_capacity(capacity) }
+        Self {
+            slots: Vec::with_capacity(capacity),
+            free: Vec::with_capacity(capacity),
+            given_up: Vec::with_capacity(64),
+        }
     }
 
     /// Stores a packet; whoever stores it holds it.
@@ -116,6 +170,27 @@ impl Packets {
     #[inline]
     pub fn get_mut(&mut self, id: PacketId) -> &mut Packet {
         &mut self.slots[id as usize].0
+    }
+
+    /// Marks a packet as having met congestion; false where its transport would not understand.
+    pub fn mark(&mut self, id: PacketId) -> bool {
+        let ecn = &mut self.get_mut(id).ecn;
+        let understands = *ecn != Ecn::NotEct;
+        if understands {
+            *ecn = Ecn::Ce;
+        }
+        understands
+    }
+
+    /// A queue drops a packet that it had taken. Whoever holds it is yet to be told.
+    pub fn give_up(&mut self, id: PacketId, why: Refused) {
+        self.given_up.push((id, why));
+    }
+
+    /// A packet that a queue has dropped and whose holder has not been told.
+    #[inline]
+    pub fn take_given_up(&mut self) -> Option<(PacketId, Refused)> {
+        self.given_up.pop()
     }
 
     /// The packets that somebody holds.

@@ -210,8 +210,10 @@ pub struct NodeSummary {
     pub retries: f64,
     /// Frames meant for it that it did not receive, by reason.
     pub frames_lost: BTreeMap<String, f64>,
-    /// Packets that found its queue full.
+    /// Packets that found its queue full or made room in it.
     pub queue_drops: f64,
+    /// Packets that its queue dropped early to stay short (RED, CoDel).
+    pub queue_early_drops: f64,
     /// Mean number of packets that wait, the one in service included.
     pub queue_mean: f64,
     /// Most packets that waited.
@@ -444,6 +446,7 @@ fn node_summary(world: &World, node: usize, measured_s: f64) -> NodeSummary {
             .map(|&why| (why.name().to_owned(), record.frames_lost[why as usize] as f64))
             .collect(),
         queue_drops: record.queue_drops as f64,
+        queue_early_drops: record.early_drops as f64,
         queue_mean: if measured_s > 0.0 { record.backlog_integral as f64 * 1e-9 / measured_s } else { 0.0 },
         queue_max: f64::from(record.backlog_max),
     }

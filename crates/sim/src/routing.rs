@@ -14,40 +14,51 @@ use crate::scenario::{Metric, Routing};
 /// Which way packets go, by node.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
-    /// For each node, sorted by key: source and destination, and the next hop.
-    next_hops: Vec<Vec<(u64, u32)>>,
+    /// For each node the first of its hops, and the end of the last one's.
+    begin: Vec<u32>,
+    /// The hops of one node after the other.
+    hops: Vec<Hop>,
 }
 
-fn key(source: u32, destination: u32) -> u64 {
-    u64::from(source) << 32 | u64::from(destination)
+/// Where a node sends packets between two ends. Sorted by node, source and destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Hop {
+    node: u32,
+    source: u32,
+    destination: u32,
+    next: u32,
 }
 
 impl Routes {
-    /// Empty tables for so many nodes.
-    pub fn new(nodes: usize) -> Self {
-        Self { next_hops: vec![Vec::new(); nodes] }
+    /// Tables for so many nodes of all `paths`: each from its first node to its last, for packets from a source to a
+    /// destination, which lie at or beyond its ends. Of two paths between the same ends the later one counts.
+    pub fn new(nodes: usize, paths: &[(Vec<u32>, u32, u32)]) -> Self {
+        let mut hops: Vec<Hop> = paths
+            .iter()
+            .flat_map(|(path, source, destination)| {
+                path.windows(2).map(|hop| Hop {
+                    node: hop[0],
+                    source: *source,
+                    destination: *destination,
+                    next: hop[1],
+                })
+            })
+            .collect();
+        hops.reverse();
+        hops.sort_by_key(|hop| (hop.node, hop.source, hop.destination));
+        hops.dedup_by_key(|hop| (hop.node, hop.source, hop.destination));
+        let begin =
+            (0..=nodes as u32).map(|node| hops.partition_point(|hop| hop.node < node) as u32).collect();
+        Self { begin, hops }
     }
 
     /// Where `node` sends a packet from `source` to `destination`.
     #[inline]
     pub fn next_hop(&self, node: u32, source: u32, destination: u32) -> Option<u32> {
-        let table = &self.next_hops[node as usize];
-        let key = key(source, destination);
-        let index = table.binary_search_by_key(&key, |entry| entry.0).ok()?;
-        Some(table[index].1)
-    }
-
-    /// Enters a path, from its first node to its last, for packets from `source` to `destination` (which lie at or
-    /// beyond its ends).
-    pub fn add(&mut self, path: &[u32], source: u32, destination: u32) {
-        let key = key(source, destination);
-        for hop in path.windows(2) {
-            let table = &mut self.next_hops[hop[0] as usize];
-            match table.binary_search_by_key(&key, |entry| entry.0) {
-                Ok(index) => table[index].1 = hop[1],
-                Err(index) => table.insert(index, (key, hop[1])),
-            }
-        }
+        let hops = &self.hops[self.begin[node as usize] as usize..self.begin[node as usize + 1] as usize];
+        let index =
+            hops.binary_search_by_key(&(source, destination), |hop| (hop.source, hop.destination)).ok()?;
+        Some(hops[index].next)
     }
 }
 

@@ -1,14 +1,19 @@
-//! The wired link between the gateway and the Internet host: rate, delay, and a drop-tail queue at each end.
+//! Wired links: rate, delay, and a queue at each end.
 //!
-//! Full duplex and without errors. Since packets leave in the order in which they came, the time at which each arrives
-//! is known when it is queued; one event a direction is enough.
+//! Full duplex; each direction is a [`Link`] of its own. In front of a drop-tail queue, the time at which a packet arrives is
+//! known when it is queued, and one event at the far end is enough. Under the other disciplines the packet that goes next
+//! is chosen when the one before has left, which is an event too. A packet counts in the queue until its last bit has
+//! left. Losses on the way, where a scenario wants them, are decided at the far end. Left out: everything of Ethernet but
+//! the bytes that it adds to a packet.
 
 use std::collections::VecDeque;
 
 use fairhop_model::units::{BitRate, Nanos};
 
-use crate::packet::PacketId;
-use crate::scenario::QueueLimit;
+use crate::engine::{EventKind, Events, Stream};
+use crate::packet::{NodeId, PacketId, Packets};
+use crate::queue::{Queue, Refused, Waiting};
+use crate::scenario::{self, QueueLimit};
 
 #[derive(Clone, Copy, Debug)]
 struct OnWire {
@@ -18,98 +23,446 @@ struct OnWire {
     sent: Nanos,
 }
 
+/// What a link needs of its world when something happens to it.
+pub struct LinkContext<'a> {
+    /// The event queue.
+    pub events: &'a mut Events,
+    /// All packets.
+    pub packets: &'a mut Packets,
+    /// Nothing before this counts.
+    pub warmup: Nanos,
+    /// The link's number.
+    pub link: u32,
+}
+
+/// How packets wait.
+#[derive(Clone, Debug)]
+enum Wait {
+    /// In the order in which they came: the times of all are known.
+    DropTail { limit: QueueLimit, free_at: Nanos },
+    /// Under a discipline, which is asked when the sender is free.
+    Discipline {
+        queue: Queue,
+        /// A packet is being sent.
+        sending: bool,
+    },
+}
+
+/// A packet that has come out of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// The packet.
+    pub packet: PacketId,
+    /// It was lost on the way.
+    pub lost: bool,
+}
+
+/// Losses on the way.
+#[derive(Clone, Debug)]
+pub enum Errors {
+    /// None.
+    Never,
+    /// Every so many frames, counted over those that are larger than a size.
+    Every {
+        /// One in so many.
+        every: u64,
+        /// Larger than this.
+        over_bytes: u32,
+        /// Frames so far.
+        seen: u64,
+    },
+    /// With a chance, among those that are larger than a size.
+    Random {
+        /// The chance.
+        probability: f64,
+        /// Larger than this.
+        over_bytes: u32,
+        /// Draws.
+        random: Stream,
+    },
+}
+
+impl Errors {
+    fn strike(&mut self, frame_bytes: u32) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Every { every, over_bytes, seen } => {
+                if frame_bytes <= *over_bytes {
+                    return false;
+                }
+                *seen += 1;
+                *seen % *every == 0
+            }
+            Self::Random { probability, over_bytes, random } => {
+                frame_bytes > *over_bytes && random.unit() < *probability
+            }
+        }
+    }
+}
+
+/// What is counted at one direction of a link, warm-up excluded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinkRecord {
+    /// Packets sent.
+    pub sent: u64,
+    /// Time spent sending.
+    pub busy: Nanos,
+    /// Time integral of the backlog, in packet-nanoseconds.
+    pub backlog_integral: u128,
+    backlog: u32,
+    backlog_since: Nanos,
+    /// Most packets that waited, the one being sent included.
+    pub backlog_max: u32,
+    /// Packets that found the queue full or made room in it.
+    pub drops: u64,
+    /// Packets that the discipline dropped early.
+    pub early_drops: u64,
+    /// Packets lost on the way.
+    pub lost: u64,
+}
+
+impl LinkRecord {
+    fn set_backlog(&mut self, backlog: usize, now: Nanos, warmup: Nanos) {
+        let since = self.backlog_since.max(warmup);
+        if now > since {
+            self.backlog_integral += u128::from(self.backlog) * u128::from((now - since).0);
+        }
+        self.backlog = backlog as u32;
+        self.backlog_since = now;
+        if now >= warmup {
+            self.backlog_max = self.backlog_max.max(self.backlog);
+        }
+    }
+
+    fn add_busy(&mut self, from: Nanos, to: Nanos, warmup: Nanos) {
+        self.busy += to.saturating_sub(from.max(warmup));
+    }
+
+    /// A packet was refused or given up.
+    pub fn dropped(&mut self, why: Refused, now: Nanos, warmup: Nanos) {
+        if now >= warmup {
+            match why {
+                Refused::Full => self.drops += 1,
+                Refused::Early => self.early_drops += 1,
+            }
+        }
+    }
+}
+
+/// What a link is made of.
+#[derive(Clone, Debug)]
+pub struct LinkParams {
+    /// The end that sends.
+    pub from: NodeId,
+    /// The end that receives.
+    pub to: NodeId,
+    /// Rate.
+    pub rate: BitRate,
+    /// Delay after the last bit has left.
+    pub delay: Nanos,
+    /// Bytes that the link adds to an IP packet.
+    pub overhead: u32,
+    /// Losses on the way.
+    pub errors: Errors,
+}
+
 /// One direction of a wired link.
 #[derive(Clone, Debug)]
-pub struct WiredLink {
-    rate: BitRate,
-    delay: Nanos,
-    limit: QueueLimit,
+pub struct Link {
+    params: LinkParams,
+    wait: Wait,
     under_way: VecDeque<OnWire>,
     /// How many of `under_way`, from the front, had left the queue when last looked at.
     left: usize,
     queued_bytes: u64,
-    free_at: Nanos,
+    record: LinkRecord,
 }
 
-impl WiredLink {
-    /// An empty link.
-    pub fn new(rate: BitRate, delay: Nanos, limit: QueueLimit) -> Self {
+impl Link {
+    /// An idle link; `random` is the queue's.
+    pub fn new(params: LinkParams, queue: &scenario::Queue, random: Stream) -> Self {
+        let wait = match Queue::new(queue, params.rate, random) {
+            Queue::DropTail(_) => Wait::DropTail { limit: queue.limit(), free_at: Nanos::ZERO },
+            queue => Wait::Discipline { queue, sending: false },
+        };
         let under_way = VecDeque::with_capacity(256);
-        Self { rate, delay, limit, under_way, left: 0, queued_bytes: 0, free_at: Nanos::ZERO }
+        Self { params, wait, under_way, left: 0, queued_bytes: 0, record: LinkRecord::default() }
     }
 
-    /// Queues a packet. Its arrival time, where it is the first under way and needs an event; an error where the queue
-    /// is full. A packet on its way out counts until its last bit has left.
-    pub fn send(&mut self, packet: PacketId, bytes: u32, now: Nanos) -> Result<Option<Nanos>, QueueFull> {
-        while let Some(first) = self.under_way.get(self.left)
+    /// The end that sends.
+    pub fn from(&self) -> NodeId {
+        self.params.from
+    }
+
+    /// The end that receives.
+    pub fn to(&self) -> NodeId {
+        self.params.to
+    }
+
+    /// What was counted.
+    pub fn record(&self) -> &LinkRecord {
+        &self.record
+    }
+
+    /// What is counted, for those who find out about a drop.
+    pub fn record_mut(&mut self) -> &mut LinkRecord {
+        &mut self.record
+    }
+
+    /// Brings the record up to the end of the run.
+    pub fn finish(&mut self, at: Nanos, warmup: Nanos) {
+        self.note_departures(at, warmup);
+        self.record.set_backlog(self.backlog(), at, warmup);
+        // The packet being sent has had a part of its time.
+        if let Some(next) = self.under_way.get(self.left) {
+            let began = next.sent.saturating_sub(self.time_for(next.bytes));
+            self.record.add_busy(began.min(at), at, warmup);
+        }
+    }
+
+    fn time_for(&self, bytes: u32) -> Nanos {
+        self.params.rate.time_for(u64::from(bytes + self.params.overhead))
+    }
+
+    /// Packets that wait, the one being sent included.
+    fn backlog(&self) -> usize {
+        let sending = self.under_way.len() - self.left;
+        match &self.wait {
+            Wait::DropTail { .. } => sending,
+            Wait::Discipline { queue, .. } => sending + queue.len(),
+        }
+    }
+
+    /// Sees to the packets whose last bit has left by now.
+    fn note_departures(&mut self, now: Nanos, warmup: Nanos) {
+        while let Some(first) = self.under_way.get(self.left).copied()
             && first.sent <= now
         {
             self.queued_bytes -= u64::from(first.bytes);
             self.left += 1;
+            let began = first.sent.saturating_sub(self.time_for(first.bytes));
+            self.record.add_busy(began, first.sent, warmup);
+            self.record.sent += u64::from(first.sent >= warmup);
+            self.record.set_backlog(self.backlog(), first.sent, warmup);
         }
-        let fits = match self.limit {
-            QueueLimit::Packets(packets) => self.under_way.len() - self.left < packets as usize,
-            QueueLimit::Bytes(limit) => self.queued_bytes + u64::from(bytes) <= u64::from(limit),
-        };
-        if !fits {
-            return Err(QueueFull);
+    }
+
+    /// Queues a packet.
+    ///
+    /// # Errors
+    /// It is not taken. The packet is still the caller's.
+    pub fn send(&mut self, ctx: &mut LinkContext<'_>, packet: PacketId, bytes: u32) -> Result<(), Refused> {
+        let now = ctx.events.now();
+        self.note_departures(now, ctx.warmup);
+        let waiting = Waiting { packet, next_hop: self.params.to, bytes };
+        match &mut self.wait {
+            Wait::DropTail { limit, free_at } => {
+                let fits = match *limit {
+                    QueueLimit::Packets(packets) => self.under_way.len() - self.left < packets as usize,
+                    QueueLimit::Bytes(limit) => self.queued_bytes + u64::from(bytes) <= u64::from(limit),
+                };
+                if !fits {
+                    return Err(Refused::Full);
+                }
+                let time = self.params.rate.time_for(u64::from(bytes + self.params.overhead));
+                *free_at = (*free_at).max(now).saturating_add(time);
+                let sent = *free_at;
+                self.put_on_wire(ctx, waiting, sent);
+            }
+            Wait::Discipline { queue, sending: true } => queue.push(waiting, now, ctx.packets)?,
+            Wait::Discipline { queue, .. } => {
+                if let Some(first) = queue.pass(waiting, now, ctx.packets)? {
+                    self.begin(ctx, first);
+                }
+            }
         }
-        let sent = self.free_at.max(now).saturating_add(self.rate.time_for(u64::from(bytes)));
-        self.free_at = sent;
+        let backlog = self.backlog();
+        self.record.set_backlog(backlog, now, ctx.warmup);
+        Ok(())
+    }
+
+    /// Begins to send a packet that has had its turn.
+    fn begin(&mut self, ctx: &mut LinkContext<'_>, first: Waiting) {
+        if let Wait::Discipline { sending, .. } = &mut self.wait {
+            *sending = true;
+        }
+        let sent = ctx.events.now().saturating_add(self.time_for(first.bytes));
+        ctx.events.push(sent, EventKind::LinkFree, ctx.link);
+        self.put_on_wire(ctx, first, sent);
+    }
+
+    fn put_on_wire(
+        &mut self,
+        ctx: &mut LinkContext<'_>,
+        Waiting { packet, bytes, .. }: Waiting,
+        sent: Nanos,
+    ) {
         self.queued_bytes += u64::from(bytes);
         self.under_way.push_back(OnWire { packet, bytes, sent });
-        Ok((self.under_way.len() == 1).then(|| sent.saturating_add(self.delay)))
+        if self.under_way.len() == 1 {
+            ctx.events.push(sent.saturating_add(self.params.delay), EventKind::WiredArrival, ctx.link);
+        }
     }
 
-    /// The packet that arrives now, and when the next one does.
-    pub fn arrive(&mut self) -> Option<(PacketId, Option<Nanos>)> {
-        let arrived = self.under_way.pop_front()?;
-        match self.left.checked_sub(1) {
-            Some(left) => self.left = left,
-            None => self.queued_bytes -= u64::from(arrived.bytes),
+    /// The packet being sent has left: the discipline says which one is next.
+    pub fn free(&mut self, ctx: &mut LinkContext<'_>) {
+        let now = ctx.events.now();
+        self.note_departures(now, ctx.warmup);
+        let Wait::Discipline { queue, sending } = &mut self.wait else { return };
+        *sending = false;
+        if let Some(next) = queue.pop(now, ctx.packets) {
+            self.begin(ctx, next);
         }
-        let next = self.under_way.front().map(|next| next.sent.saturating_add(self.delay));
-        Some((arrived.packet, next))
+        let backlog = self.backlog();
+        self.record.set_backlog(backlog, now, ctx.warmup);
+    }
+
+    /// The packet that arrives now.
+    pub fn arrive(&mut self, ctx: &mut LinkContext<'_>) -> Option<Arrived> {
+        let now = ctx.events.now();
+        self.note_departures(now, ctx.warmup);
+        let arrived = self.under_way.pop_front()?;
+        self.left = self.left.saturating_sub(1);
+        if let Some(next) = self.under_way.front() {
+            ctx.events.push(next.sent.saturating_add(self.params.delay), EventKind::WiredArrival, ctx.link);
+        }
+        let lost = self.params.errors.strike(arrived.bytes + self.params.overhead);
+        self.record.lost += u64::from(lost && now >= ctx.warmup);
+        Some(Arrived { packet: arrived.packet, lost })
     }
 }
-
-/// There was no room in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueFull;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Purpose;
 
     /// 1 Mb/s: 1250 bytes take 10 ms.
-    fn link(limit: QueueLimit) -> WiredLink {
-        WiredLink::new(BitRate(1_000_000), Nanos::from_millis(30), limit)
+    struct Bench {
+        link: Link,
+        events: Events,
+        packets: Packets,
+    }
+
+    impl Bench {
+        fn new(limit: QueueLimit) -> Self {
+            Self::with(&limit.into(), Errors::Never, 0)
+        }
+
+        fn with(queue: &scenario::Queue, errors: Errors, overhead: u32) -> Self {
+            let rate = BitRate(1_000_000);
+            let params = LinkParams { from: 0, to: 1, rate, delay: Nanos::from_millis(30), overhead, errors };
+            Self {
+                link: Link::new(params, queue, Stream::new(1, 0, Purpose::Queue)),
+                events: Events::new(0, 16),
+                packets: Packets::default(),
+            }
+        }
+
+        fn ctx(&mut self) -> (&mut Link, LinkContext<'_>) {
+            let Self { link, events, packets } = self;
+            (link, LinkContext { events, packets, warmup: Nanos::ZERO, link: 0 })
+        }
+
+        fn send(&mut self, packet: PacketId, bytes: u32) -> Result<(), Refused> {
+            let (link, mut ctx) = self.ctx();
+            link.send(&mut ctx, packet, bytes)
+        }
+
+        /// Runs up to a time; the packets that arrived, when, and whether they were lost.
+        fn until(&mut self, ms: u64) -> Vec<(PacketId, f64, bool)> {
+            let mut arrivals = Vec::new();
+            // A mark in the queue of events, so that the clock gets there.
+            self.events.push(Nanos::from_millis(ms), EventKind::Sample, 0);
+            while let Some(event) = self.events.pop_until(Nanos::from_millis(ms)) {
+                let (link, mut ctx) = self.ctx();
+                match event.kind {
+                    EventKind::LinkFree => link.free(&mut ctx),
+                    EventKind::WiredArrival => {
+                        let Arrived { packet, lost } = link.arrive(&mut ctx).expect("a packet");
+                        arrivals.push((packet, event.at.as_millis_f64(), lost));
+                    }
+                    _ => {}
+                }
+            }
+            arrivals
+        }
     }
 
     #[test]
     fn packets_arrive_one_after_the_other_after_rate_and_delay() {
-        let mut link = link(QueueLimit::Packets(10));
-        assert_eq!(link.send(7, 1250, Nanos::ZERO), Ok(Some(Nanos::from_millis(40))));
-        assert_eq!(link.send(8, 1250, Nanos::ZERO), Ok(None));
-        assert_eq!(link.arrive(), Some((7, Some(Nanos::from_millis(50)))));
-        assert_eq!(link.arrive(), Some((8, None)));
-        assert_eq!(link.arrive(), None);
-        assert_eq!(link.send(9, 1250, Nanos::from_millis(60)), Ok(Some(Nanos::from_millis(100))));
+        let mut bench = Bench::new(QueueLimit::Packets(10));
+        assert!(bench.send(7, 1250).is_ok() && bench.send(8, 1250).is_ok());
+        assert_eq!(bench.until(60), [(7, 40.0, false), (8, 50.0, false)]);
+        assert!(bench.send(9, 1250).is_ok());
+        assert_eq!(bench.until(200), [(9, 100.0, false)]);
+        bench.link.finish(Nanos::from_millis(200), Nanos::ZERO);
+        let record = bench.link.record();
+        // 10 ms with two, 10 ms with one, 10 ms with one.
+        assert_eq!(record.backlog_integral, 40_000_000);
+        assert_eq!((record.busy, record.backlog_max, record.sent), (Nanos::from_millis(30), 2, 3));
     }
 
     #[test]
     fn the_queue_holds_what_has_not_left_and_not_what_is_on_the_wire() {
-        let mut packets = link(QueueLimit::Packets(2));
-        assert!(packets.send(0, 1250, Nanos::ZERO).is_ok() && packets.send(1, 1250, Nanos::ZERO).is_ok());
-        assert_eq!(packets.send(2, 1250, Nanos::from_millis(9)), Err(QueueFull));
-        assert!(packets.send(2, 1250, Nanos::from_millis(10)).is_ok(), "the first has left");
-        let mut bytes = link(QueueLimit::Bytes(2500));
-        assert!(bytes.send(0, 1250, Nanos::ZERO).is_ok() && bytes.send(1, 1250, Nanos::ZERO).is_ok());
-        assert_eq!(bytes.send(2, 1, Nanos::from_millis(9)), Err(QueueFull));
-        assert!(bytes.send(2, 1250, Nanos::from_millis(10)).is_ok());
-        for _ in 0..3 {
-            assert!(bytes.arrive().is_some());
+        let mut packets = Bench::new(QueueLimit::Packets(2));
+        assert!(packets.send(0, 1250).is_ok() && packets.send(1, 1250).is_ok());
+        packets.until(9);
+        assert_eq!(packets.send(2, 1250), Err(Refused::Full));
+        packets.until(10);
+        assert!(packets.send(2, 1250).is_ok(), "the first has left");
+        let mut bytes = Bench::new(QueueLimit::Bytes(2500));
+        assert!(bytes.send(0, 1250).is_ok() && bytes.send(1, 1250).is_ok());
+        bytes.until(9);
+        assert_eq!(bytes.send(2, 1), Err(Refused::Full));
+        bytes.until(10);
+        assert!(bytes.send(2, 1250).is_ok());
+        assert_eq!(bytes.until(100).len(), 3);
+        assert_eq!(bytes.link.queued_bytes, 0);
+    }
+
+    /// A priority queue that never has to choose sends as a drop-tail queue does, to the nanosecond.
+    #[test]
+    fn a_discipline_keeps_the_times_of_drop_tail() {
+        let times = |text: &str| {
+            let queue: scenario::Queue = toml::from_str(text).expect("a queue");
+            let mut bench = Bench::with(&queue, Errors::Never, 14);
+            let mut arrivals = Vec::new();
+            for (at, count) in [(0, 3), (5, 1), (37, 2), (120, 1)] {
+                arrivals.extend(bench.until(at));
+                for _ in 0..count {
+                    let waiting = crate::queue::testing::packet(
+                        &mut bench.packets,
+                        0,
+                        1250,
+                        crate::packet::Ecn::NotEct,
+                    );
+                    bench.send(waiting.packet, 1250).expect("room");
+                }
+            }
+            arrivals.extend(bench.until(400));
+            bench.link.finish(Nanos::from_millis(400), Nanos::ZERO);
+            let record = bench.link.record();
+            (arrivals, record.busy, record.backlog_integral, record.backlog_max, record.sent)
+        };
+        let drop_tail = times("discipline = \"drop-tail\"\npackets = 10");
+        assert_eq!(drop_tail.0.len(), 7);
+        for other in ["priority", "codel", "fq-codel", "drr", "red"] {
+            assert_eq!(times(&format!("discipline = \"{other}\"\npackets = 10")), drop_tail, "{other}");
         }
-        assert_eq!(bytes.queued_bytes, 0);
+    }
+
+    #[test]
+    fn every_nth_large_frame_is_lost_and_overhead_counts() {
+        let errors = Errors::Every { every: 3, over_bytes: 200, seen: 0 };
+        let mut bench = Bench::with(&QueueLimit::Packets(100).into(), errors, 14);
+        for packet in 0..8 {
+            // Packets 3 and 7 make frames of exactly 200 bytes: they do not count.
+            bench.send(packet, if packet % 4 == 3 { 186 } else { 187 }).expect("room");
+        }
+        let lost: Vec<_> = bench.until(1000).into_iter().filter(|(_, _, lost)| *lost).map(|a| a.0).collect();
+        assert_eq!(lost, [2, 6]);
+        // 201 bytes at 1 Mb/s.
+        assert_eq!(bench.link.time_for(187), Nanos::from_micros(1608));
     }
 }

@@ -7,7 +7,7 @@ mod support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use fairhop_sim::scenario::{Capture, Reception, Traffic};
+use fairhop_sim::scenario::{Capture, Queue, Reception, Traffic};
 use support::*;
 
 thread_local! {
@@ -66,5 +66,28 @@ fn a_warm_world_allocates_nothing() {
         }
         let (frames, limited) = allocations(&lab);
         assert_eq!(limited, 0, "{name} {capture:?}: {limited} allocations in {frames} frames");
+    }
+}
+
+/// The queue of a flow or host now and then grows beyond what it had, by doubling; nothing else does.
+#[test]
+fn no_queue_discipline_allocates_for_a_packet() {
+    for discipline in ["red", "priority", "codel", "fq-codel", "drr"] {
+        let mut lab = Lab::ready("k-mix", 30.0, 0.0);
+        let queue: Queue =
+            toml::from_str(&format!("discipline = \"{discipline}\"\npackets = 50")).expect("a queue");
+        lab.scenario.mac.queue = queue.clone();
+        if let Some(internet) = &mut lab.scenario.internet {
+            internet.queue = queue;
+        }
+        for flow in &mut lab.scenario.traffic {
+            if let Traffic::Bulk { max_window_packets, .. } = flow {
+                *max_window_packets = Some(8);
+            }
+        }
+        let (frames, allocations) = allocations(&lab);
+        assert!(frames > 10_000, "{discipline}: {frames}");
+        let most = if ["fq-codel", "drr"].contains(&discipline) { 16 } else { 0 };
+        assert!(allocations <= most, "{discipline}: {allocations} allocations in {frames} frames");
     }
 }

@@ -249,7 +249,7 @@ fn traffic(nodes: u32, internet: bool) -> impl Strategy<Value = Traffic> {
             let (name, count) = (None, 1);
             let stop_s = length_s.map(|length_s| start_s + length_s);
             match kind {
-                0 => Traffic::Call { name, from, to, count: 2, codec, start_s, stop_s },
+                0 => Traffic::Call { name, from, to, count: 2, dscp: None, codec, start_s, stop_s },
                 1 => {
                     let (size_bytes, mss_bytes, receive_buffer_bytes, max_window_packets) = sizes;
                     let (initial_window_packets, delayed_ack_segments, sack, timestamps, byte_counting) =
@@ -259,6 +259,7 @@ fn traffic(nodes: u32, internet: bool) -> impl Strategy<Value = Traffic> {
                         from,
                         to,
                         count,
+                        dscp: None,
                         tcp: TcpVariant::Newreno,
                         byte_counting,
                         size_bytes,
@@ -280,6 +281,7 @@ fn traffic(nodes: u32, internet: bool) -> impl Strategy<Value = Traffic> {
                     from,
                     to,
                     count,
+                    dscp: None,
                     rate_kbps,
                     payload_bytes: bytes - 28,
                     start_s,
@@ -290,6 +292,7 @@ fn traffic(nodes: u32, internet: bool) -> impl Strategy<Value = Traffic> {
                     from,
                     to,
                     count,
+                    dscp: None,
                     burst_packets,
                     rate_kbps,
                     packet_bytes: bytes,
@@ -303,6 +306,7 @@ fn traffic(nodes: u32, internet: bool) -> impl Strategy<Value = Traffic> {
                         from,
                         to: ALL,
                         count,
+                        dscp: None,
                         rate_kbps,
                         payload_bytes: bytes - 28,
                         start_s,

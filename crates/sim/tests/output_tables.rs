@@ -129,6 +129,8 @@ flows
   lost_queue_full_packets: integer
   lost_retry_limit_packets: integer
   lost_wired_queue_full_packets: integer
+  lost_aqm_packets: integer
+  lost_link_packets: integer
   in_flight_packets: integer
   loss: real
   late: real
@@ -191,6 +193,7 @@ nodes
   retried_frames: integer
   lost_frames: integer
   queue_drops_packets: integer
+  queue_early_drops_packets: integer
   queue_mean_packets: real
   queue_max_packets: integer
 tcp_series

@@ -1,4 +1,4 @@
-//! In steady state, losses and all, neither machine allocates.
+//! In steady state, losses and all, no machine allocates.
 // A global allocator cannot be written without `unsafe`; this one counts and passes on.
 #![allow(unsafe_code)]
 
@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use fairhop_model::units::Nanos;
+use fairhop_transport::aimd;
 use fairhop_transport::tcp::{Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
 
 thread_local! {
@@ -76,4 +77,29 @@ fn a_lossy_transfer_allocates_nothing_once_it_is_warm() {
         assert!(sender.stats().segments_retransmitted > repeated + 100);
         assert_eq!(ALLOCATIONS.get() - before, 0, "sack {sack}");
     }
+}
+
+#[test]
+fn a_stream_of_datagrams_allocates_nothing_from_its_first_packet_on() {
+    let mut sender = aimd::Sender::new(aimd::SenderConfig::default());
+    let mut receiver = aimd::Receiver::new(aimd::ReceiverConfig { rwnd: 100, ..Default::default() });
+    let mut flying = VecDeque::with_capacity(1_000);
+    sender.offer(u64::MAX);
+    let before = ALLOCATIONS.get();
+    for millis in 0..60_000 {
+        let now = Nanos::from_millis(millis);
+        while flying.front().is_some_and(|&(at, _)| at <= now) {
+            let Some((_, ack)) = flying.pop_front() else { break };
+            sender.on_ack(now, &ack);
+        }
+        sender.on_timer(now);
+        while let Some(datagram) = sender.poll_transmit(now) {
+            if !sender.stats().sent.is_multiple_of(97) {
+                let (ack, _) = receiver.on_datagram(now, &datagram);
+                flying.push_back((now + Nanos::from_millis(20), ack));
+            }
+        }
+    }
+    assert!(sender.stats().lost > 100 && sender.stats().backoffs > 100);
+    assert_eq!(ALLOCATIONS.get() - before, 0);
 }

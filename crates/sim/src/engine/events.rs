@@ -25,8 +25,10 @@ pub enum EventKind {
     Access,
     /// A station looks whether a reservation was followed by a frame. Subject: the station.
     NavCheck,
-    /// A packet arrives over the wired link. Subject: 0 towards the Internet, 1 from it.
+    /// A packet arrives over a wired link. Subject: the direction of the link.
     WiredArrival,
+    /// The last bit of a packet has left for a wired link. Subject: the direction of the link.
+    LinkFree,
     /// A source sends its next packets. Subject: the source.
     Source,
     /// A TCP sender's timer. Subject: the transfer.
@@ -38,13 +40,14 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::FrameEnd,
         Self::Response,
         Self::ResponseTimeout,
         Self::Access,
         Self::NavCheck,
         Self::WiredArrival,
+        Self::LinkFree,
         Self::Source,
         Self::TcpSender,
         Self::TcpReceiver,
@@ -163,6 +166,8 @@ impl Tournament {
     const ARITY: usize = EventKind::STATION_TIMERS;
     /// Bits of the kind in a key. What remains for time reaches 36 years.
     const KIND_BITS: u32 = 4;
+    /// Up to so many inner nodes the processor predicts well whose turn it is.
+    const FEW: usize = 64;
 
     fn new(stations: usize) -> Self {
         let mut width = Self::ARITY;
@@ -227,12 +232,7 @@ impl Tournament {
             let child = index * Self::ARITY + 1;
             let children = &self.keys[child..child + Self::ARITY];
             index = child
-                + match key {
-                    key if key == children[0] => 0,
-                    key if key == children[1] => 1,
-                    key if key == children[2] => 2,
-                    _ => 3,
-                };
+                + if self.leaves > Self::FEW { unpredicted(children, key) } else { predicted(children, key) };
         }
         let leaf = index - self.leaves;
         self.set_leaf(index, NEVER);
@@ -242,6 +242,24 @@ impl Tournament {
             subject: (leaf / Self::ARITY) as u32,
         }
     }
+}
+
+/// Which child has the key, for a processor that foresees it.
+#[inline]
+fn predicted(children: &[u64], key: u64) -> usize {
+    match key {
+        key if key == children[0] => 0,
+        key if key == children[1] => 1,
+        key if key == children[2] => 2,
+        _ => 3,
+    }
+}
+
+/// The same without a branch.
+#[inline]
+fn unpredicted(children: &[u64], key: u64) -> usize {
+    let not = |child: usize| usize::from(children[child] != key);
+    not(0) * (1 + not(1) * (1 + not(2)))
 }
 
 const SUBJECT_BITS: u32 = 24;

@@ -20,6 +20,8 @@ pub enum Purpose {
     Shadowing,
     /// Places of nodes.
     Placement,
+    /// Early drops of a queue, and the key of its hash.
+    Queue,
 }
 
 /// A stream of random numbers.

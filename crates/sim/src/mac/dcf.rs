@@ -18,12 +18,12 @@
 
 use fairhop_model::phy::{Rate, frame};
 use fairhop_model::units::Nanos;
+use smallvec::SmallVec;
 
 use super::params::MacParams;
 use crate::engine::{Event, EventKind, Events, Stream, Timer};
-use crate::packet::PacketId;
-use crate::queue::{DropTail, Waiting};
-use crate::scenario::QueueLimit;
+use crate::packet::{PacketId, Packets};
+use crate::queue::{Queue, Refused, Waiting};
 
 /// The receiver address of a frame for all neighbours.
 pub const BROADCAST: u32 = u32::MAX;
@@ -78,6 +78,14 @@ pub struct Outgoing {
     long_retries: u32,
 }
 
+/// What a station sends a SIFS after a frame that it received: an ACK or a CTS.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    kind: FrameKind,
+    to: u32,
+    nav: Nanos,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Nothing to send.
@@ -130,6 +138,8 @@ pub struct Context<'a> {
     pub events: &'a mut Events,
     /// The parameters of medium access.
     pub params: &'a MacParams,
+    /// All packets.
+    pub packets: &'a mut Packets,
     /// The station's number.
     pub node: u32,
 }
@@ -137,7 +147,7 @@ pub struct Context<'a> {
 /// Medium access of one station.
 ///
 /// The order of the fields matters: what every frame in the neighbourhood touches lies in the first cache line, what the
-/// station's own frames touch behind it.
+/// station's own exchanges touch in the next two.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Dcf {
@@ -167,17 +177,17 @@ pub struct Dcf {
     /// The NAV was last set by an RTS, and no frame has ended here since.
     rts_unanswered: bool,
     current: Option<Outgoing>,
+    answer: Option<Answer>,
     random: Stream,
-    queue: DropTail,
-    answer: Option<Frame>,
-    /// The last sequence number from each neighbour.
-    last_heard: Vec<(u32, u16)>,
+    /// The last sequence number from each neighbour; in place for the neighbours that most stations have on routes.
+    last_heard: SmallVec<[(u32, u16); 4]>,
+    queue: Queue,
     nav_check: Timer,
 }
 
 impl Dcf {
     /// An idle station; `random` draws its backoffs.
-    pub fn new(params: &MacParams, queue: QueueLimit, random: Stream) -> Self {
+    pub fn new(params: &MacParams, queue: Queue, random: Stream) -> Self {
         Self {
             state: State::Empty,
             idle: true,
@@ -195,9 +205,9 @@ impl Dcf {
             nav_check: Timer::default(),
             answer: None,
             current: None,
-            queue: DropTail::new(queue),
+            queue,
             next_sequence: 0,
-            last_heard: Vec::with_capacity(8),
+            last_heard: SmallVec::new(),
             random,
         }
     }
@@ -212,14 +222,18 @@ impl Dcf {
         self.current.as_ref()
     }
 
-    /// A packet to send; false where the queue is full.
+    /// A packet to send.
+    ///
+    /// # Errors
+    /// The queue does not take it. The packet is still the caller's.
     #[inline]
-    pub fn enqueue(&mut self, ctx: &mut Context<'_>, packet: Waiting) -> bool {
-        if self.current.is_some() {
-            return self.queue.push(packet);
-        }
-        self.current = Some(self.outgoing(ctx.params, packet));
+    pub fn enqueue(&mut self, ctx: &mut Context<'_>, packet: Waiting) -> Result<(), Refused> {
         let now = ctx.events.now();
+        if self.current.is_some() {
+            return self.queue.push(packet, now, ctx.packets);
+        }
+        let Some(packet) = self.queue.pass(packet, now, ctx.packets)? else { return Ok(()) };
+        self.current = Some(self.outgoing(ctx.params, packet));
         if self.idle {
             self.count_down(ctx.params, now);
         }
@@ -228,7 +242,7 @@ impl Dcf {
             self.draw_backoff();
         }
         self.contend(ctx);
-        true
+        Ok(())
     }
 
     fn outgoing(&mut self, params: &MacParams, waiting: Waiting) -> Outgoing {
@@ -368,16 +382,19 @@ impl Dcf {
             self.start_sending();
             return self.data(ctx.params);
         }
-        let answer = self.answer.take();
-        if answer.is_some() {
-            // The slots stand still while it answers; the medium was idle for less than a DIFS.
-            self.idle = false;
-            self.after_error = false;
-            if self.state == State::Contending {
-                ctx.events.cancel_station(EventKind::Access, ctx.node);
-            }
+        let Answer { kind, to, nav } = self.answer.take()?;
+        // The slots stand still while it answers; the medium was idle for less than a DIFS.
+        self.idle = false;
+        self.after_error = false;
+        if self.state == State::Contending {
+            ctx.events.cancel_station(EventKind::Access, ctx.node);
         }
-        answer
+        let (bytes, time) = match kind {
+            FrameKind::Cts => (frame::CTS, ctx.params.cts_time),
+            _ => (frame::ACK, ctx.params.ack_time),
+        };
+        let rate = ctx.params.control_rate;
+        Some(Frame { kind, retry: false, sequence: 0, to, packet: PacketId::MAX, bytes, rate, time, nav })
     }
 
     /// The station's own frame has ended. A broadcast is done with that.
@@ -449,7 +466,7 @@ impl Dcf {
         self.cw = ctx.params.cw_min;
         self.draw_backoff();
         self.state = State::Empty;
-        if let Some(next) = self.queue.pop() {
+        if let Some(next) = self.queue.pop(ctx.events.now(), ctx.packets) {
             self.current = Some(self.outgoing(ctx.params, next));
             self.contend(ctx);
         }
@@ -505,8 +522,6 @@ impl Dcf {
         if frame.kind == FrameKind::Rts {
             self.rts_unanswered = true;
             self.nav_check.set(at + reservation_check(ctx.params), ctx.events, EventKind::NavCheck, ctx.node);
-        } else {
-            self.nav_check.cancel();
         }
     }
 
@@ -544,21 +559,7 @@ impl Dcf {
     }
 
     fn answer_with(&mut self, ctx: &mut Context<'_>, kind: FrameKind, to: u32, nav: Nanos, at: Nanos) {
-        let (bytes, time) = match kind {
-            FrameKind::Cts => (frame::CTS, ctx.params.cts_time),
-            _ => (frame::ACK, ctx.params.ack_time),
-        };
-        self.answer = Some(Frame {
-            kind,
-            retry: false,
-            sequence: 0,
-            to,
-            packet: PacketId::MAX,
-            bytes,
-            rate: ctx.params.control_rate,
-            time,
-            nav,
-        });
+        self.answer = Some(Answer { kind, to, nav });
         ctx.events.set_station(at + ctx.params.phy.sifs, EventKind::Response, ctx.node);
     }
 

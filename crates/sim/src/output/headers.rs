@@ -183,7 +183,7 @@ pub(super) fn ipv4(out: &mut Vec<u8>, packet: &Packet, internet: InternetHost, t
         Body::Tcp(_) => PROTOCOL_TCP,
         Body::Rtp { .. } | Body::Udp { .. } => PROTOCOL_UDP,
     };
-    out.extend([VERSION_4_HEADER_OF_5_WORDS, 0]);
+    out.extend([VERSION_4_HEADER_OF_5_WORDS, packet.dscp.value() << 2 | packet.ecn as u8]);
     out.extend((packet.bytes as u16).to_be_bytes());
     out.extend(identification(packet).to_be_bytes());
     out.extend(DO_NOT_FRAGMENT);
@@ -247,7 +247,7 @@ mod tests {
     use fairhop_model::phy::Phy;
 
     use super::*;
-    use crate::packet::PacketId;
+    use crate::packet::{Dscp, Ecn, PacketId};
 
     fn frame(kind: FrameKind, bytes: u32) -> Frame {
         let phy = Phy::new(Standard::Dot11a, Preamble::Long);
@@ -277,6 +277,8 @@ mod tests {
             created: Nanos::ZERO,
             at: 2,
             settled: false,
+            dscp: Dscp::EXPEDITED,
+            ecn: Ecn::NotEct,
             body: Body::Rtp { sequence: 258, timestamp: 41_280, ssrc: 1, payload_type: 18 },
         };
         let data = Frame { retry: true, sequence: 3, nav: Nanos(44_500), ..frame(FrameKind::Data, 96) };
@@ -294,8 +296,9 @@ mod tests {
             // LLC and SNAP for IPv4.
             0xaa, 0xaa, 3, 0, 0, 0, 8, 0,
             // IPv4: 60 bytes, identification 258, DF, TTL 63, UDP, 10.1.0.2 to 10.1.0.1.
-            // 4500 + 003c + 0102 + 4000 + 3f11 + 0a01 + 0002 + 0a01 + 0001 = d954, complement 26ab.
-            0x45, 0, 0, 60, 1, 2, 0x40, 0, 63, 17, 0x26, 0xab, 10, 1, 0, 2, 10, 1, 0, 1,
+            // EF is 46, a byte of b8 with the two bits of ECN.
+            // 45b8 + 003c + 0102 + 4000 + 3f11 + 0a01 + 0002 + 0a01 + 0001 = da0c, complement 25f3.
+            0x45, 0xb8, 0, 60, 1, 2, 0x40, 0, 63, 17, 0x25, 0xf3, 10, 1, 0, 2, 10, 1, 0, 1,
             // UDP: port 50000 (c350) both ends, 40 bytes.
             // Pseudo 0a01 + 0002 + 0a01 + 0001 + 0011 + 0028, header c350 + c350 + 0028,
             // RTP 8012 + 0102 + 0000 + a140 + 0000 + 0001 = 2 bd5b, folded bd5d, complement 42a2.
@@ -310,7 +313,7 @@ mod tests {
     }
 
     /// `zlib.crc32` of the data frame above from frame control to payload.
-    const DATA_FCS: u32 = 0x72c4_2263;
+    const DATA_FCS: u32 = 0x4114_2379;
 
     #[test]
     fn only_a_repeated_data_frame_has_the_retry_bit() {
@@ -349,6 +352,8 @@ mod tests {
                 created: Nanos::ZERO,
                 at: 0,
                 settled: false,
+                dscp: Dscp::BEST_EFFORT,
+                ecn: Ecn::NotEct,
                 body: Body::Udp { sequence: 0 },
             };
             assert!((61_000..65_000).contains(&port(&packet)));

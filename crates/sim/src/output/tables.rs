@@ -65,8 +65,12 @@ table! {
         lost_queue_full_packets: u64,
         /// Packets lost because a node gave up after its retry limit.
         lost_retry_limit_packets: u64,
-        /// Packets lost because the queue of the wired link was full.
+        /// Packets lost because the queue of a wired link was full.
         lost_wired_queue_full_packets: u64,
+        /// Packets that a queue dropped early to stay short (RED, CoDel).
+        lost_aqm_packets: u64,
+        /// Packets lost on a wired link.
+        lost_link_packets: u64,
         /// Packets under way at the end of the run that could still have been in time; they count for nothing else.
         in_flight_packets: u64,
         /// Fraction lost of the packets whose fate is known.
@@ -214,8 +218,10 @@ table! {
         retried_frames: u64,
         /// Frames meant for it that it did not receive, for any reason.
         lost_frames: u64,
-        /// Packets that found its queue full.
+        /// Packets that found its queue full or made room in it.
         queue_drops_packets: u64,
+        /// Packets that its queue dropped early to stay short (RED, CoDel).
+        queue_early_drops_packets: u64,
         /// Mean number of packets that wait, the one in service included.
         queue_mean_packets: f64,
         /// Most packets that waited.
@@ -278,7 +284,7 @@ table! {
 }
 
 // `flows` has a column for every reason.
-const _: () = assert!(Loss::ALL.len() == 3);
+const _: () = assert!(Loss::ALL.len() == 5);
 
 /// The tables of one run.
 #[derive(Clone, Debug, PartialEq)]
@@ -389,6 +395,7 @@ impl RunTables {
             retried_frames: record.retries,
             lost_frames: record.frames_lost.iter().sum(),
             queue_drops_packets: record.queue_drops,
+            queue_early_drops_packets: record.early_drops,
             queue_mean_packets: per_second(record.backlog_integral as f64),
             queue_max_packets: record.backlog_max,
         });
@@ -551,6 +558,8 @@ impl<'a> Direction<'a> {
             lost_queue_full_packets: record.lost[Loss::QueueFull as usize],
             lost_retry_limit_packets: record.lost[Loss::RetryLimit as usize],
             lost_wired_queue_full_packets: record.lost[Loss::WiredQueueFull as usize],
+            lost_aqm_packets: record.lost[Loss::Aqm as usize],
+            lost_link_packets: record.lost[Loss::Link as usize],
             in_flight_packets: record.in_flight,
             loss: ratio(record.lost_total() as f64, decided),
             late: ratio(record.late as f64, decided),

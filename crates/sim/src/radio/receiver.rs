@@ -94,31 +94,42 @@ struct Heard {
     missed: FrameLoss,
 }
 
+/// The frame that a receiver is locked on: half a cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 struct Lock {
-    signal: Signal,
+    from: u32,
+    rate: Rate,
     /// Why it is already lost.
     doomed: Option<FrameLoss>,
     disturbed: bool,
-    /// Chance of success of what has been received up to `since`.
-    success: f64,
-    since: Nanos,
+    power: Power,
+    arrive: Nanos,
+    end: Nanos,
 }
 
 impl Lock {
     const NONE: Self = Self {
-        signal: Signal {
-            from: u32::MAX,
-            rate: Rate::Ofdm6,
-            power: Power::ZERO,
-            arrive: Nanos::ZERO,
-            end: Nanos::ZERO,
-        },
+        from: u32::MAX,
+        rate: Rate::Ofdm6,
         doomed: None,
         disturbed: false,
-        success: 1.0,
-        since: Nanos::ZERO,
+        power: Power::ZERO,
+        arrive: Nanos::ZERO,
+        end: Nanos::ZERO,
     };
+
+    fn signal(&self) -> Signal {
+        Signal { from: self.from, rate: self.rate, power: self.power, arrive: self.arrive, end: self.end }
+    }
+}
+
+/// How the reception of the locked frame goes, by SINR.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    /// Chance of success of what has been received up to `since`.
+    success: f64,
+    since: Nanos,
 }
 
 /// What the end of a signal means for a station.
@@ -162,8 +173,8 @@ impl Airtime {
 
 /// The radio of one station.
 ///
-/// The order of the fields matters: what every frame in the neighbourhood touches lies in the first two cache lines, so
-/// that large networks stay in the cache.
+/// The order of the fields matters, so that large networks stay in the cache: what the start of every frame in the
+/// neighbourhood touches lies in the first cache line, what its end touches besides in the second.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Receiver {
@@ -176,9 +187,10 @@ pub struct Receiver {
     /// Power of all signals.
     energy: Power,
     busy_since: Nanos,
-    last_end: Nanos,
     tx_until: Nanos,
+    last_end: Nanos,
     airtime: Airtime,
+    progress: Progress,
     /// Signals on the air that the receiver is not locked on.
     others: Vec<Heard>,
     random: Stream,
@@ -190,6 +202,7 @@ impl Receiver {
         Self {
             lock: Lock::NONE,
             locked: false,
+            progress: Progress { success: 1.0, since: Nanos::ZERO },
             others: Vec::with_capacity(8),
             energy: Power::ZERO,
             sensed: 0,
@@ -204,7 +217,7 @@ impl Receiver {
 
     /// When the frame that the receiver is locked on began to arrive.
     pub fn locked_since(&self) -> Option<Nanos> {
-        self.locked.then_some(self.lock.signal.arrive)
+        self.locked.then_some(self.lock.arrive)
     }
 
     /// Airtime up to `now`.
@@ -224,7 +237,7 @@ impl Receiver {
         let missed = self.try_lock(params, &signal);
         if let Some(missed) = missed {
             if self.locked {
-                disturb(&mut self.lock, params, &signal, self.energy + signal.power);
+                self.disturb(params, &signal, self.energy + signal.power);
             }
             self.others.push(Heard { signal, missed });
         }
@@ -238,8 +251,7 @@ impl Receiver {
     /// Power of the other signals that are still on the air at a time.
     #[inline]
     fn power_at(&self, at: Nanos) -> Power {
-        let mut sum =
-            if self.locked && self.lock.signal.end > at { self.lock.signal.power } else { Power::ZERO };
+        let mut sum = if self.locked && self.lock.end > at { self.lock.power } else { Power::ZERO };
         for other in &self.others {
             if other.signal.end > at {
                 sum = sum + other.signal.power;
@@ -260,8 +272,8 @@ impl Receiver {
         let others = if self.energy == Power::ZERO { Power::ZERO } else { self.power_at(signal.arrive) };
         if self.locked {
             let lock = &self.lock;
-            if signal.arrive < lock.signal.arrive && lock.signal.end > signal.arrive {
-                return self.lock_before(params, signal, lock.signal.power, others);
+            if signal.arrive < lock.arrive && lock.end > signal.arrive {
+                return self.lock_before(params, signal, lock.power, others);
             }
             let takes_over =
                 params.capture == Capture::Stronger && stands_out(signal.power, others, params.capture_ratio);
@@ -287,7 +299,7 @@ impl Receiver {
         {
             return Some(FrameLoss::Weak);
         }
-        self.lock_on(signal, others, None);
+        self.lock_on(params, signal, others, None);
         None
     }
 
@@ -313,35 +325,33 @@ impl Receiver {
         let late = if params.capture == Capture::None { FrameLoss::Collision } else { FrameLoss::Busy };
         self.drop_lock(late);
         self.busy_since = self.busy_since.min(signal.arrive);
-        self.lock_on(signal, others, destroyed.then_some(FrameLoss::Collision));
+        self.lock_on(params, signal, others, destroyed.then_some(FrameLoss::Collision));
         None
     }
 
-    fn lock_on(&mut self, signal: &Signal, others: Power, doomed: Option<FrameLoss>) {
+    fn lock_on(&mut self, params: &RadioParams, signal: &Signal, others: Power, doomed: Option<FrameLoss>) {
         self.locked = true;
-        self.lock = Lock {
-            signal: *signal,
-            doomed,
-            disturbed: others > Power::ZERO,
-            success: 1.0,
-            since: signal.arrive,
-        };
+        let Signal { from, rate, power, arrive, end } = *signal;
+        self.lock = Lock { from, rate, doomed, disturbed: others > Power::ZERO, power, arrive, end };
+        if params.reception == Reception::Sinr {
+            self.progress = Progress { success: 1.0, since: arrive };
+        }
     }
 
     /// Gives up the frame being received; it goes on as energy.
     fn drop_lock(&mut self, missed: FrameLoss) {
         if std::mem::replace(&mut self.locked, false) {
-            self.others.push(Heard { signal: self.lock.signal, missed });
+            self.others.push(Heard { signal: self.lock.signal(), missed });
         }
     }
 
     /// The signal from `from` has ended; `for_me` says whether its frame was meant for this station.
     #[inline]
     pub fn depart(&mut self, params: &RadioParams, from: u32, for_me: bool) -> Departure {
-        let (power, end, outcome) = if self.locked && self.lock.signal.from == from {
+        let (power, end, outcome) = if self.locked && self.lock.from == from {
             self.locked = false;
             let outcome = self.finish(params, for_me);
-            (self.lock.signal.power, self.lock.signal.end, outcome)
+            (self.lock.power, self.lock.end, outcome)
         } else {
             match self.depart_unlocked(params, from) {
                 Some(departure) => departure,
@@ -362,7 +372,7 @@ impl Receiver {
         let index = self.others.iter().position(|other| other.signal.from == from)?;
         let Heard { signal, missed } = self.others.swap_remove(index);
         if self.locked {
-            receive_until(&mut self.lock, params, signal.end, self.energy);
+            self.receive_until(params, signal.end, self.energy);
         }
         Some((signal.power, signal.end, Outcome::Missed(missed)))
     }
@@ -370,10 +380,8 @@ impl Receiver {
     /// The frame that the receiver was locked on is complete.
     #[inline]
     fn finish(&mut self, params: &RadioParams, for_me: bool) -> Outcome {
-        let lock = &mut self.lock;
-        let Signal { rate, power, arrive, end, .. } = lock.signal;
-        receive_until(lock, params, end, self.energy);
-        let (doomed, disturbed, success) = (lock.doomed, lock.disturbed, lock.success);
+        self.receive_until(params, self.lock.end, self.energy);
+        let Lock { rate, doomed, disturbed, power, arrive, end, .. } = self.lock;
         let time = end - arrive;
         let fate = match (doomed, params.reception) {
             (Some(why), _) => Some(why),
@@ -382,7 +390,7 @@ impl Receiver {
             }
             (None, Reception::Sinr) => {
                 let cause = if disturbed { FrameLoss::Collision } else { FrameLoss::Noise };
-                (!self.survives(success)).then_some(cause)
+                (!self.survives(self.progress.success)).then_some(cause)
             }
         };
         match fate {
@@ -401,6 +409,55 @@ impl Receiver {
         }
     }
 
+    /// Another signal overlaps the locked frame; `energy` is the sum of all, the new one included.
+    #[inline]
+    fn disturb(&mut self, params: &RadioParams, other: &Signal, energy: Power) {
+        let lock = &mut self.lock;
+        if other.arrive >= lock.end {
+            return;
+        }
+        let interference = energy - lock.power;
+        match (params.capture, params.reception) {
+            (Capture::None, _) => {
+                if interference >= params.energy_detect {
+                    lock.doomed = Some(FrameLoss::Collision);
+                }
+            }
+            (_, Reception::Threshold) => {
+                if !stands_out(lock.power, interference, params.capture_ratio) {
+                    lock.doomed = Some(FrameLoss::Collision);
+                }
+            }
+            (_, Reception::Sinr) => {}
+        }
+        if params.reception == Reception::Sinr {
+            self.receive_until(params, other.arrive, energy - other.power);
+            self.lock.disturbed = true;
+        }
+    }
+
+    /// Takes the piece of the locked frame up to `until` into account, received amid `energy` (its own included).
+    #[inline]
+    fn receive_until(&mut self, params: &RadioParams, until: Nanos, energy: Power) {
+        let Self { lock, progress, .. } = self;
+        if params.reception == Reception::Threshold || lock.doomed.is_some() || until <= progress.since {
+            return;
+        }
+        let disturbance = energy - lock.power + params.noise;
+        let header_end = lock.arrive + params.header_duration;
+        let mut success = 1.0;
+        if progress.since < header_end {
+            let bits = piece_bits(params.header_rate, until.min(header_end) - progress.since);
+            success *= piece_success(params, params.header_rate, lock.power, disturbance, bits);
+        }
+        if until > header_end {
+            let bits = piece_bits(lock.rate, until - progress.since.max(header_end));
+            success *= piece_success(params, lock.rate, lock.power, disturbance, bits);
+        }
+        progress.success *= success;
+        progress.since = until;
+    }
+
     /// A draw that is spared where the result is certain.
     fn survives(&mut self, chance: f64) -> bool {
         const NEVER: f64 = 1e-12;
@@ -410,7 +467,7 @@ impl Receiver {
     /// The station starts to transmit.
     pub fn begin_transmission(&mut self, now: Nanos, until: Nanos) {
         if self.locked {
-            self.airtime.collided += now.saturating_sub(self.lock.signal.arrive);
+            self.airtime.collided += now.saturating_sub(self.lock.arrive);
             self.drop_lock(FrameLoss::Transmitting);
         }
         self.tx_until = until;
@@ -451,54 +508,6 @@ impl Receiver {
 #[inline]
 fn stands_out(power: Power, others: Power, ratio: f64) -> bool {
     power.0 as f64 >= others.0 as f64 * ratio
-}
-
-/// Another signal overlaps the locked frame; `energy` is the sum of all, the new one included.
-#[inline]
-fn disturb(lock: &mut Lock, params: &RadioParams, other: &Signal, energy: Power) {
-    if other.arrive >= lock.signal.end {
-        return;
-    }
-    let interference = energy - lock.signal.power;
-    match (params.capture, params.reception) {
-        (Capture::None, _) => {
-            if interference >= params.energy_detect {
-                lock.doomed = Some(FrameLoss::Collision);
-            }
-        }
-        (_, Reception::Threshold) => {
-            if !stands_out(lock.signal.power, interference, params.capture_ratio) {
-                lock.doomed = Some(FrameLoss::Collision);
-            }
-        }
-        (_, Reception::Sinr) => {}
-    }
-    if params.reception == Reception::Sinr {
-        receive_until(lock, params, other.arrive, energy - other.power);
-        lock.disturbed = true;
-    }
-}
-
-/// Takes the piece of the frame up to `until` into account, received amid `energy` (the frame's own included).
-#[inline]
-fn receive_until(lock: &mut Lock, params: &RadioParams, until: Nanos, energy: Power) {
-    if params.reception == Reception::Threshold || lock.doomed.is_some() || until <= lock.since {
-        return;
-    }
-    let signal = &lock.signal;
-    let disturbance = energy - signal.power + params.noise;
-    let header_end = signal.arrive + params.header_duration;
-    let mut success = 1.0;
-    if lock.since < header_end {
-        let bits = piece_bits(params.header_rate, until.min(header_end) - lock.since);
-        success *= piece_success(params, params.header_rate, signal.power, disturbance, bits);
-    }
-    if until > header_end {
-        let bits = piece_bits(signal.rate, until - lock.since.max(header_end));
-        success *= piece_success(params, signal.rate, signal.power, disturbance, bits);
-    }
-    lock.success *= success;
-    lock.since = until;
 }
 
 fn piece_bits(rate: Rate, time: Nanos) -> f64 {

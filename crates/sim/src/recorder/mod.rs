@@ -20,13 +20,18 @@ pub enum Loss {
     QueueFull,
     /// A station gave up after its retry limit: collisions or a bad link.
     RetryLimit,
-    /// The queue of the wired link was full.
+    /// The queue of a wired link was full.
     WiredQueueFull,
+    /// A queue, of a station or a wired link, dropped it early to stay short (RED, CoDel).
+    Aqm,
+    /// It was lost on a wired link.
+    Link,
 }
 
 impl Loss {
     /// Every reason.
-    pub const ALL: [Self; 3] = [Self::QueueFull, Self::RetryLimit, Self::WiredQueueFull];
+    pub const ALL: [Self; 5] =
+        [Self::QueueFull, Self::RetryLimit, Self::WiredQueueFull, Self::Aqm, Self::Link];
 
     /// The reason's name in results.
     pub const fn name(self) -> &'static str {
@@ -34,6 +39,8 @@ impl Loss {
             Self::QueueFull => "queue_full",
             Self::RetryLimit => "retry_limit",
             Self::WiredQueueFull => "wired_queue_full",
+            Self::Aqm => "aqm",
+            Self::Link => "link",
         }
     }
 }
@@ -85,26 +92,30 @@ pub struct NodeSample {
 
 /// What is counted for one direction of a flow. Packets made before the end of the warm-up do not count, except in the
 /// bins.
+///
+/// The order of the fields matters in large networks: a packet that is sent touches the first cache line, one that
+/// arrives two more.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct StreamRecord {
+    /// Bins from time zero.
+    pub bins: Vec<StreamBin>,
     /// Packets sent.
     pub sent: u64,
     /// Bytes of payload sent.
     pub sent_bytes: u64,
+    /// Shortest delay, warm-up included: the playout buffer is set by it.
+    pub delay_min: Nanos,
+    /// A packet is played this long after the fastest one would have been.
+    pub playout: Nanos,
+    /// Bytes of payload delivered after the warm-up, in order and once.
+    pub delivered_bytes: u64,
     /// Packets that arrived.
     pub arrived: u64,
     /// Packets that arrived too late to be played.
     pub late: u64,
-    /// Packets lost, by reason.
-    pub lost: [u64; Loss::ALL.len()],
-    /// Packets that had not arrived at the end of the run and could still have been in time.
-    pub in_flight: u64,
-    /// Bytes of payload delivered after the warm-up, in order and once.
-    pub delivered_bytes: u64,
     /// Sum of delays.
     pub delay_sum: Nanos,
-    /// Shortest delay, warm-up included: the playout buffer is set by it.
-    pub delay_min: Nanos,
     /// Longest delay.
     pub delay_max: Nanos,
     /// Delays.
@@ -113,10 +124,10 @@ pub struct StreamRecord {
     pub jitter: Jitter,
     /// Sum of the jitter after each packet, for its mean.
     pub jitter_sum: Nanos,
-    /// Bins from time zero.
-    pub bins: Vec<StreamBin>,
-    /// A packet is played this long after the fastest one would have been.
-    pub playout: Nanos,
+    /// Packets lost, by reason.
+    pub lost: [u64; Loss::ALL.len()],
+    /// Packets that had not arrived at the end of the run and could still have been in time.
+    pub in_flight: u64,
 }
 
 impl StreamRecord {
@@ -166,8 +177,10 @@ pub struct NodeRecord {
     backlog: u32,
     /// Longest backlog.
     pub backlog_max: u32,
-    /// Packets that found the queue full.
+    /// Packets that found the queue full or made room in it.
     pub queue_drops: u64,
+    /// Packets that the queue's discipline dropped early.
+    pub early_drops: u64,
     /// Frames meant for this station that it did not receive, by reason.
     pub frames_lost: [u64; FrameLoss::ALL.len()],
     /// Airtime up to the end of the warm-up, to be taken off.

@@ -9,10 +9,9 @@ use fairhop_model::phy::{Phy, Preamble, Rate, Standard};
 use fairhop_model::units::BitRate;
 
 use super::error::Finding;
+use super::queue::Queue;
 use super::topology::Endpoint;
-use super::types::{
-    NamedPlace, Place, Propagation, QueueLimit, Scenario, SizeLaw, TimeLaw, Topology, Traffic,
-};
+use super::types::{NamedPlace, Place, Propagation, Scenario, SizeLaw, TimeLaw, Topology, Traffic};
 
 /// The most nodes that a scenario may have.
 const MAX_NODES: usize = 100_000;
@@ -455,7 +454,7 @@ impl Scenario {
         }
     }
 
-    /// A queue that cannot hold one packet drops them all.
+    /// What the disciplines need, and that no queue is too small for one packet: it would drop them all.
     fn check_queues(&self, findings: &mut Findings) {
         let outside = Place::Named(NamedPlace::Internet);
         let largest = |wired: bool| {
@@ -463,16 +462,18 @@ impl Scenario {
             self.traffic.iter().filter(uses).max_by_key(|t| t.largest_packet_bytes())
         };
         let queues = [
-            ("mac", "every node", Some(self.mac.queue), largest(false)),
-            ("internet", "the wired link", self.internet.as_ref().map(|i| i.queue), largest(true)),
+            ("mac.queue", "every node", Some(&self.mac.queue), largest(false)),
+            ("internet.queue", "the wired link", self.internet.as_ref().map(|i| &i.queue), largest(true)),
         ];
-        for (section, owner, queue, largest) in queues {
-            if let (Some(QueueLimit::Bytes(bytes)), Some(entry)) = (queue, largest)
+        for (path, owner, queue, largest) in queues {
+            let Some(queue) = queue else { continue };
+            check_queue(path, queue, findings);
+            if let ((None, Some(bytes)), Some(entry)) = (queue.limits(), largest)
                 && bytes < entry.largest_packet_bytes()
             {
                 let packet = entry.largest_packet_bytes();
                 findings.add(
-                    format!("{section}.queue.bytes"),
+                    format!("{path}.bytes"),
                     format!(
                         "the queue of {owner} holds {bytes} bytes, less than one packet of `{}` ({packet} bytes)",
                         entry.base_name()
@@ -520,6 +521,53 @@ impl Scenario {
                 );
             }
         }
+    }
+}
+
+/// The parameters of one queue.
+fn check_queue(path: &str, queue: &Queue, findings: &mut Findings) {
+    match queue.limits() {
+        (Some(_), Some(_)) => findings.add(
+            format!("{path}.bytes"),
+            "`queue` has `packets` and `bytes` together",
+            "one too many",
+            "keep one of them",
+        ),
+        (None, None) => findings.add(
+            path,
+            "`queue` does not say how much it holds",
+            "no limit",
+            "add `packets = 50`, or a number of `bytes`",
+        ),
+        _ => {}
+    }
+    if let Queue::Red { min_packets, max_packets, .. } = queue
+        && let (Some(min), Some(max)) = (min_packets, max_packets)
+        && max <= min
+    {
+        findings.add(
+            format!("{path}.max_packets"),
+            format!("`max_packets` is {max}, not more than `min_packets` = {min}"),
+            "the wrong way round",
+            format!("make it larger: three times `min_packets`, {}, is usual", 3.0 * min),
+        );
+    } else if let Queue::Red { min_packets: None, max_packets: Some(_), .. } = queue {
+        findings.add(
+            format!("{path}.max_packets"),
+            "`max_packets` without `min_packets`",
+            "half of a pair",
+            "add `min_packets`, a third of it is usual, or leave both out",
+        );
+    }
+    if let Queue::Codel { target_ms, interval_ms, .. } | Queue::FqCodel { target_ms, interval_ms, .. } = queue
+        && target_ms >= interval_ms
+    {
+        findings.add(
+            format!("{path}.target_ms"),
+            format!("`target_ms` is {target_ms}, not less than `interval_ms` = {interval_ms}"),
+            "too long",
+            "the target is 5 to 10 % of the interval (RFC 8289)",
+        );
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::dscp::{Codepoint, DscpName};
 use super::types::{CodecName, Place, Scenario, Traffic};
+use crate::packet::Dscp;
 
 /// IPv4 and TCP headers without options.
 const TCP_HEADERS: u32 = 20 + 20;
@@ -65,6 +67,21 @@ impl Traffic {
             | Self::Request { count, .. }
             | Self::Video { count, .. } => *count,
         }
+    }
+
+    /// How urgent its packets are.
+    pub fn dscp(&self) -> Dscp {
+        let (written, default) = match self {
+            Self::Call { dscp, .. } => (dscp, Dscp::EXPEDITED),
+            Self::Bulk { dscp, .. }
+            | Self::Cbr { dscp, .. }
+            | Self::Burst { dscp, .. }
+            | Self::Web { dscp, .. }
+            | Self::Request { dscp, .. } => (dscp, Dscp::BEST_EFFORT),
+            // RFC 4594 §4.5, for video conferences.
+            Self::Video { dscp, .. } => (dscp, Codepoint::Named(DscpName::Af41).dscp()),
+        };
+        written.map_or(default, Codepoint::dscp)
     }
 
     /// When it starts and stops, in seconds.

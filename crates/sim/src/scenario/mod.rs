@@ -6,9 +6,11 @@
 //! for the builder of a world to find; it speaks in [`Finding`]s, which [`Loaded::locate`] gives their places.
 
 mod check;
+mod dscp;
 mod error;
 mod flows;
 mod library;
+mod queue;
 mod schema;
 mod suggest;
 mod topology;
@@ -20,8 +22,10 @@ use std::sync::Arc;
 use miette::NamedSource;
 use serde::Deserialize;
 
+pub use dscp::{Codepoint, DscpName};
 pub use error::{Finding, Problem, ScenarioErrors};
 pub use library::{Ready, library, nearest_ready_made, ready_made};
+pub use queue::{HostOf, Queue, QueueLimit};
 pub use schema::schema;
 pub use topology::{Endpoint, Position};
 pub use types::*;

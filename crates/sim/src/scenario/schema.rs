@@ -3,7 +3,7 @@
 //! The schema comes from the types, so keys, types, ranges and words have one source. The check walks the document's
 //! tree beside it, because serde loses the place of an error inside tagged enums, and because only a walk can say all
 //! that is wrong at once. It knows the part of JSON Schema that the types use: objects, arrays, scalars with ranges,
-//! `oneOf` of words, `oneOf` of objects with a constant tag or a single key, and `anyOf`.
+//! `oneOf` of words, `oneOf` of objects with a constant tag, and `anyOf`.
 
 use std::sync::LazyLock;
 
@@ -73,8 +73,6 @@ enum Shape {
         tag: &'static str,
         variants: Vec<Named>,
     },
-    /// A table with exactly one of some keys.
-    Keyed(Vec<Named>),
     /// Any of some shapes of different types.
     Mixed(Vec<&'static Json>),
     Table,
@@ -122,10 +120,9 @@ fn shape(schema: &'static Json) -> Shape {
         }
         let tags: Vec<_> =
             options.iter().filter_map(|o| tag_of(o).map(|(tag, word)| (tag, word, o))).collect();
-        if let (Some(&(tag, ..)), true) = (tags.first(), tags.len() == options.len()) {
+        if let Some(&(tag, ..)) = tags.first() {
             return Shape::Tagged { tag, variants: tags.into_iter().map(|(_, word, o)| (word, o)).collect() };
         }
-        return Shape::Keyed(options.iter().flat_map(properties).collect());
     }
     if let Some(options) = schema["anyOf"].as_array() {
         return Shape::Mixed(options.iter().collect());
@@ -148,13 +145,13 @@ impl Shape {
     fn name(&self) -> String {
         match self {
             Self::Choice(words) => format!("one of {}", quoted(words, "and")),
-            Self::Tagged { .. } | Self::Keyed(_) | Self::Table => "a table".into(),
+            Self::Tagged { .. } | Self::Table => "a table".into(),
             Self::Mixed(options) => {
                 let names: Vec<_> = options.iter().map(|o| shape(o).name()).collect();
                 names.join(" or ")
             }
             Self::List(items) => match shape(items) {
-                Self::Table | Self::Tagged { .. } | Self::Keyed(_) => "a list of tables".into(),
+                Self::Table | Self::Tagged { .. } => "a list of tables".into(),
                 Self::Number | Self::Integer => "a list of numbers".into(),
                 _ => "a list".into(),
             },
@@ -263,7 +260,6 @@ impl Checker<'_> {
             (Shape::Tagged { tag, variants }, Value::Table(members)) => {
                 self.visit_tagged(node, members, tag, &variants, path);
             }
-            (Shape::Keyed(options), Value::Table(members)) => self.visit_keyed(node, members, &options, path),
             (Shape::Mixed(options), _) => self.visit_mixed(node, property, &options, path),
             (Shape::Table, Value::Table(members)) => {
                 self.visit_table(node, members, TableAt { path, schema: resolve(property), tag: None });
@@ -331,6 +327,14 @@ impl Checker<'_> {
                     "unknown key",
                     format!("write `{tag}`"),
                 ),
+                // A variant that may go without its name.
+                None if variants.iter().any(|(_, v)| !required(v).any(|key| key == tag)) => {
+                    for &(word, schema) in variants.iter().filter(|(_, v)| !required(v).any(|key| key == tag))
+                    {
+                        let tag = Some((tag, word, variants));
+                        self.visit_table(node, members, TableAt { path, schema, tag });
+                    }
+                }
                 None => self.report(
                     node.span,
                     format!("{} has no `{tag}`", table_name(path)),
@@ -355,44 +359,6 @@ impl Checker<'_> {
                     _ => self.wrong_type(&member.node, &Shape::Choice(words), &Json::Null, &tag_path),
                 }
             }
-        }
-    }
-
-    fn visit_keyed(&mut self, node: &Node, members: &[Member], options: &[Named], path: &str) {
-        let names = || options.iter().map(|(key, _)| *key);
-        let mut found = Vec::new();
-        for member in members {
-            match options.iter().find(|(key, _)| *key == member.key) {
-                Some((_, schema)) => found.push((member, *schema)),
-                None => {
-                    let help = match nearest(&member.key, names()) {
-                        Some(right) => format!("write `{right}`"),
-                        None => format!("it has {}", ticked(names(), "or")),
-                    };
-                    let message = format!("unknown key `{}` in {}", shown(&member.key), table_name(path));
-                    self.report(member.key_span, message, "unknown key", help);
-                    return;
-                }
-            }
-        }
-        match &found[..] {
-            [(member, schema)] => self.visit(&member.node, schema, &join(path, &member.key)),
-            [] => self.report(
-                node.span,
-                format!("{} is empty", thing(path)),
-                "nothing is set",
-                format!("give it {}", ticked(names(), "or")),
-            ),
-            [.., (second, _)] => self.report(
-                second.key_span,
-                format!(
-                    "{} has {} together",
-                    thing(path),
-                    ticked(found.iter().map(|(m, _)| m.key.as_str()), "and")
-                ),
-                "one too many",
-                "keep one of them",
-            ),
         }
     }
 
@@ -651,12 +617,14 @@ impl Checker<'_> {
                     None => String::new(),
                 }
             }
-            (Shape::Keyed(options), value) => {
-                let amount = match value {
-                    Value::Integer(i) => i.to_string(),
-                    _ => "…".into(),
-                };
-                let forms = options.iter().map(|(option, _)| format!("`{key} = {{ {option} = {amount} }}`"));
+            // A variant that may go without its name may be the one that was meant.
+            (Shape::Tagged { tag, variants }, Value::Integer(amount))
+                if variants.iter().any(|(_, v)| !required(v).any(|key| key == *tag)) =>
+            {
+                let own = variants.iter().filter(|(_, v)| !required(v).any(|key| key == *tag));
+                let forms = own
+                    .flat_map(|(_, v)| keys(v).filter(|key| key != tag))
+                    .map(|option| format!("`{key} = {{ {option} = {amount} }}`"));
                 format!("write {}", listed(forms, "or"))
             }
             (Shape::Table | Shape::Tagged { .. }, Value::Array(_)) if self.written(node, &["[["]) => {

@@ -6,6 +6,9 @@ use fairhop_model::phy::{Preamble, Standard};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::dscp::Codepoint;
+use super::queue::{Queue, QueueLimit, queue_named_or_not};
+
 /// A world to simulate: the radio, who stands where, what they send, for how long.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -241,7 +244,8 @@ pub struct Mac {
     #[schemars(range(min = 0.0, max = 9.0))]
     pub turnaround_us: Option<f64>,
     /// The interface queue of every node.
-    pub queue: QueueLimit,
+    #[serde(deserialize_with = "queue_named_or_not")]
+    pub queue: Queue,
 }
 
 impl Default for Mac {
@@ -253,24 +257,8 @@ impl Default for Mac {
             long_retry_limit: 4,
             rts_threshold_bytes: None,
             turnaround_us: None,
-            queue: QueueLimit::default(),
+            queue: QueueLimit::Packets(50).into(),
         }
-    }
-}
-
-/// How much a drop-tail queue holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase", deny_unknown_fields)]
-pub enum QueueLimit {
-    /// This many packets.
-    Packets(#[schemars(range(min = 1, max = 1_000_000))] u32),
-    /// This many bytes of IP packets.
-    Bytes(#[schemars(range(min = 1, max = 1_000_000_000))] u32),
-}
-
-impl Default for QueueLimit {
-    fn default() -> Self {
-        Self::Packets(50)
     }
 }
 
@@ -405,12 +393,12 @@ pub struct Internet {
     #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 1_000_000.0))]
     pub rate_mbps: f64,
     /// The queue at each end of the link.
-    #[serde(default = "wired_queue")]
-    pub queue: QueueLimit,
+    #[serde(default = "wired_queue", deserialize_with = "queue_named_or_not")]
+    pub queue: Queue,
 }
 
-fn wired_queue() -> QueueLimit {
-    QueueLimit::Packets(1000)
+fn wired_queue() -> Queue {
+    QueueLimit::Packets(1000).into()
 }
 
 /// A place that sends or receives: a node's number, or `"internet"`, `"gateway"` or `"broadcast"`.
@@ -452,6 +440,9 @@ pub enum Traffic {
         #[serde(default = "one_flow")]
         #[schemars(range(min = 0, max = 100_000))]
         count: u32,
+        /// How urgent its packets are, by DSCP: a name or a number. Left out: `EF`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dscp: Option<Codepoint>,
         /// The codec.
         #[serde(default)]
         codec: CodecName,
@@ -477,6 +468,9 @@ pub enum Traffic {
         #[serde(default = "one_flow")]
         #[schemars(range(min = 0, max = 100_000))]
         count: u32,
+        /// How urgent its packets are, both ways, by DSCP: a name or a number. Left out: `BE`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dscp: Option<Codepoint>,
         /// Congestion control.
         #[serde(default)]
         tcp: TcpVariant,
@@ -544,6 +538,9 @@ pub enum Traffic {
         #[serde(default = "one_flow")]
         #[schemars(range(min = 0, max = 100_000))]
         count: u32,
+        /// How urgent its packets are, by DSCP: a name or a number. Left out: `BE`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dscp: Option<Codepoint>,
         /// Offered rate in kb/s of UDP payload.
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000_000.0))]
         rate_kbps: f64,
@@ -572,6 +569,9 @@ pub enum Traffic {
         #[serde(default = "one_flow")]
         #[schemars(range(min = 0, max = 100_000))]
         count: u32,
+        /// How urgent its packets are, by DSCP: a name or a number. Left out: `BE`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dscp: Option<Codepoint>,
         /// Packets that leave back to back.
         #[schemars(range(min = 1, max = 10_000))]
         burst_packets: u32,
@@ -604,6 +604,9 @@ pub enum Traffic {
         #[serde(default = "one_flow")]
         #[schemars(range(min = 0, max = 100_000))]
         count: u32,
+        /// How urgent its packets are, both ways, by DSCP: a name or a number. Left out: `BE`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dscp: Option<Codepoint>,
         /// Size of a page.
         #[serde(default)]
         size: SizeLaw,
@@ -648,6 +651,9 @@ pub enum Traffic {
         #[serde(default = "one_flow")]
         #[schemars(range(min = 0, max = 100_000))]
         count: u32,
+        /// How urgent its packets are, both ways, by DSCP: a name or a number. Left out: `BE`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dscp: Option<Codepoint>,
         /// Size of a request in bytes.
         #[serde(default = "request_bytes")]
         #[schemars(range(min = 1, max = 1_000_000_000))]
@@ -696,6 +702,9 @@ pub enum Traffic {
         #[serde(default = "one_flow")]
         #[schemars(range(min = 0, max = 100_000))]
         count: u32,
+        /// How urgent its packets are, by DSCP: a name or a number. Left out: `AF41`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dscp: Option<Codepoint>,
         /// Mean rate in kb/s of UDP payload.
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000_000.0))]
         rate_kbps: f64,

@@ -14,11 +14,12 @@ use super::video::{FrameSizes, Video, VideoPlan};
 use crate::engine::{EventKind, Events, Purpose, Stream};
 use crate::mac::{BROADCAST, Dcf, MacParams};
 use crate::packet::{NodeId, Packets};
+use crate::queue::Queue;
 use crate::radio::{LIGHT_M_PER_S, Links, Position, RadioParams, Receiver as RadioReceiver};
 use crate::recorder::{Recorder, TransactionRecord};
 use crate::routing::{PathFinder, Routes};
 use crate::scenario::{CodecName, Endpoint, Finding, Scenario, SizeLaw, TcpVariant, TimeLaw, Traffic};
-use crate::wired::WiredLink;
+use crate::wired::{Errors, Link, LinkParams};
 
 impl World {
     /// A World that is ready to run, with every random draw fixed by `seed`. The scenario must have passed
@@ -67,25 +68,38 @@ impl World {
         if first_sample <= duration {
             events.push(first_sample, EventKind::Sample, 0);
         }
-        let wired = scenario.internet.as_ref().map(|internet| {
-            [(); 2].map(|()| {
-                WiredLink::new(
-                    BitRate::from_mbps(internet.rate_mbps),
-                    Nanos::from_millis_f64(internet.delay_ms),
-                    internet.queue,
-                )
+        let gateway = scenario.topology.gateway();
+        let wired = scenario.internet.iter().flat_map(|internet| {
+            let host = nodes as NodeId;
+            [(gateway, host), (host, gateway)].map(|(from, to)| {
+                let params = LinkParams {
+                    from,
+                    to,
+                    rate: BitRate::from_mbps(internet.rate_mbps),
+                    delay: Nanos::from_millis_f64(internet.delay_ms),
+                    overhead: 0,
+                    errors: Errors::Never,
+                };
+                Link::new(params, &internet.queue, Stream::new(seed, wired_subject(from), Purpose::Queue))
             })
         });
+        let wired = wired.collect();
+        // What a station's queue needs to know of its radio: how long a packet takes at best.
+        let rate = mac.data_rate.bit_rate();
         Ok(Self {
             receivers: (0..nodes)
                 .map(|n| RadioReceiver::new(Stream::new(seed, n as u64, Purpose::Reception)))
                 .collect(),
             stations: (0..nodes)
-                .map(|n| Dcf::new(&mac, scenario.mac.queue, Stream::new(seed, n as u64, Purpose::Backoff)))
+                .map(|n| {
+                    let queue =
+                        Queue::new(&scenario.mac.queue, rate, Stream::new(seed, n as u64, Purpose::Queue));
+                    Dcf::new(&mac, queue, Stream::new(seed, n as u64, Purpose::Backoff))
+                })
                 .collect(),
             on_air: vec![None; nodes],
             consequences: Vec::with_capacity(nodes),
-            gateway: scenario.topology.gateway(),
+            gateway,
             scenario: scenario.clone(),
             seed,
             events,
@@ -106,6 +120,11 @@ impl World {
             tap: None,
         })
     }
+}
+
+/// The subject of the random streams of a wired link's queue, apart from those of stations.
+fn wired_subject(direction: u32) -> u64 {
+    1 << 32 | u64::from(direction)
 }
 
 /// Places the nodes and computes who hears whom.
@@ -189,7 +208,7 @@ impl<'a> Plan<'a> {
             kind: FlowKind::Cbr,
             from: self.node(traffic.from()),
             to: self.node(traffic.to()),
-            header_bytes: IP_HEADER + UDP_HEADER,
+            dscp: traffic.dscp(),
             start: Nanos::from_secs_f64(start_s),
             stop: stop_s.map_or(Nanos::MAX, Nanos::from_secs_f64),
         };
@@ -198,9 +217,8 @@ impl<'a> Plan<'a> {
             Traffic::Call { codec, .. } => {
                 let codec = codec_of(*codec);
                 flow.kind = FlowKind::Call(codec);
-                flow.header_bytes += RTP_HEADER;
                 let profile = codec.profile();
-                let bytes = flow.header_bytes + profile.payload_bytes;
+                let bytes = IP_HEADER + UDP_HEADER + RTP_HEADER + profile.payload_bytes;
                 let seconds = profile.interval.as_secs_f64();
                 self.datagrams(index, &flow, false, bytes, seconds, 1, Some(codec));
                 self.datagrams(index, &flow, true, bytes, seconds, 1, Some(codec));
@@ -210,7 +228,7 @@ impl<'a> Plan<'a> {
                 self.transfer(index, &flow, traffic);
             }
             Traffic::Cbr { rate_kbps, payload_bytes, .. } => {
-                let bytes = flow.header_bytes + payload_bytes;
+                let bytes = IP_HEADER + UDP_HEADER + payload_bytes;
                 let seconds = f64::from(*payload_bytes) * 8.0 / (rate_kbps * 1000.0);
                 self.datagrams(index, &flow, false, bytes, seconds, 1, None);
             }
@@ -412,7 +430,8 @@ impl<'a> Plan<'a> {
             to: flow.to,
             sizes: FrameSizes::new(frame_bytes, *group_frames, *i_to_p, *variation),
             packet_bytes: *packet_bytes,
-            headers: flow.header_bytes,
+            headers: IP_HEADER + UDP_HEADER,
+            dscp: flow.dscp,
             interval: Interval::new(start, seconds),
             stop: flow.stop,
             deadline: deadline_ms.map_or(Nanos::MAX, Nanos::from_millis_f64),
@@ -422,7 +441,7 @@ impl<'a> Plan<'a> {
 
     /// Routes for every flow, both ways.
     fn routes(&self, links: &Links, radio: &RadioParams, mac: &MacParams) -> Result<Routes, Vec<Finding>> {
-        let mut routes = Routes::new(links.positions().len());
+        let mut paths = Vec::new();
         let mut finder =
             PathFinder::new(links, radio, &self.scenario.routing, mac.data_rate, mac.control_rate);
         let mut findings = Vec::new();
@@ -445,9 +464,9 @@ impl<'a> Plan<'a> {
             let (from, to) = (mesh_end(flow.from), mesh_end(flow.to));
             match finder.path(from, to) {
                 Some(mut path) => {
-                    routes.add(&path, flow.from, flow.to);
+                    paths.push((path.clone(), flow.from, flow.to));
                     path.reverse();
-                    routes.add(&path, flow.to, flow.from);
+                    paths.push((path, flow.to, flow.from));
                 }
                 None => {
                     told = Some(*entry);
@@ -455,7 +474,7 @@ impl<'a> Plan<'a> {
                 }
             }
         }
-        if findings.is_empty() { Ok(routes) } else { Err(findings) }
+        if findings.is_empty() { Ok(Routes::new(links.positions().len(), &paths)) } else { Err(findings) }
     }
 }
 

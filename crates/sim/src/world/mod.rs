@@ -15,15 +15,15 @@ use fairhop_transport::tcp::{Segment, SenderState};
 
 use crate::engine::{Event, EventKind, Events};
 use crate::mac::{BROADCAST, Context, Data, Dcf, Done, Frame, MacParams, Received};
-use crate::packet::{Body, NodeId, Packet, PacketId, Packets};
-use crate::queue::Waiting;
+use crate::packet::{Body, Ecn, NodeId, Packet, PacketId, Packets};
+use crate::queue::{Refused, Waiting};
 use crate::radio::{Airtime, Departure, Links, Outcome, RadioParams, Receiver, Signal};
 use crate::recorder::{Loss, NodeSample, Recorder, TcpSample};
 use crate::routing::Routes;
 use crate::scenario::Scenario;
-use crate::wired::WiredLink;
+use crate::wired::{Arrived, Link, LinkContext};
 use sessions::Session;
-use traffic::{Flow, FlowKind, IP_HEADER, Source, Transfer, flow_of};
+use traffic::{Flow, FlowKind, IP_HEADER, RTP_HEADER, Source, Transfer, UDP_HEADER, flow_of};
 use video::Video;
 
 /// Somebody who watches packets and frames go by, to write them down.
@@ -57,8 +57,8 @@ pub struct World {
     consequences: Vec<(NodeId, Received)>,
     routes: Routes,
     gateway: NodeId,
-    /// Towards the Internet, and from it.
-    wired: Option<[WiredLink; 2]>,
+    /// Directions of wired links: towards the Internet, and from it.
+    wired: Vec<Link>,
     packets: Packets,
     flows: Vec<Flow>,
     sources: Vec<Source>,
@@ -84,6 +84,14 @@ struct OnAir {
 const UPLINK: usize = 0;
 /// From the Internet.
 const DOWNLINK: usize = 1;
+
+/// Why a packet is lost that a station's queue drops.
+const fn loss_at_station(why: Refused) -> Loss {
+    match why {
+        Refused::Full => Loss::QueueFull,
+        Refused::Early => Loss::Aqm,
+    }
+}
 
 impl World {
     /// The scenario that it was built from.
@@ -180,6 +188,9 @@ impl World {
         for (node, station) in self.stations.iter().enumerate() {
             self.recorder.nodes[node].set_backlog(station.backlog(), at, self.recorder.warmup);
         }
+        for link in &mut self.wired {
+            link.finish(at, self.recorder.warmup);
+        }
         let unfinished: Vec<Packet> =
             self.packets.alive().filter(|packet| !packet.settled).copied().collect();
         for packet in unfinished {
@@ -211,6 +222,10 @@ impl World {
                 self.at_station(node, |dcf, ctx| dcf.on_nav_check(ctx, event, arriving));
             }
             EventKind::WiredArrival => self.wired_arrival(node),
+            EventKind::LinkFree => {
+                self.at_link(node, Link::free);
+                self.bury_given_up_at_link(node);
+            }
             EventKind::Source => self.source(node),
             EventKind::TcpSender => {
                 let transfer = &mut self.transfers[node];
@@ -238,7 +253,12 @@ impl World {
 
     #[inline]
     fn at_station<T>(&mut self, node: usize, act: impl FnOnce(&mut Dcf, &mut Context<'_>) -> T) -> T {
-        let mut ctx = Context { events: &mut self.events, params: &self.mac, node: node as u32 };
+        let mut ctx = Context {
+            events: &mut self.events,
+            params: &self.mac,
+            packets: &mut self.packets,
+            node: node as u32,
+        };
         act(&mut self.stations[node], &mut ctx)
     }
 
@@ -257,7 +277,12 @@ impl World {
                 Signal { from: node, rate: frame.rate, power: link.power, arrive, end: arrive + frame.time };
             let peer = link.to as usize;
             if let Some(locked) = self.receivers[peer].arrive(&self.radio, signal) {
-                let mut ctx = Context { events: &mut self.events, params: &self.mac, node: link.to };
+                let mut ctx = Context {
+                    events: &mut self.events,
+                    params: &self.mac,
+                    packets: &mut self.packets,
+                    node: link.to,
+                };
                 self.stations[peer].medium_busy(&mut ctx, arrive, locked);
             }
         }
@@ -279,13 +304,14 @@ impl World {
             self.at_station(index, |dcf, ctx| dcf.medium_idle(ctx, idle_since));
         }
 
-        let Self { links, receivers, stations, events, mac, radio, recorder, consequences, .. } = self;
+        let Self { links, receivers, stations, events, mac, radio, recorder, consequences, packets, .. } =
+            self;
         for link in links.from(index) {
             let peer = link.to as usize;
             let for_me = frame.to == link.to || frame.to == BROADCAST;
             let Departure { outcome, idle_since } = receivers[peer].depart(radio, node, for_me);
             let station = &mut stations[peer];
-            let ctx = &mut Context { events, params: mac, node: link.to };
+            let ctx = &mut Context { events, params: mac, packets, node: link.to };
             let ended = end + link.delay();
             let received = match outcome {
                 Outcome::Received => station.on_received(ctx, node, &frame, ended),
@@ -304,7 +330,7 @@ impl World {
             if let Some(tap) = &mut self.tap
                 && outcome == Outcome::Received
             {
-                let packet = (frame.packet != PacketId::MAX).then(|| self.packets.get(frame.packet));
+                let packet = (frame.packet != PacketId::MAX).then(|| packets.get(frame.packet));
                 tap.frame(link.to, start + link.delay(), &frame, node, packet, true);
             }
         }
@@ -328,7 +354,28 @@ impl World {
         } else {
             self.packets.release(packet);
         }
+        self.bury_given_up();
         self.note_backlog(node);
+    }
+
+    /// Sees to packets that queues have dropped. A packet that waits has got no further than there.
+    #[inline]
+    fn bury_given_up(&mut self) {
+        while let Some((id, why)) = self.packets.take_given_up() {
+            let node = self.packets.get(id).at;
+            self.note_refusal(node, why);
+            self.drop_packet(node, id, loss_at_station(why));
+        }
+    }
+
+    fn note_refusal(&mut self, node: NodeId, why: Refused) {
+        if self.events.now() >= self.recorder.warmup {
+            let record = &mut self.recorder.nodes[node as usize];
+            match why {
+                Refused::Full => record.queue_drops += 1,
+                Refused::Early => record.early_drops += 1,
+            }
+        }
     }
 
     /// A holder of a packet gives it up. It is lost unless somebody nearer to its destination has it.
@@ -358,7 +405,7 @@ impl World {
         if frame.to == BROADCAST {
             let packet = *self.packets.get(frame.packet);
             self.recorder.packet_arrived(&packet, self.events.now());
-            self.recorder.delivered(packet.stream, u64::from(self.payload(&packet)), self.events.now());
+            self.recorder.delivered(packet.stream, u64::from(Self::payload(&packet)), self.events.now());
             return;
         }
         let packet = self.packets.get(frame.packet);
@@ -388,13 +435,15 @@ impl World {
         // Every flow was given its route when the World was built.
         let Some(next_hop) = next_hop else { return self.drop_packet(node, id, Loss::RetryLimit) };
         let waiting = Waiting { packet: id, next_hop, bytes: packet.bytes };
-        if self.at_station(node as usize, |dcf, ctx| dcf.enqueue(ctx, waiting)) {
-            self.note_backlog(node);
-        } else {
-            if self.events.now() >= self.recorder.warmup {
-                self.recorder.nodes[node as usize].queue_drops += 1;
+        match self.at_station(node as usize, |dcf, ctx| dcf.enqueue(ctx, waiting)) {
+            Ok(()) => {
+                self.bury_given_up();
+                self.note_backlog(node);
             }
-            self.drop_packet(node, id, Loss::QueueFull);
+            Err(why) => {
+                self.note_refusal(node, why);
+                self.drop_packet(node, id, loss_at_station(why));
+            }
         }
     }
 
@@ -406,26 +455,52 @@ impl World {
         let direction = if self.wired_host(node) { DOWNLINK } else { UPLINK };
         let now = self.events.now();
         let bytes = self.packets.get(id).bytes;
-        let Some(wired) = &mut self.wired else { return self.drop_packet(node, id, Loss::WiredQueueFull) };
-        match wired[direction].send(id, bytes, now) {
-            Ok(first) => {
-                if let Some(at) = first {
-                    self.events.push(at, EventKind::WiredArrival, direction as u32);
-                }
+        match self.at_link(direction, |link, ctx| link.send(ctx, id, bytes)) {
+            Ok(()) => {
                 if let Some(tap) = &mut self.tap {
                     tap.wired(node, now, self.packets.get(id), false);
                 }
             }
-            Err(_) => self.drop_packet(node, id, Loss::WiredQueueFull),
+            Err(why) => self.drop_at_link(direction, id, why),
+        }
+        self.bury_given_up_at_link(direction);
+    }
+
+    #[inline]
+    fn at_link<T>(&mut self, link: usize, act: impl FnOnce(&mut Link, &mut LinkContext<'_>) -> T) -> T {
+        let mut ctx = LinkContext {
+            events: &mut self.events,
+            packets: &mut self.packets,
+            warmup: self.recorder.warmup,
+            link: link as u32,
+        };
+        act(&mut self.wired[link], &mut ctx)
+    }
+
+    fn bury_given_up_at_link(&mut self, link: usize) {
+        while let Some((id, why)) = self.packets.take_given_up() {
+            self.drop_at_link(link, id, why);
         }
     }
 
+    fn drop_at_link(&mut self, link: usize, id: PacketId, why: Refused) {
+        let now = self.events.now();
+        self.wired[link].record_mut().dropped(why, now, self.recorder.warmup);
+        let node = self.wired[link].from();
+        self.drop_packet(
+            node,
+            id,
+            match why {
+                Refused::Full => Loss::WiredQueueFull,
+                Refused::Early => Loss::Aqm,
+            },
+        );
+    }
+
     fn wired_arrival(&mut self, direction: usize) {
-        let Some((id, next)) = self.wired.as_mut().and_then(|wired| wired[direction].arrive()) else {
-            return;
-        };
-        if let Some(at) = next {
-            self.events.push(at, EventKind::WiredArrival, direction as u32);
+        let Some(Arrived { packet: id, lost }) = self.at_link(direction, Link::arrive) else { return };
+        if lost {
+            return self.drop_packet(self.wired[direction].from(), id, Loss::Link);
         }
         let node = if direction == UPLINK { self.stations.len() as NodeId } else { self.gateway };
         if let Some(tap) = &mut self.tap {
@@ -451,7 +526,7 @@ impl World {
         match packet.body {
             Body::Tcp(segment) => self.segment_arrived(&packet, &segment),
             Body::Rtp { .. } | Body::Udp { .. } => {
-                let payload = self.payload(&packet);
+                let payload = Self::payload(&packet);
                 self.recorder.delivered(packet.stream, u64::from(payload), now);
                 if let (Body::Udp { sequence }, FlowKind::Video(video)) =
                     (packet.body, self.flows[flow_of(packet.stream)].kind)
@@ -462,19 +537,18 @@ impl World {
         }
     }
 
-    fn payload(&self, packet: &Packet) -> u32 {
+    fn payload(packet: &Packet) -> u32 {
         match packet.body {
             Body::Tcp(segment) => segment.len,
-            Body::Rtp { .. } | Body::Udp { .. } => {
-                packet.bytes - self.flows[flow_of(packet.stream)].header_bytes
-            }
+            Body::Rtp { .. } => packet.bytes - IP_HEADER - UDP_HEADER - RTP_HEADER,
+            Body::Udp { .. } => packet.bytes - IP_HEADER - UDP_HEADER,
         }
     }
 
     /// Makes a packet at `node` and sends it on its way.
     fn originate(&mut self, node: NodeId, packet: Packet) {
         if self.recorder.is_measured(packet.stream) {
-            let payload = self.payload(&packet);
+            let payload = Self::payload(&packet);
             self.recorder.packet_sent(&packet, payload);
         }
         let id = self.packets.insert(packet);
@@ -501,6 +575,8 @@ impl World {
                     created: now,
                     at: from,
                     settled: false,
+                    dscp: self.flows[flow_of(source.stream)].dscp,
+                    ecn: Ecn::NotEct,
                     body: Body::Udp { sequence: 0 },
                 };
                 self.events.push(next.max(now), EventKind::Source, index as u32);
@@ -579,7 +655,9 @@ impl World {
             FlowKind::Bulk(tcp) => Some(tcp),
             FlowKind::Web(session) => Some(self.sessions[session].transfer),
             // Requests have even connections and responses odd ones.
-            FlowKind::Request(session) if packet.connection.is_multiple_of(2) => self.sessions[session].requests,
+            FlowKind::Request(session) if packet.connection.is_multiple_of(2) => {
+                self.sessions[session].requests
+            }
             FlowKind::Request(session) => Some(self.sessions[session].transfer),
             FlowKind::Call(_) | FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) => None,
         }
@@ -638,6 +716,8 @@ impl World {
             created: self.events.now(),
             at: source,
             settled: false,
+            dscp: self.flows[flow_of(stream)].dscp,
+            ecn: Ecn::NotEct,
             body: Body::Tcp(segment),
         };
         self.originate(source, packet);

@@ -5,7 +5,7 @@ use fairhop_model::voice::Codec;
 use fairhop_transport::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig, SenderState, SenderStats};
 
 use crate::engine::Timer;
-use crate::packet::{Body, NodeId};
+use crate::packet::{Body, Dscp, NodeId};
 
 /// Bytes of the headers below the payload.
 pub const IP_HEADER: u32 = 20;
@@ -59,8 +59,8 @@ pub struct Flow {
     pub from: NodeId,
     /// The other end.
     pub to: NodeId,
-    /// Bytes of headers in an IP packet of it that are not payload; for datagrams alone.
-    pub header_bytes: u32,
+    /// How urgent its packets are, both ways.
+    pub dscp: Dscp,
     /// When it may start.
     pub start: Nanos,
     /// When it stops.

@@ -133,7 +133,7 @@ impl Lab {
     }
 
     pub fn queue(mut self, limit: QueueLimit) -> Self {
-        self.scenario.mac.queue = limit;
+        self.scenario.mac.queue = limit.into();
         self
     }
 
@@ -143,7 +143,7 @@ impl Lab {
     }
 
     pub fn internet(mut self, rate_mbps: f64, delay_ms: f64, queue: QueueLimit) -> Self {
-        self.scenario.internet = Some(Internet { delay_ms, rate_mbps, queue });
+        self.scenario.internet = Some(Internet { delay_ms, rate_mbps, queue: queue.into() });
         self
     }
 
@@ -170,7 +170,7 @@ impl Lab {
             assert_eq!(count, 1);
             let payload_bytes = bytes - 28;
             let stop_s = Some(start_s + f64::from(payload_bytes) * 0.8e-9);
-            Traffic::Cbr { name, from, to, count: 1, rate_kbps, payload_bytes, start_s, stop_s }
+            Traffic::Cbr { name, from, to, count: 1, dscp: None, rate_kbps, payload_bytes, start_s, stop_s }
         } else {
             let burst_packets = count;
             Traffic::Burst {
@@ -178,6 +178,7 @@ impl Lab {
                 from,
                 to,
                 count: 1,
+                dscp: None,
                 burst_packets,
                 rate_kbps,
                 packet_bytes: bytes,
@@ -202,6 +203,7 @@ impl Lab {
             from,
             to,
             count: 1,
+            dscp: None,
             rate_kbps,
             payload_bytes,
             start_s: 0.0,

@@ -30,11 +30,14 @@
 //! ```
 //!
 //! Left out: data both ways, simultaneous open, RST generation and the wait of TIME-WAIT (nobody reuses a port here),
-//! urgent data, Nagle's algorithm (applications here hand over what they want sent), F-RTO (RFC 5682) and every other
-//! undo of a spurious retransmission, RACK-TLP (RFC 8985), PRR (RFC 6937), ECN (RFC 3168), path MTU discovery, fast
-//! open, the ageing of timestamps after 24 idle days (RFC 7323 §5.5).
+//! urgent data, Nagle's algorithm (applications here hand over what they want sent), path MTU discovery, fast open,
+//! accurate ECN, the ageing of timestamps after 24 idle days (RFC 7323 §5.5).
 
+mod autotune;
 pub mod congestion;
+mod prr;
+mod rack;
+mod rate;
 mod receiver;
 pub mod rtt;
 mod scoreboard;
@@ -42,12 +45,12 @@ mod segment;
 mod sender;
 mod seq;
 
-pub use congestion::CongestionKind;
+pub use congestion::{CongestionKind, HyStart, Tuning};
 pub use receiver::{Receiver, ReceiverConfig, ReceiverState, ReceiverStats};
 pub use segment::{
-    Decoded, Flags, HeaderError, MAX_HEADER_BYTES, SackBlock, SackBlocks, Segment, Timestamps, checksum,
+    Decoded, Ecn, Flags, HeaderError, MAX_HEADER_BYTES, SackBlock, SackBlocks, Segment, Timestamps, checksum,
 };
-pub use sender::{Sender, SenderConfig, SenderState, SenderStats};
+pub use sender::{Recovery, Sender, SenderConfig, SenderState, SenderStats};
 pub use seq::Seq;
 
 use fairhop_model::units::Nanos;

@@ -2,15 +2,20 @@
 //! SACK (RFC 2018) and reports of duplicates (RFC 2883), a window whose right edge never goes back, silly-window
 //! avoidance (RFC 9293 §3.8.6.2.2), and PAWS (RFC 7323 §5) where timestamps are on.
 //!
+//! ECN (RFC 3168 §6.1.3) echoes a mark until the sender says that it has answered.
+//!
 //! It takes one connection, never gives up data that it has SACKed, and closes once the sender has and the application
-//! has read everything. Left out: Linux's immediate acknowledgments at the start of a connection ("quickack"), which
-//! neither ns-2 nor ns-3 has, and growth of the buffer.
+//! has read everything. [`ReceiverConfig::linux`] acknowledges as Linux 6.1 does: each segment at the start of a
+//! connection and after trouble ("quickack"), and after three duplicates no more often than once a millisecond
+//! (`tcp_comp_sack_delay_ns`). Neither ns-2 nor ns-3 has those, and they are off by default. Left out: growth of the
+//! buffer, and the adaptation of Linux's delayed-ACK time to the sender's pace, which for bulk data stays at 40 ms.
 
 use fairhop_model::units::Nanos;
 
-use super::segment::{Flags, SackBlock, SackBlocks, Segment, Timestamps};
+use super::autotune::Autotune;
+use super::segment::{Ecn, Flags, SackBlock, SackBlocks, Segment, Timestamps};
 use super::seq::Seq;
-use super::{MAX_WINDOW_SCALE, timestamp_clock};
+use super::{MAX_WINDOW_SCALE, TIMESTAMP_BYTES, timestamp_clock};
 
 /// How a receiver behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +32,16 @@ pub struct ReceiverConfig {
     pub sack: bool,
     /// Take timestamps where they are offered.
     pub timestamps: bool,
+    /// Segments that are each acknowledged at once when the connection begins, after a duplicate, and where a mark or
+    /// its end is seen two (Linux's quickack; 16 in Linux). 0: none.
+    pub quick_acks: u32,
+    /// After three acknowledgments past the same gap, further ones wait up to this long, or a twentieth of the
+    /// handshake's round trip where that is less, and stand for all that came (Linux: 1 ms). None: they do not wait.
+    pub compress_sacks: Option<Nanos>,
+    /// Acknowledge each segment while Linux's window would grow (dynamic right-sizing), which is most of slow start.
+    pub autotune: bool,
+    /// Take ECN where it is offered (RFC 3168).
+    pub ecn: bool,
     /// Sequence number of the SYN.
     pub initial_seq: u32,
     /// First timeout of the SYN and of the FIN; each further one is twice as long (RFC 6298 §2.1: 1 s).
@@ -44,9 +59,27 @@ impl Default for ReceiverConfig {
             delayed_ack_timeout: Nanos::from_millis(200),
             sack: true,
             timestamps: false,
+            quick_acks: 0,
+            compress_sacks: None,
+            autotune: false,
+            ecn: false,
             initial_seq: 0,
             initial_rto: Nanos::from_secs(1),
             retries: 6,
+        }
+    }
+}
+
+impl ReceiverConfig {
+    /// A receiver that acknowledges as Linux 6.1 does, with timestamps.
+    pub fn linux() -> Self {
+        Self {
+            delayed_ack_timeout: Nanos::from_millis(40),
+            timestamps: true,
+            quick_acks: 16,
+            compress_sacks: Some(Nanos::from_millis(1)),
+            autotune: true,
+            ..Self::default()
         }
     }
 }
@@ -87,6 +120,8 @@ pub struct ReceiverStats {
     pub acks_sent: u64,
     /// Acknowledgments that the delay timer sent.
     pub delayed_acks: u64,
+    /// Packets that the network marked (RFC 3168).
+    pub marked: u64,
 }
 
 /// Offsets from `start` to before `end`.
@@ -129,6 +164,19 @@ pub struct Receiver {
     last_ack_sent: u64,
     /// Segments in order since the last acknowledgment.
     unacknowledged: u32,
+    /// Acknowledgments still to be sent at once (Linux's `icsk_ack.quick`).
+    quick: u32,
+    /// Acknowledgments sent past the same gap, for the compression of SACKs, and where that gap begins.
+    past_gap: u32,
+    gap_at: u64,
+    compress: Nanos,
+    /// When the answer to the SYN went out; afterwards of no meaning.
+    syn_ack_sent_at: Nanos,
+    autotune: Option<Box<Autotune>>,
+    /// ECN is agreed on; a packet marked as capable has been seen; marks are to be echoed (RFC 3168 §6.1.3).
+    ecn: bool,
+    ecn_seen: bool,
+    echo: bool,
     ack_due: bool,
     ack_timer: Option<Nanos>,
     syn_due: bool,
@@ -166,6 +214,15 @@ impl Receiver {
             recent_timestamp: 0,
             last_ack_sent: 0,
             unacknowledged: 0,
+            quick: config.quick_acks,
+            past_gap: 0,
+            gap_at: 0,
+            compress: config.compress_sacks.unwrap_or(Nanos::ZERO),
+            syn_ack_sent_at: Nanos::ZERO,
+            autotune: None,
+            ecn: false,
+            ecn_seen: false,
+            echo: false,
             ack_due: false,
             ack_timer: None,
             syn_due: false,
@@ -276,6 +333,8 @@ impl Receiver {
         self.sack = self.config.sack && segment.sack_permitted;
         self.timestamps = self.config.timestamps && segment.timestamps.is_some();
         self.recent_timestamp = segment.timestamps.map_or(0, |t| t.value);
+        // RFC 3168 §6.1.1: a SYN with both bits asks for ECN.
+        self.ecn = self.config.ecn && segment.flags.has(Flags::ECE | Flags::CWR);
         self.scaling = segment.window_scale.is_some();
         self.shift = if self.scaling { Self::shift_for(self.config.buffer) } else { 0 };
         self.edge = u64::from(self.config.buffer.min(u32::from(u16::MAX)));
@@ -313,7 +372,10 @@ impl Receiver {
         if !segment.flags.has(Flags::ACK) {
             return;
         }
-        self.on_ack(segment);
+        self.on_ack(now, segment);
+        if self.ecn && segment.len > 0 {
+            self.on_ecn(segment);
+        }
         self.on_payload(now, segment, start);
         self.close_if_read();
     }
@@ -334,12 +396,19 @@ impl Receiver {
     }
 
     /// Only SYN and FIN of this side can be acknowledged.
-    fn on_ack(&mut self, segment: &Segment) {
+    fn on_ack(&mut self, now: Nanos, segment: &Segment) {
         let own = Seq(self.config.initial_seq);
         match self.state {
             ReceiverState::SynReceived if segment.ack == own + 1 => {
                 self.state = ReceiverState::Established;
                 self.syn_due = false;
+                if self.config.autotune {
+                    let mss = self.config.mss - if self.timestamps { TIMESTAMP_BYTES } else { 0 };
+                    self.autotune = Some(Box::new(Autotune::new(mss, self.config.buffer, now)));
+                }
+                if self.repeats == 0 {
+                    self.compress = self.compress.min(Nanos(now.saturating_sub(self.syn_ack_sent_at).0 / 20));
+                }
             }
             ReceiverState::LastAck if self.fin_sent && segment.ack == own + 2 => {
                 self.state = ReceiverState::Closed;
@@ -349,6 +418,33 @@ impl Receiver {
         }
         self.repeat_timer = None;
         self.repeats = 0;
+    }
+
+    /// RFC 3168 §6.1.3: a mark is echoed from here on, until the sender has answered to it. Like Linux, what follows a
+    /// mark, its answer, or a packet of an ECN connection that may not be marked and is thus a repetition, is
+    /// acknowledged at once: the sender may have very little in flight.
+    fn on_ecn(&mut self, segment: &Segment) {
+        if segment.flags.has(Flags::CWR) {
+            self.echo = false;
+            self.ack_due |= self.config.quick_acks > 0;
+        }
+        match segment.ecn {
+            Ecn::Ce => {
+                self.stats.marked += 1;
+                self.ecn_seen = true;
+                if !self.echo {
+                    self.acknowledge_quickly(2);
+                }
+                self.echo = true;
+            }
+            Ecn::NotEct if self.ecn_seen => self.acknowledge_quickly(2),
+            Ecn::NotEct => {}
+            Ecn::Ect0 | Ecn::Ect1 => self.ecn_seen = true,
+        }
+    }
+
+    fn acknowledge_quickly(&mut self, segments: u32) {
+        self.quick = self.quick.max(segments.min(self.config.quick_acks));
     }
 
     fn on_payload(&mut self, now: Nanos, segment: &Segment, start: i64) {
@@ -378,15 +474,32 @@ impl Receiver {
             self.ack_due = true;
         }
         if from >= to {
+            self.acknowledge_quickly(self.config.quick_acks);
             return;
+        }
+        if self.autotune.is_some() {
+            self.grow_window(now, segment);
         }
         if from == self.next {
             self.take_in_order(now, to);
+            if let Some(autotune) = self.autotune.as_deref_mut() {
+                autotune.on_read(now, self.read);
+            }
         } else {
             self.stats.out_of_order += 1;
             self.keep(Interval { start: from, end: to });
-            // RFC 5681 §4.2: at once.
-            self.ack_due = true;
+            self.acknowledge_past_gap(now);
+        }
+    }
+
+    /// Linux's `tcp_grow_window`.
+    fn grow_window(&mut self, now: Nanos, segment: &Segment) {
+        let echo = segment
+            .timestamps
+            .filter(|_| self.timestamps)
+            .map(|times| (times.echo, timestamp_clock(now).wrapping_sub(times.echo)));
+        if self.autotune.as_deref_mut().is_some_and(|autotune| autotune.on_segment(echo)) {
+            self.quick |= 1;
         }
     }
 
@@ -409,6 +522,26 @@ impl Receiver {
         }
     }
 
+    /// RFC 5681 §4.2: at once. Linux's `__tcp_ack_snd_check` lets acknowledgments wait that tell of more and more past
+    /// the same gap.
+    fn acknowledge_past_gap(&mut self, now: Nanos) {
+        if self.config.compress_sacks.is_none() || !self.sack || self.quick > 0 {
+            self.ack_due = true;
+            return;
+        }
+        if self.gap_at != self.next {
+            self.gap_at = self.next;
+            self.past_gap = 0;
+        }
+        if self.past_gap < 3 {
+            self.past_gap += 1;
+            self.ack_due = true;
+            return;
+        }
+        let at = now.saturating_add(self.compress);
+        self.ack_timer = Some(self.ack_timer.map_or(at, |timer| timer.min(at)));
+    }
+
     fn take_in_order(&mut self, now: Nanos, to: u64) {
         let had_gap = !self.islands.is_empty();
         self.next = to;
@@ -417,8 +550,13 @@ impl Receiver {
             self.read = self.next;
         }
         self.unacknowledged += 1;
+        let many = self.quick > 0 || self.unacknowledged >= self.config.delayed_ack_segments;
+        if had_gap && !many && self.config.compress_sacks.is_some() && !self.islands.is_empty() {
+            self.acknowledge_past_gap(now);
+            return;
+        }
         // RFC 5681 §4.2: at once while there is a gap, or when it has just been filled.
-        let due = had_gap || self.unacknowledged >= self.config.delayed_ack_segments;
+        let due = had_gap || many;
         // A sender that has no room for another segment would wait for the delayed acknowledgment.
         let stuck = self.edge - self.next < u64::from(self.config.mss) && self.new_edge() > self.edge;
         if due || stuck {
@@ -505,6 +643,7 @@ impl Receiver {
     /// The next segment to send, if there is one. To be called until there is none, after every other call.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Segment> {
         if std::mem::take(&mut self.syn_due) {
+            self.syn_ack_sent_at = now;
             self.start_repeat_timer(now);
             return Some(self.syn_ack(now));
         }
@@ -515,6 +654,7 @@ impl Receiver {
         self.ack_due = false;
         self.ack_timer = None;
         self.unacknowledged = 0;
+        self.quick = self.quick.saturating_sub(1);
         if fin {
             self.fin_sent = true;
             self.start_repeat_timer(now);
@@ -525,7 +665,7 @@ impl Receiver {
         Some(Segment {
             seq: Seq(self.config.initial_seq) + 1 + u32::from(self.fin_sent && !fin),
             ack: self.origin.at(self.last_ack_sent),
-            flags: if fin { Flags::FIN | Flags::ACK } else { Flags::ACK },
+            flags: self.flags(fin),
             window: ((self.edge - self.next) >> self.shift) as u16,
             sack: self.sack_blocks(),
             timestamps: self.timestamps(now),
@@ -538,7 +678,8 @@ impl Receiver {
         Segment {
             seq: Seq(self.config.initial_seq),
             ack: self.origin,
-            flags: Flags::SYN | Flags::ACK,
+            // RFC 3168 §6.1.1: ECE alone in the answer agrees to ECN.
+            flags: Flags::SYN | Flags::ACK | if self.ecn { Flags::ECE } else { Flags::NONE },
             window: self.config.buffer.min(u32::from(u16::MAX)) as u16,
             mss: Some(self.config.mss.min(u32::from(u16::MAX)) as u16),
             window_scale: self.scaling.then_some(self.shift),
@@ -546,6 +687,12 @@ impl Receiver {
             timestamps: self.timestamps(now),
             ..Segment::default()
         }
+    }
+
+    fn flags(&self, fin: bool) -> Flags {
+        let fin = if fin { Flags::FIN } else { Flags::NONE };
+        let echo = if self.echo { Flags::ECE } else { Flags::NONE };
+        Flags::ACK | fin | echo
     }
 
     fn timestamps(&self, now: Nanos) -> Option<Timestamps> {

@@ -3,9 +3,21 @@
 //! Samples come from every acknowledgment that covers a segment sent once (Karn's rule, RFC 6298 §3, or timestamps,
 //! RFC 7323 §4); the gains stay 1/8 and 1/4 however many samples a round trip brings, as in Linux and ns-3, and not
 //! scaled as RFC 7323 Appendix G suggests. Linux bounds 4·RTTVAR from below where the standard bounds the whole
-//! timeout; here the standard holds.
+//! timeout; [`RttArithmetic`] chooses.
 
 use fairhop_model::units::Nanos;
+
+/// How the timeout follows from the samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RttArithmetic {
+    /// RFC 6298 §2.
+    #[default]
+    Rfc6298,
+    /// Linux's `tcp_rtt_estimator`, in its scaled microseconds: a variation that falls slowly, is remembered at its
+    /// largest for a round trip, and is at least the shortest timeout, which is thus added to SRTT. Timeouts are whole
+    /// milliseconds (HZ = 1000).
+    Linux,
+}
 
 /// Bounds and granularity of the timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +30,8 @@ pub struct RttConfig {
     pub max_rto: Nanos,
     /// G: what 4·RTTVAR is at least (RFC 6298 §2.3).
     pub clock_granularity: Nanos,
+    /// Which arithmetic.
+    pub arithmetic: RttArithmetic,
 }
 
 impl Default for RttConfig {
@@ -27,6 +41,7 @@ impl Default for RttConfig {
             min_rto: Nanos::from_secs(1),
             max_rto: Nanos::from_secs(60),
             clock_granularity: Nanos::from_millis(1),
+            arithmetic: RttArithmetic::Rfc6298,
         }
     }
 }
@@ -40,16 +55,82 @@ pub struct RttEstimator {
     least: Option<Nanos>,
     rto: Nanos,
     backoff: u32,
+    linux: LinuxRtt,
+}
+
+/// Linux's variables of the same names: `srtt` in eighths of a microsecond, the others in quarters.
+#[derive(Clone, Copy, Debug, Default)]
+struct LinuxRtt {
+    srtt: i64,
+    mdev: i64,
+    mdev_max: i64,
+    rttvar: i64,
+    /// The round trip over which `mdev_max` is taken ends here.
+    round_end: u64,
+}
+
+impl LinuxRtt {
+    /// Takes a sample of so many microseconds.
+    fn on_sample(&mut self, sample: i64, min_rto: i64, una: u64, nxt: u64) {
+        if self.srtt == 0 {
+            self.srtt = (sample << 3).max(1);
+            self.mdev = sample << 1;
+            self.rttvar = self.mdev.max(min_rto);
+            self.mdev_max = self.rttvar;
+            self.round_end = nxt;
+            return;
+        }
+        let error = sample - (self.srtt >> 3);
+        self.srtt = (self.srtt + error).max(1);
+        let change = error.abs() - (self.mdev >> 2);
+        // A sample under the mean that is farther off than the mean deviation says little of what is to come.
+        self.mdev += if error < 0 && change > 0 { change >> 3 } else { change };
+        if self.mdev > self.mdev_max {
+            self.mdev_max = self.mdev;
+            self.rttvar = self.rttvar.max(self.mdev_max);
+        }
+        if una > self.round_end {
+            if self.mdev_max < self.rttvar {
+                self.rttvar -= (self.rttvar - self.mdev_max) >> 2;
+            }
+            self.round_end = nxt;
+            self.mdev_max = min_rto;
+        }
+    }
+
+    /// In whole milliseconds, rounded up.
+    fn rto(&self) -> Nanos {
+        let micros = (self.srtt >> 3) + self.rttvar;
+        Nanos::from_millis((micros.max(0) as u64).div_ceil(1000))
+    }
 }
 
 impl RttEstimator {
     /// An estimator without samples.
     pub fn new(config: RttConfig) -> Self {
-        Self { config, smoothed: None, least: None, rto: config.initial_rto, backoff: 0 }
+        Self {
+            config,
+            smoothed: None,
+            least: None,
+            rto: config.initial_rto,
+            backoff: 0,
+            linux: LinuxRtt::default(),
+        }
     }
 
-    /// Takes a sample and ends the backoff (RFC 6298 §2.2, §2.3, §5.7).
-    pub fn on_sample(&mut self, rtt: Nanos) {
+    /// Takes a sample and ends the backoff (RFC 6298 §2.2, §2.3, §5.7). `una` and `nxt` are SND.UNA and SND.NXT as stream
+    /// offsets, by which Linux's arithmetic counts round trips.
+    pub fn on_sample(&mut self, rtt: Nanos, una: u64, nxt: u64) {
+        self.backoff = 0;
+        if self.config.arithmetic == RttArithmetic::Linux {
+            let min_rto = (self.config.min_rto.0 / 1000) as i64;
+            self.linux.on_sample((rtt.0 / 1000) as i64, min_rto, una, nxt);
+            let linux = &self.linux;
+            self.smoothed =
+                Some((Nanos((linux.srtt >> 3) as u64 * 1000), Nanos((linux.rttvar >> 2) as u64 * 1000)));
+            self.rto = linux.rto().min(self.config.max_rto);
+            return;
+        }
         let (srtt, rttvar) = match self.smoothed {
             None => (rtt, Nanos(rtt.0 / 2)),
             Some((srtt, rttvar)) => {
@@ -58,10 +139,13 @@ impl RttEstimator {
             }
         };
         self.smoothed = Some((srtt, rttvar));
-        self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
         let spread = Nanos(4 * rttvar.0).max(self.config.clock_granularity);
         self.rto = (srtt + spread).max(self.config.min_rto).min(self.config.max_rto);
-        self.backoff = 0;
+    }
+
+    /// The shortest round-trip time is at most this.
+    pub fn note_least(&mut self, rtt: Nanos) {
+        self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
     }
 
     /// The timer ran out: the timeout doubles (RFC 6298 §5.5).
@@ -98,7 +182,7 @@ impl RttEstimator {
         self.smoothed.map(|(_, rttvar)| rttvar)
     }
 
-    /// The shortest sample.
+    /// The shortest round-trip time noted.
     pub fn min_rtt(&self) -> Option<Nanos> {
         self.least
     }
@@ -120,13 +204,13 @@ mod tests {
     fn rfc6298_2_first_and_following_samples_give_the_hand_computed_timeouts() {
         let mut rtt = unbounded();
         assert_eq!(rtt.rto(), ms(1000));
-        rtt.on_sample(ms(80));
+        rtt.on_sample(ms(80), 0, 0);
         // SRTT 80, RTTVAR 40, RTO 80 + 160.
         assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.rto()), (Some(ms(80)), Some(ms(40)), ms(240)));
-        rtt.on_sample(ms(160));
+        rtt.on_sample(ms(160), 0, 0);
         // RTTVAR 3/4·40 + 1/4·80 = 50, SRTT 7/8·80 + 1/8·160 = 90, RTO 90 + 200.
         assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.rto()), (Some(ms(90)), Some(ms(50)), ms(290)));
-        rtt.on_sample(ms(90));
+        rtt.on_sample(ms(90), 0, 0);
         // RTTVAR 37.5, SRTT 90, RTO 90 + 150.
         assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.rto()), (Some(ms(90)), Some(Nanos(37_500_000)), ms(240)));
     }
@@ -135,7 +219,7 @@ mod tests {
     fn rfc6298_2_3_a_steady_round_trip_leaves_the_clock_granularity() {
         let mut rtt = unbounded();
         for _ in 0..200 {
-            rtt.on_sample(ms(80));
+            rtt.on_sample(ms(80), 0, 0);
         }
         assert_eq!(rtt.rto(), ms(81));
     }
@@ -143,7 +227,7 @@ mod tests {
     #[test]
     fn rfc6298_2_4_and_2_5_bound_the_timeout_and_5_5_doubles_it() {
         let mut rtt = RttEstimator::new(RttConfig::default());
-        rtt.on_sample(ms(10));
+        rtt.on_sample(ms(10), 0, 0);
         assert_eq!(rtt.rto(), ms(1000));
         let backed_off: Vec<_> = (0..8)
             .map(|_| {
@@ -154,7 +238,7 @@ mod tests {
         assert_eq!(backed_off, [2, 4, 8, 16, 32, 60, 60, 60]);
         (0..200).for_each(|_| rtt.back_off());
         assert_eq!(rtt.rto(), Nanos::from_secs(60));
-        rtt.on_sample(ms(10));
+        rtt.on_sample(ms(10), 0, 0);
         assert_eq!(rtt.rto(), ms(1000));
     }
 
@@ -164,5 +248,27 @@ mod tests {
         rtt.back_off();
         rtt.after_lost_syn();
         assert_eq!(rtt.rto(), Nanos::from_secs(3));
+    }
+
+    #[test]
+    fn linux_adds_the_shortest_timeout_to_srtt_and_a_spike_lasts() {
+        let config = RttConfig { min_rto: ms(200), arithmetic: RttArithmetic::Linux, ..RttConfig::default() };
+        let mut rtt = RttEstimator::new(config);
+        // mdev = rttvar = max(2·40, 200).
+        rtt.on_sample(ms(40), 0, 10);
+        assert_eq!((rtt.srtt(), rtt.rto()), (Some(ms(40)), ms(240)));
+        // Error 400: srtt 40 + 50, mdev 80 + 400 − 20 = 460 is the new rttvar.
+        rtt.on_sample(ms(440), 5, 10);
+        assert_eq!((rtt.srtt(), rtt.rto()), (Some(ms(90)), ms(550)));
+        // Error −50: under mdev / 4 = 115, so that mdev falls to 395. rttvar stays for this round trip, whose largest
+        // is 460.
+        rtt.on_sample(ms(40), 11, 20);
+        // srtt 83.75.
+        assert_eq!((rtt.srtt(), rtt.rto()), (Some(Nanos(83_750_000)), ms(544)));
+        // Errors of nothing: mdev 395, then 297, is the largest of this round trip. At its end rttvar has come a quarter
+        // of the way from 460 to 297.
+        rtt.on_sample(ms(84), 15, 20);
+        rtt.on_sample(ms(84), 21, 30);
+        assert_eq!(rtt.rto(), ms(503));
     }
 }

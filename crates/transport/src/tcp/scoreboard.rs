@@ -6,7 +6,8 @@
 //! Each segment is passed a constant number of times by the loss marker and by the two retransmission cursors, and a
 //! SACK block is only walked where it is new, so that the cost of an acknowledgment does not grow with the window.
 //!
-//! Left out: RACK (RFC 8985), and with it the detection of lost retransmissions, which wait for the timer.
+//! RACK (RFC 8985), where it is on, marks losses itself ([`Scoreboard::lose`]), repetitions included, and `judge` is not
+//! asked. Without it, lost repetitions wait for the timer.
 
 use std::collections::VecDeque;
 
@@ -40,6 +41,21 @@ impl Sent {
     pub(super) fn end(&self) -> u64 {
         self.start + u64::from(self.len) + u64::from(self.fin)
     }
+
+    /// Its last transmission may still arrive.
+    pub(super) fn is_out(&self) -> bool {
+        !self.lost || self.retransmitted
+    }
+}
+
+/// Of the segments that an acknowledgment says to have arrived, the one that was sent last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Newest {
+    pub(super) number: u64,
+    pub(super) sent_at: Nanos,
+    pub(super) end: u64,
+    /// It was sent more than once.
+    pub(super) ambiguous: bool,
 }
 
 /// What an acknowledgment says to have arrived.
@@ -54,10 +70,28 @@ pub(super) struct Arrived {
     /// When the first and the last of those that were sent once and newly arrived had been sent.
     pub(super) first_sent_at: Option<Nanos>,
     pub(super) last_sent_at: Option<Nanos>,
+    /// The end of the first of those.
+    pub(super) first_end: u64,
+    /// The newly arrived one that was sent last, of all and of those that were sent once.
+    pub(super) newest: Option<Newest>,
+    /// A segment sent once arrived after one that was sent later.
+    pub(super) reordered: bool,
 }
 
 impl Arrived {
-    fn take(&mut self, segment: &Sent) {
+    fn take(&mut self, segment: &Sent, number: u64, sacked_end: u64) {
+        self.reordered |= !segment.ambiguous && number < sacked_end;
+        if self.newest.is_none_or(|newest| newest.sent_at <= segment.sent_at) {
+            self.newest = Some(Newest {
+                number,
+                sent_at: segment.sent_at,
+                end: segment.end(),
+                ambiguous: segment.ambiguous,
+            });
+        }
+        if !segment.ambiguous && self.first_sent_at.is_none() {
+            self.first_end = segment.end();
+        }
         self.delivered += 1;
         self.ambiguous |= segment.ambiguous;
         if !segment.ambiguous {
@@ -92,10 +126,13 @@ pub(super) struct Scoreboard {
     sacked_past_judged: u32,
     /// Past the highest SACKed segment.
     sacked_end: u64,
-    /// No segment before this number is lost and not repeated.
+    /// No segment before this number is lost and not repeated, and none from `lost_end` on is lost.
     lost_cursor: u64,
+    lost_end: u64,
     /// No segment before this number is a hole for RFC 6675's rule 3.
     hole_cursor: u64,
+    /// Times that a segment was taken to be lost.
+    losses: u64,
     /// Blocks of the last acknowledgment, which need no second walk.
     walked: [Range; 4],
 }
@@ -119,7 +156,32 @@ impl Scoreboard {
         self.lost > 0
     }
 
-    fn next_number(&self) -> u64 {
+    /// Times that a segment was taken to be lost, since the connection began.
+    pub(super) fn losses(&self) -> u64 {
+        self.losses
+    }
+
+    /// Segments selectively acknowledged.
+    pub(super) fn sacked(&self) -> u32 {
+        self.sacked
+    }
+
+    /// Segments that are lost and were repeated, and the repetition is taken to be on its way.
+    pub(super) fn repeated(&self) -> u32 {
+        self.retransmitted
+    }
+
+    /// Number of the oldest segment.
+    pub(super) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// When the oldest segment was last sent.
+    pub(super) fn head_sent_at(&self) -> Option<Nanos> {
+        self.ring.front().map(|head| head.sent_at)
+    }
+
+    pub(super) fn next_number(&self) -> u64 {
         self.first + self.ring.len() as u64
     }
 
@@ -127,7 +189,7 @@ impl Scoreboard {
         self.ring.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    fn get(&self, number: u64) -> Option<&Sent> {
+    pub(super) fn get(&self, number: u64) -> Option<&Sent> {
         self.ring.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
@@ -144,11 +206,11 @@ impl Scoreboard {
                 break;
             }
             self.ring.pop_front();
+            if !segment.sacked {
+                arrived.take(&segment, self.first, self.sacked_end);
+            }
             self.forget(&segment);
             arrived.removed += 1;
-            if !segment.sacked {
-                arrived.take(&segment);
-            }
         }
         if let Some(head) = self.ring.front_mut().filter(|head| head.start < una) {
             // A receiver that ran out of buffer took a part.
@@ -177,6 +239,7 @@ impl Scoreboard {
     /// The SACK blocks of one acknowledgment, as offsets, those not past the cumulative one left out.
     pub(super) fn selectively_acknowledge(&mut self, blocks: &[Range]) -> Arrived {
         let mut arrived = Arrived::default();
+        let sacked_end = self.sacked_end;
         let walked = self.walked;
         self.walked = [Range::default(); 4];
         for (place, &block) in self.walked.iter_mut().zip(blocks) {
@@ -187,17 +250,17 @@ impl Scoreboard {
                 |old: &&Range| block.start <= old.start && old.end <= block.end && old.start < old.end;
             match walked.iter().find(inside) {
                 Some(old) => {
-                    self.sack(block, block.start, old.start, &mut arrived);
-                    self.sack(block, old.end, block.end, &mut arrived);
+                    self.sack(block, block.start, old.start, sacked_end, &mut arrived);
+                    self.sack(block, old.end, block.end, sacked_end, &mut arrived);
                 }
-                None => self.sack(block, block.start, block.end, &mut arrived),
+                None => self.sack(block, block.start, block.end, sacked_end, &mut arrived),
             }
         }
         arrived
     }
 
     /// Marks the segments that lie wholly in `block` and have an octet between `from` and `to`.
-    fn sack(&mut self, block: Range, from: u64, to: u64, arrived: &mut Arrived) {
+    fn sack(&mut self, block: Range, from: u64, to: u64, sacked_end: u64, arrived: &mut Arrived) {
         let mut index =
             self.ring.partition_point(|segment| segment.start < block.start || segment.end() <= from);
         while let Some(segment) = self.ring.get_mut(index) {
@@ -209,7 +272,7 @@ impl Scoreboard {
             if segment.sacked {
                 continue;
             }
-            arrived.take(segment);
+            arrived.take(segment, number, sacked_end);
             segment.sacked = true;
             self.sacked += 1;
             // What has arrived is neither lost nor in flight again.
@@ -235,7 +298,9 @@ impl Scoreboard {
             } else if !segment.lost {
                 segment.lost = true;
                 self.lost += 1;
+                self.losses += 1;
                 self.lost_cursor = self.lost_cursor.min(self.judged);
+                self.lost_end = self.lost_end.max(self.judged + 1);
             }
             self.judged += 1;
         }
@@ -247,9 +312,51 @@ impl Scoreboard {
         if let Some(head) = self.ring.front_mut().filter(|head| !head.sacked && !head.lost) {
             head.lost = true;
             self.lost += 1;
+            self.losses += 1;
             self.lost_cursor = first;
+            self.lost_end = self.lost_end.max(first + 1);
             self.assumed = self.assumed.min(self.outstanding() - self.sacked - self.lost);
         }
+    }
+
+    /// The segment, which is neither SACKed nor lost and waiting to be repeated, is lost. Returns whether it had been
+    /// repeated: then the repetition is lost as well.
+    pub(super) fn lose(&mut self, number: u64) -> bool {
+        let Some(segment) = self.get_mut(number) else { return false };
+        let again = segment.retransmitted;
+        let anew = !segment.lost;
+        segment.lost = true;
+        segment.retransmitted = false;
+        self.lost += u32::from(anew);
+        self.losses += 1;
+        self.retransmitted -= u32::from(again);
+        self.lost_cursor = self.lost_cursor.min(number);
+        self.lost_end = self.lost_end.max(number + 1);
+        again
+    }
+
+    /// The losses were none: what is marked so is in flight again (Linux's `tcp_undo_cwnd_reduction`).
+    pub(super) fn find_all(&mut self) {
+        self.ring.iter_mut().for_each(|segment| segment.lost = false);
+        self.lost = 0;
+    }
+
+    /// The timer ran out with RACK: the oldest segment is lost, and all others that `is_overdue` says have had the
+    /// time to arrive, by when they were sent; the rest may be on its way (RFC 8985 §6.3). A SACKed head means the same
+    /// as for [`Scoreboard::lose_all`].
+    pub(super) fn lose_overdue(&mut self, is_overdue: impl Fn(Nanos) -> bool) {
+        if self.ring.front().is_none_or(|head| head.sacked) {
+            self.lose_all();
+            return;
+        }
+        for index in 0..self.ring.len() {
+            let number = self.first + index as u64;
+            let segment = self.ring[index];
+            if !segment.sacked && segment.is_out() && (index == 0 || is_overdue(segment.sent_at)) {
+                self.lose(number);
+            }
+        }
+        self.lost_cursor = self.first;
     }
 
     /// The timer ran out: everything is lost but what is SACKed (RFC 6675 §5.1), and nothing that was sent again
@@ -259,6 +366,7 @@ impl Scoreboard {
         let reneged = self.ring.front().is_some_and(|head| head.sacked);
         for segment in &mut self.ring {
             segment.sacked &= !reneged;
+            self.losses += u64::from(!segment.sacked && segment.is_out());
             segment.lost = !segment.sacked;
             segment.retransmitted = false;
         }
@@ -273,6 +381,7 @@ impl Scoreboard {
         self.judged = self.next_number();
         self.sacked_past_judged = 0;
         self.lost_cursor = self.first;
+        self.lost_end = self.judged;
     }
 
     /// A duplicate acknowledgment without SACK: one more segment, other than the lost one, has arrived. Returns whether
@@ -309,8 +418,7 @@ impl Scoreboard {
         if self.lost == 0 {
             return None;
         }
-        let end = self.judged.max(self.first + 1);
-        while self.lost_cursor < end {
+        while self.lost_cursor < self.lost_end {
             let segment = self.get(self.lost_cursor)?;
             if segment.lost && !segment.retransmitted {
                 return Some(self.lost_cursor);

@@ -33,6 +33,10 @@ impl Flags {
     pub const PSH: Self = Self(0x08);
     /// The acknowledgment field counts.
     pub const ACK: Self = Self(0x10);
+    /// The network marked a packet (RFC 3168 §6.1).
+    pub const ECE: Self = Self(0x40);
+    /// The sender has reduced its window because of a mark (RFC 3168 §6.1).
+    pub const CWR: Self = Self(0x80);
 
     /// Whether every bit of `bits` is set.
     pub const fn has(self, bits: Self) -> bool {
@@ -60,6 +64,42 @@ impl fmt::Debug for Flags {
             }
         }
         Ok(())
+    }
+}
+
+/// The ECN field of the IP header (RFC 3168 §5). It travels with a segment, but is no part of its TCP header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ecn {
+    /// The transport does not understand marks: a router must drop instead.
+    #[default]
+    NotEct = 0,
+    /// ECN-capable transport, codepoint ECT(1).
+    Ect1 = 1,
+    /// ECN-capable transport, codepoint ECT(0).
+    Ect0 = 2,
+    /// Congestion experienced.
+    Ce = 3,
+}
+
+impl Ecn {
+    /// Whether a router may mark the packet instead of dropping it.
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Self::NotEct)
+    }
+
+    /// The two bits of the IP header.
+    pub const fn bits(self) -> u8 {
+        self as u8
+    }
+
+    /// From the two low bits of the IP header's traffic-class byte.
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Self::NotEct,
+            1 => Self::Ect1,
+            2 => Self::Ect0,
+            _ => Self::Ce,
+        }
     }
 }
 
@@ -149,6 +189,8 @@ pub struct Segment {
     pub sack: SackBlocks,
     /// Timestamps.
     pub timestamps: Option<Timestamps>,
+    /// The ECN field of the packet that carries it.
+    pub ecn: Ecn,
 }
 
 /// Why a header could not be read.

@@ -3,75 +3,34 @@
 //!
 //! Where the standards leave a choice, Linux is followed and the place says so. Limited transmit needs no code of its
 //! own: a segment that is SACKed, or that a duplicate acknowledgment stands for, has left the network, and the room it
-//! leaves is filled. What is left out stands in the parent module.
+//! leaves is filled. RACK-TLP (RFC 8985), PRR (RFC 6937), ECN (RFC 3168) and the undoing of needless reductions are
+//! options; [`SenderConfig::linux`] has them all. What is left out stands in the parent module.
+//!
+//! Pacing, where a variant asks for it, is Linux's without `fq` (`tcp_update_skb_after_send`): the first nine segments
+//! leave at once; after each further one the next waits for its payload at the rate, less what this one came late, up
+//! to half.
 
+mod config;
+mod racktlp;
+mod recovery;
+mod usage;
+
+pub use config::{Recovery, SenderConfig, SenderStats};
 use fairhop_model::units::Nanos;
 
-use super::congestion::{AckEvent, Congestion, CongestionControl, CongestionKind, LossEvent, Phase, Window};
+use self::racktlp::{Facts, RackTlp};
+use self::usage::CwndUsage;
+use super::congestion::{AckEvent, Congestion, CongestionControl, OpenEvent, Phase, StartEvent, Window};
+use super::prr::Prr;
+use super::rate::RateEstimator;
 use super::rtt::{RttConfig, RttEstimator};
-use super::scoreboard::{Arrived, DUP_THRESH, Range, Scoreboard, Sent};
-use super::segment::{Flags, Segment, Timestamps};
+use super::scoreboard::{Arrived, Newest, Range, Scoreboard, Sent};
+use super::segment::{Ecn, Flags, Segment, Timestamps};
 use super::seq::Seq;
 use super::{MAX_WINDOW_SCALE, TIMESTAMP_BYTES, timestamp_clock};
 
-/// How a sender behaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SenderConfig {
-    /// Largest segment in bytes of payload; timestamps, where they are used, take 12 of them (RFC 9293 §3.7.1).
-    pub mss: u32,
-    /// Segments of the first flight (RFC 6928: 10).
-    pub initial_window: u32,
-    /// Congestion control.
-    pub congestion: CongestionKind,
-    /// The window grows with the data that an acknowledgment covers (RFC 3465), not with acknowledgments.
-    pub byte_counting: bool,
-    /// Offer SACK (RFC 2018).
-    pub sack: bool,
-    /// Offer timestamps (RFC 7323).
-    pub timestamps: bool,
-    /// Most segments between the oldest unacknowledged one and the newest, as if the receiver's window were that
-    /// small. None: no limit but the receiver's.
-    pub max_window: Option<u32>,
-    /// Shortest retransmission timeout (RFC 6298 §2.4: 1 s).
-    pub min_rto: Nanos,
-    /// Retransmission timeout before the first round-trip time (RFC 6298 §2.1: 1 s).
-    pub initial_rto: Nanos,
-    /// Longest retransmission timeout and longest time between window probes.
-    pub max_rto: Nanos,
-    /// G of RFC 6298 §2.3.
-    pub clock_granularity: Nanos,
-    /// The connection is given up after so many repetitions of the SYN (Linux: 6).
-    pub syn_retries: u32,
-    /// The connection is given up when the timer has run out so many times in a row and once more (Linux: 15).
-    pub data_retries: u32,
-    /// The shift that is announced for windows of this side, which receives nothing.
-    pub window_scale: u8,
-    /// Sequence number of the SYN.
-    pub initial_seq: u32,
-}
-
-impl Default for SenderConfig {
-    fn default() -> Self {
-        let rtt = RttConfig::default();
-        Self {
-            mss: 1460,
-            initial_window: 10,
-            congestion: CongestionKind::NewReno,
-            byte_counting: true,
-            sack: true,
-            timestamps: false,
-            max_window: None,
-            min_rto: rtt.min_rto,
-            initial_rto: rtt.initial_rto,
-            max_rto: rtt.max_rto,
-            clock_granularity: rtt.clock_granularity,
-            syn_retries: 6,
-            data_retries: 15,
-            window_scale: 7,
-            initial_seq: 0,
-        }
-    }
-}
+/// Segments that leave before pacing begins, as in Linux and its `fq`.
+const UNPACED_SEGMENTS: u64 = 10;
 
 /// States of the sender (RFC 9293 §3.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,52 +53,16 @@ pub enum SenderState {
     Failed,
 }
 
-/// What a sender has done. Counts of segments leave out the handshake and bare acknowledgments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SenderStats {
-    /// Data segments sent, repetitions included.
-    pub segments_sent: u64,
-    /// Payload bytes sent, repetitions included.
-    pub bytes_sent: u64,
-    /// Data segments sent again.
-    pub segments_retransmitted: u64,
-    /// Payload bytes sent again.
-    pub bytes_retransmitted: u64,
-    /// Times that fast recovery began.
-    pub fast_recoveries: u64,
-    /// Times that the retransmission timer ran out, for the SYN too.
-    pub timeouts: u64,
-    /// Probes of a closed window.
-    pub window_probes: u64,
-    /// Acknowledgments taken in.
-    pub acks_received: u64,
-    /// Duplicate acknowledgments among them.
-    pub duplicate_acks: u64,
-    /// Reports that a segment had arrived twice (RFC 2883): as many repetitions were needless.
-    pub dsacks: u64,
-    /// Round-trip times measured.
-    pub rtt_samples: u64,
-}
-
 /// What the timer stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
     Retransmission,
     /// RFC 9293 §3.8.6.1; also the override of RFC 9293 §3.8.6.2.1 against silly windows.
     Persist,
-}
-
-/// Linux's `tcp_cwnd_validate`: whether the congestion window was what held transmission back.
-#[derive(Clone, Copy, Debug, Default)]
-struct CwndUsage {
-    limited: bool,
-    /// Most segments outstanding in the current window of data while not limited.
-    most_outstanding: u32,
-    /// The current window of data ends here.
-    window_end: u64,
-    /// When the window was last in full use, and the most that was in use since.
-    full_at: Nanos,
-    used: u32,
+    /// RFC 8985 §7: the tail may be lost.
+    Probe,
+    /// RFC 8985 §6.2 step 5: suspects have had their time.
+    Reordering,
 }
 
 /// The sending side of a connection.
@@ -182,6 +105,17 @@ pub struct Sender {
     rescue_left: bool,
     /// RFC 6582 §3.2 step 3: the first partial acknowledgment restarts the timer, later ones do not.
     partial_ack_seen: bool,
+    /// ECN is agreed on; CWR is to be set in the next new segment.
+    ecn: bool,
+    cwr_due: bool,
+    /// The variant paces; the next packet is being held back for it.
+    paces: bool,
+    held: bool,
+    /// When the next packet may leave.
+    release: Nanos,
+    prr: Prr,
+    racktlp: Option<Box<RackTlp>>,
+    rate: Option<Box<RateEstimator>>,
     usage: CwndUsage,
     last_data_sent: Nanos,
     delivered: u64,
@@ -209,7 +143,9 @@ impl Sender {
             min_rto: config.min_rto,
             max_rto: config.max_rto,
             clock_granularity: config.clock_granularity,
+            arithmetic: config.rtt_arithmetic,
         };
+        let congestion = Congestion::new(config.congestion, config.tuning);
         Self {
             config,
             state: SenderState::Closed,
@@ -230,7 +166,8 @@ impl Sender {
             expected: Seq(0),
             board: Scoreboard::default(),
             window: Window { cwnd: config.initial_window, ssthresh: Window::UNKNOWN },
-            congestion: Congestion::new(config.congestion),
+            rate: congestion.wants_rate().then(Box::default),
+            congestion,
             rtt: RttEstimator::new(rtt),
             phase: Phase::Open,
             recovery_point: None,
@@ -238,6 +175,13 @@ impl Sender {
             repeat_at_once: false,
             rescue_left: false,
             partial_ack_seen: false,
+            ecn: false,
+            cwr_due: false,
+            paces: false,
+            held: false,
+            release: Nanos::ZERO,
+            prr: Prr::default(),
+            racktlp: None,
             usage: CwndUsage::default(),
             last_data_sent: Nanos::ZERO,
             delivered: 0,
@@ -334,6 +278,11 @@ impl Sender {
         self.phase
     }
 
+    /// Bytes of payload per second at which packets are spaced, if they are.
+    pub fn pacing_rate(&self) -> Option<u64> {
+        self.congestion.pacing_rate()
+    }
+
     /// Payload of a full segment in bytes, as negotiated.
     pub fn effective_mss(&self) -> u32 {
         self.mss
@@ -341,7 +290,11 @@ impl Sender {
 
     /// When [`Sender::on_timer`] wants to be called, if at all. Ask after the last [`Sender::poll_transmit`].
     pub fn next_timer(&self) -> Option<Nanos> {
-        self.timer.map(|(_, at)| at)
+        let timer = self.timer.map(|(_, at)| at);
+        if !self.held {
+            return timer;
+        }
+        Some(timer.map_or(self.release, |at| at.min(self.release)))
     }
 
     /// A segment came from the other side.
@@ -372,13 +325,20 @@ impl Sender {
         self.set_peer_window(u64::from(segment.window));
         let repetitions = self.retries;
         match repetitions {
-            0 => self.sample_rtt(now.saturating_sub(self.last_data_sent)),
+            0 => {
+                let rtt = now.saturating_sub(self.last_data_sent);
+                self.sample_rtt(rtt);
+                self.rtt.note_least(rtt);
+            }
             _ => self.rtt.after_lost_syn(),
         }
         if repetitions > 1 {
             // RFC 6928 §2: one lost SYN may be a timer too short, two are congestion.
             self.window.cwnd = 1;
         }
+        let open = OpenEvent { now, srtt: self.rtt.srtt(), mss: self.mss };
+        self.congestion.on_open(&mut self.window, &open);
+        self.paces = self.congestion.pacing_rate().is_some();
         self.retries = 0;
         self.timer = None;
         self.syn_due = false;
@@ -392,6 +352,9 @@ impl Sender {
         const DEFAULT_MSS: u32 = 536;
         self.timestamps = self.config.timestamps && segment.timestamps.is_some();
         self.sack = self.config.sack && segment.sack_permitted;
+        self.racktlp = (self.sack && self.config.recovery == Recovery::RackTlp).then(Box::default);
+        // RFC 3168 §6.1.1: ECE without CWR agrees to it.
+        self.ecn = self.config.ecn && segment.flags.has(Flags::ECE) && !segment.flags.has(Flags::CWR);
         self.peer_shift = segment.window_scale.unwrap_or(0).min(MAX_WINDOW_SCALE);
         self.recent_timestamp = segment.timestamps.map_or(0, |t| t.value);
         let options = if self.timestamps { TIMESTAMP_BYTES } else { 0 };
@@ -479,13 +442,15 @@ impl Sender {
             return;
         }
         self.stats.acks_received += 1;
+        let prior_losses = self.board.losses();
         let prior_in_flight = self.board.in_flight();
         let window_changed = self.update_peer_window(segment, ack);
-        let advanced = ack > self.una;
+        let prior_una = self.una;
+        let advanced = ack > prior_una;
         let cwnd_limited = self.is_cwnd_limited();
         self.una = ack;
         let covered = self.board.acknowledge(ack);
-        let reported = if self.sack { self.take_sack(segment) } else { Arrived::default() };
+        let (reported, dsack) = if self.sack { self.take_sack(segment) } else { (Arrived::default(), None) };
         let rtt = self.measure_rtt(now, segment, advanced, covered, reported);
         if advanced {
             self.duplicate_acks = 0;
@@ -508,24 +473,91 @@ impl Sender {
             false => self.assume_delivered(covered.removed, duplicate),
         };
         self.delivered += u64::from(newly_delivered);
-        self.recover(now, advanced);
-        if advanced {
-            self.restart_timer(now);
+        let ece = self.ecn && segment.flags.has(Flags::ECE);
+        if self.racktlp.is_some() {
+            self.recover_by_time(
+                now,
+                &Facts {
+                    advanced,
+                    covered,
+                    reported,
+                    dsack,
+                    echo: segment.timestamps.map(|times| times.echo).filter(|_| self.timestamps),
+                    ece,
+                    not_duplicate: segment.seq_len() > 0 || window_changed,
+                },
+            );
+        } else {
+            self.recover(now, advanced);
+            if ece {
+                self.on_ece(now);
+            }
+            if advanced {
+                self.restart_timer(now);
+            }
         }
+        let newly_lost = (self.board.losses() - prior_losses) as u32;
+        let rate = self.sample_rate(now, covered.newest, reported.newest, newly_delivered);
+        self.apply_prr(newly_delivered, advanced, newly_lost);
         let event = AckEvent {
             now,
             newly_delivered,
+            newly_acked: covered.removed,
+            acked_bytes: ack - prior_una,
+            newly_lost,
             growth_credit: if self.config.byte_counting { newly_delivered } else { newly_delivered.min(1) },
             delivered: self.delivered,
+            lost: self.board.losses(),
+            release: self.release,
+            una: self.una,
+            nxt: self.nxt,
             advanced,
             rtt,
+            srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min_rtt(),
+            maybe_delayed: covered.removed == 1 && covered.delivered == 1 && self.board.is_empty(),
+            rate,
             prior_in_flight,
             in_flight: self.board.in_flight(),
             cwnd_limited,
+            ece,
+            mss: self.mss,
             phase: self.phase,
         };
         self.congestion.on_ack(&mut self.window, &event);
+        if let Some(rate) = self.rate.as_deref_mut()
+            && self.congestion.holds_back()
+        {
+            rate.limit(self.delivered, self.board.in_flight());
+        }
+    }
+
+    fn sample_rate(
+        &mut self,
+        now: Nanos,
+        covered: Option<Newest>,
+        reported: Option<Newest>,
+        newly_delivered: u32,
+    ) -> Option<super::congestion::RateSample> {
+        let rate = self.rate.as_deref_mut()?;
+        let newest = match (covered, reported) {
+            (Some(a), Some(b)) => Some(if (a.sent_at, a.end) > (b.sent_at, b.end) { a } else { b }),
+            (a, b) => a.or(b),
+        };
+        let oldest = self.board.first();
+        rate.on_ack(now, newest, newly_delivered, self.delivered, oldest, self.rtt.min_rtt())
+    }
+
+    /// RFC 6937, while the window is being reduced.
+    fn apply_prr(&mut self, newly_delivered: u32, advanced: bool, newly_lost: u32) {
+        if !self.prr.is_active() || !matches!(self.phase, Phase::Recovery | Phase::Cwr) {
+            return;
+        }
+        let conserve = !advanced || newly_lost > 0;
+        let in_flight = self.board.in_flight();
+        if let Some(cwnd) = self.prr.on_ack(newly_delivered, in_flight, self.window.ssthresh, conserve) {
+            self.window.cwnd = cwnd;
+        }
     }
 
     /// RFC 9293 §3.10.7.4, SND.WND; like Linux also a larger window of an acknowledgment that brings nothing else, and
@@ -555,10 +587,12 @@ impl Sender {
         self.largest_peer_window = self.largest_peer_window.max(window);
     }
 
-    fn take_sack(&mut self, segment: &Segment) -> Arrived {
+    /// What the SACK blocks say to have arrived, and the end of a duplicate where they tell of one.
+    fn take_sack(&mut self, segment: &Segment) -> (Arrived, Option<u64>) {
         let blocks = segment.sack.as_slice();
         let mut ranges = [Range::default(); 4];
         let mut count = 0;
+        let mut dsack = None;
         for (i, block) in blocks.iter().enumerate() {
             let start = block.start.offset_in(self.origin, self.una);
             let end = block.end.offset_in(self.origin, self.una);
@@ -568,6 +602,7 @@ impl Sender {
                 && blocks.get(1).is_some_and(|b| !block.start.before(b.start) && !b.end.before(block.end));
             if i == 0 && start < end && (end <= una || inside_next) {
                 self.stats.dsacks += 1;
+                dsack = u64::try_from(end).ok();
                 continue;
             }
             if start >= end || start < una || end > self.nxt as i64 {
@@ -576,7 +611,7 @@ impl Sender {
             ranges[count] = Range { start: start as u64, end: end as u64 };
             count += 1;
         }
-        self.board.selectively_acknowledge(&ranges[..count])
+        (self.board.selectively_acknowledge(&ranges[..count]), dsack)
     }
 
     /// RFC 6298 §3 (Karn) by the time each segment left, as Linux does: the first segment that a cumulative
@@ -591,29 +626,30 @@ impl Sender {
         reported: Arrived,
     ) -> Option<Nanos> {
         let since = |sent: Nanos| now.saturating_sub(sent);
-        if let (Some(first), false) = (covered.first_sent_at, covered.ambiguous) {
-            self.sample_rtt(since(first));
-            return covered.last_sent_at.map(since);
-        }
-        if let Some(first) = reported.first_sent_at {
-            self.sample_rtt(since(first));
-            return reported.last_sent_at.map(since);
-        }
-        if let (true, true, Some(times)) = (self.timestamps, advanced, segment.timestamps) {
+        let (smoothed, latest) = if let (Some(first), false) = (covered.first_sent_at, covered.ambiguous) {
+            (since(first), covered.last_sent_at.map(since))
+        } else if let Some(first) = reported.first_sent_at {
+            (since(first), reported.last_sent_at.map(since))
+        } else {
+            let times = segment.timestamps.filter(|_| self.timestamps && advanced)?;
             let ticks = timestamp_clock(now).wrapping_sub(times.echo);
-            if (ticks as i32) >= 0 {
-                // A tick is the least that this clock can tell.
-                let rtt = Nanos::from_millis(u64::from(ticks.max(1)));
-                self.sample_rtt(rtt);
-                return Some(rtt);
+            if (ticks as i32) < 0 {
+                return None;
             }
+            // A tick is the least that this clock can tell.
+            let rtt = Nanos::from_millis(u64::from(ticks.max(1)));
+            (rtt, Some(rtt))
+        };
+        if let Some(latest) = latest {
+            self.rtt.note_least(latest);
         }
-        None
+        self.sample_rtt(smoothed);
+        latest
     }
 
     fn sample_rtt(&mut self, rtt: Nanos) {
         self.stats.rtt_samples += 1;
-        self.rtt.on_sample(rtt);
+        self.rtt.on_sample(rtt, self.una, self.nxt);
     }
 
     /// Segments delivered, without SACK: a duplicate stands for one, and a cumulative acknowledgment brings those that
@@ -627,136 +663,6 @@ impl Sender {
             0 => 0,
             _ => self.board.settle_assumed(removed),
         }
-    }
-
-    /// RFC 6675 §5 with SACK, RFC 6582 §3.2 without.
-    fn recover(&mut self, now: Nanos, advanced: bool) {
-        let reached = self.recovery_point.is_none_or(|point| self.una >= point);
-        match self.phase {
-            Phase::Recovery if reached => self.exit_recovery(now),
-            Phase::Recovery if !self.sack && advanced => {
-                self.board.lose_head();
-                self.repeat_at_once = true;
-            }
-            Phase::Loss if reached => self.phase = Phase::Open,
-            _ => {}
-        }
-        if self.sack {
-            self.board.judge();
-        } else if advanced && self.phase != Phase::Recovery {
-            self.board.forget_assumed();
-        }
-        if self.phase == Phase::Open && self.loss_is_evident() {
-            self.enter_recovery(now);
-        }
-    }
-
-    /// RFC 6675 §5 steps 1 and 2; RFC 6582 §3.2 step 2, where duplicates of what was sent before the last recovery
-    /// ended say nothing.
-    fn loss_is_evident(&self) -> bool {
-        if self.sack {
-            return self.board.has_lost() || self.duplicate_acks >= DUP_THRESH;
-        }
-        self.duplicate_acks >= DUP_THRESH && self.recovery_point.is_none_or(|point| self.una > point)
-    }
-
-    fn enter_recovery(&mut self, now: Nanos) {
-        self.stats.fast_recoveries += 1;
-        self.phase = Phase::Recovery;
-        self.recovery_point = Some(self.nxt);
-        let loss = self.loss_event(now);
-        self.congestion.on_enter_recovery(&mut self.window, &loss);
-        if !self.board.has_lost() {
-            self.board.lose_head();
-        }
-        self.board.restart_holes();
-        self.repeat_at_once = true;
-        self.rescue_left = self.sack;
-        self.partial_ack_seen = false;
-    }
-
-    fn exit_recovery(&mut self, now: Nanos) {
-        self.phase = Phase::Open;
-        self.repeat_at_once = false;
-        self.rescue_left = false;
-        self.board.forget_assumed();
-        self.congestion.on_exit_recovery(&mut self.window, now);
-    }
-
-    fn loss_event(&self, now: Nanos) -> LossEvent {
-        LossEvent { now, flight: self.board.outstanding(), delivered: self.delivered }
-    }
-
-    /// RFC 6298 §5.2 and §5.3; without SACK only the first partial acknowledgment restarts the timer (RFC 6582 §4,
-    /// the impatient variant), with SACK each does, as in Linux.
-    fn restart_timer(&mut self, now: Nanos) {
-        if self.board.is_empty() {
-            self.timer = None;
-            return;
-        }
-        if self.phase == Phase::Recovery && !self.sack {
-            if self.partial_ack_seen {
-                return;
-            }
-            self.partial_ack_seen = true;
-        }
-        self.start_timer(Timer::Retransmission, now);
-    }
-
-    fn start_timer(&mut self, timer: Timer, now: Nanos) {
-        self.timer = Some((timer, now.saturating_add(self.rtt.rto())));
-    }
-
-    /// Time has come to `now`; without effect before the time that [`Sender::next_timer`] says.
-    pub fn on_timer(&mut self, now: Nanos) {
-        let Some((timer, at)) = self.timer else { return };
-        if now < at {
-            return;
-        }
-        self.timer = None;
-        let most = if self.state == SenderState::SynSent {
-            self.config.syn_retries
-        } else {
-            self.config.data_retries
-        };
-        if self.retries >= most {
-            self.fail();
-            return;
-        }
-        self.retries += 1;
-        match timer {
-            Timer::Retransmission => self.on_retransmission_timeout(now),
-            Timer::Persist => self.probe_due = true,
-        }
-        self.rtt.back_off();
-    }
-
-    /// RFC 6298 §5.4 to §5.6, RFC 5681 §3.1, RFC 6675 §5.1.
-    fn on_retransmission_timeout(&mut self, now: Nanos) {
-        self.stats.timeouts += 1;
-        if self.state == SenderState::SynSent {
-            self.syn_due = true;
-            return;
-        }
-        // As in Linux, the threshold falls once for a window of data: not again when the repetition is lost (RFC 5681
-        // §3.1), nor when fast recovery had already answered for it.
-        let answered_for = match self.phase {
-            Phase::Open => false,
-            Phase::Recovery => true,
-            Phase::Loss => self.retries > 1,
-        };
-        if answered_for {
-            self.window.cwnd = 1;
-        } else {
-            let loss = self.loss_event(now);
-            self.congestion.on_timeout(&mut self.window, &loss);
-        }
-        self.phase = Phase::Loss;
-        self.recovery_point = Some(self.nxt);
-        self.duplicate_acks = 0;
-        self.repeat_at_once = false;
-        self.rescue_left = false;
-        self.board.lose_all();
     }
 
     /// The next segment to send, if there is one. To be called until there is none, after every other call.
@@ -776,7 +682,9 @@ impl Sender {
         self.start_timer(Timer::Retransmission, now);
         Some(Segment {
             seq: self.origin - 1,
-            flags: Flags::SYN,
+            // RFC 3168 §6.1.1; not when it is repeated, as the bits may be why it was lost (§6.1.1.1).
+            flags: Flags::SYN
+                | if self.config.ecn && self.retries == 0 { Flags::ECE | Flags::CWR } else { Flags::NONE },
             window: u16::MAX,
             mss: Some(self.config.mss.min(u32::from(u16::MAX)) as u16),
             window_scale: Some(self.config.window_scale),
@@ -796,8 +704,73 @@ impl Sender {
         let segment = self.next_data(now);
         if segment.is_none() {
             self.watch_closed_window(now);
+            self.note_app_limit();
         }
         segment
+    }
+
+    /// Linux's `tcp_rate_check_app_limited`: the window would allow more, but there is nothing to send.
+    fn note_app_limit(&mut self) {
+        let limited = !self.held
+            && self.offered.saturating_sub(self.nxt) < u64::from(self.mss)
+            && self.board.in_flight() < self.window.cwnd;
+        if let Some(rate) = self.rate.as_deref_mut().filter(|_| limited) {
+            rate.limit(self.delivered, self.board.in_flight());
+        }
+    }
+
+    /// Whether the pacing rate keeps the next packet back.
+    fn is_held(&mut self, now: Nanos) -> bool {
+        self.held = false;
+        if !self.paces || now >= self.release {
+            return false;
+        }
+        self.held = self.board.in_flight() < self.window.cwnd
+            && (self.board.next_lost().is_some() || self.next_new_segment().is_some());
+        true
+    }
+
+    /// Linux's `tcp_update_skb_after_send`.
+    fn pace(&mut self, now: Nanos, len: u32) {
+        let Some(rate) = self.congestion.pacing_rate().filter(|&rate| rate > 0) else { return };
+        let late = now.saturating_sub(self.release);
+        self.release = self.release.max(now);
+        if self.stats.segments_sent >= UNPACED_SEGMENTS {
+            let gap = u64::from(len).saturating_mul(1_000_000_000) / rate;
+            self.release = self.release.saturating_add(Nanos(gap - late.0.min(gap / 2)));
+        }
+    }
+
+    /// RFC 8985 §7.3: new data if there are any, whatever the congestion window, else the last segment again.
+    fn tail_probe(&mut self, now: Nanos) -> Option<Segment> {
+        let racktlp = self.racktlp.as_deref_mut()?;
+        if !std::mem::take(&mut racktlp.probe_due) {
+            return None;
+        }
+        if let Some((len, fin)) = self.next_new_segment() {
+            let segment = self.send_new(now, len, fin);
+            self.note_probe(now, false);
+            return Some(segment);
+        }
+        let number = self.board.unreported_tail()?;
+        let segment = self.retransmit(now, number, true);
+        self.note_probe(now, true);
+        segment
+    }
+
+    /// RFC 5682 §3 step 2: after a timeout new data are tried before repetitions. None: there are no news to it.
+    fn next_of_frto(&mut self, now: Nanos) -> Option<Option<Segment>> {
+        if !self.racktlp.as_deref().is_some_and(|this| this.new_data_first) {
+            return None;
+        }
+        if let Some((len, fin)) = self.next_new_segment() {
+            return Some(Some(self.send_new(now, len, fin)));
+        }
+        if self.recovery_point.is_some_and(|point| self.nxt > point) {
+            return Some(None);
+        }
+        self.give_up_frto();
+        None
     }
 
     /// RFC 6675 §5 steps 4.3 and C, NextSeg of §4; new data otherwise (RFC 9293 §3.8.6.2.1).
@@ -807,9 +780,22 @@ impl Sender {
         {
             return self.retransmit(now, number, false);
         }
+        if self.racktlp.is_some()
+            && let Some(segment) = self.tail_probe(now)
+        {
+            return Some(segment);
+        }
+        if self.is_held(now) {
+            return None;
+        }
         if self.board.in_flight() >= self.window.cwnd {
             self.validate_cwnd(now, true);
             return None;
+        }
+        if self.racktlp.is_some()
+            && let Some(segment) = self.next_of_frto(now)
+        {
+            return segment;
         }
         if let Some(number) = self.board.next_lost() {
             return self.retransmit(now, number, false);
@@ -817,7 +803,7 @@ impl Sender {
         if let Some((len, fin)) = self.next_new_segment() {
             return Some(self.send_new(now, len, fin));
         }
-        if self.phase != Phase::Recovery || !self.sack {
+        if self.phase != Phase::Recovery || !self.sack || self.racktlp.is_some() {
             return None;
         }
         if let Some(number) = self.board.next_hole() {
@@ -854,7 +840,12 @@ impl Sender {
 
     fn send_new(&mut self, now: Nanos, len: u32, fin: bool) -> Segment {
         self.restart_after_idle(now);
+        let idle = self.board.is_empty();
+        if self.board.in_flight() == 0 {
+            self.start(now);
+        }
         let start = self.nxt;
+        let number = self.board.next_number();
         self.nxt += u64::from(len) + u64::from(fin);
         if fin {
             self.fin_sent = true;
@@ -873,24 +864,72 @@ impl Sender {
             ambiguous: false,
             sent_at: now,
         });
-        self.stats.segments_sent += 1;
-        self.stats.bytes_sent += u64::from(len);
-        self.last_data_sent = now;
-        if !matches!(self.timer, Some((Timer::Retransmission, _))) {
+        self.note_sent(now, number, len, idle);
+        if self.racktlp.is_some() {
+            if idle || matches!(self.timer, Some((Timer::Probe, _))) {
+                self.rearm(now);
+            }
+            self.schedule_probe(now, false);
+        } else if !matches!(self.timer, Some((Timer::Retransmission, _))) {
             // RFC 6298 §5.1.
             self.start_timer(Timer::Retransmission, now);
         }
         self.validate_cwnd(now, self.board.in_flight() >= self.window.cwnd);
-        self.segment(now, start, len, fin)
+        let mut segment = self.segment(now, start, len, fin);
+        if self.ecn && len > 0 {
+            // RFC 3168 §6.1.4 and §6.1.5: new data are ECN-capable, repetitions and bare acknowledgments are not.
+            segment.ecn = Ecn::Ect0;
+            if std::mem::take(&mut self.cwr_due) {
+                segment.flags = segment.flags | Flags::CWR;
+            }
+        }
+        segment
+    }
+
+    /// Nothing was in flight, and something goes out.
+    fn start(&mut self, now: Nanos) {
+        let start = StartEvent {
+            now,
+            idle: now.saturating_sub(self.last_data_sent),
+            app_limited: self.rate.as_deref().is_some_and(RateEstimator::is_limited),
+            una: self.una,
+            nxt: self.nxt,
+        };
+        self.congestion.on_start(&mut self.window, &start);
+    }
+
+    /// A segment goes out, for the first time or again.
+    fn note_sent(&mut self, now: Nanos, number: u64, len: u32, idle: bool) {
+        self.stats.segments_sent += 1;
+        self.stats.bytes_sent += u64::from(len);
+        self.last_data_sent = now;
+        if self.prr.is_active() {
+            self.prr.on_sent();
+        }
+        if let Some(racktlp) = self.racktlp.as_deref_mut() {
+            racktlp.rack.on_sent(number, now);
+        }
+        if let Some(rate) = self.rate.as_deref_mut() {
+            rate.on_sent(number, now, self.delivered, idle);
+        }
+        if self.paces {
+            self.pace(now, len);
+        }
     }
 
     fn retransmit(&mut self, now: Nanos, number: u64, rescue: bool) -> Option<Segment> {
         let Sent { start, len, fin, .. } = self.board.retransmit(number, now, rescue)?;
-        self.stats.segments_sent += 1;
-        self.stats.bytes_sent += u64::from(len);
+        self.note_sent(now, number, len, false);
         self.stats.segments_retransmitted += 1;
         self.stats.bytes_retransmitted += u64::from(len);
-        self.last_data_sent = now;
+        if self.racktlp.is_some() {
+            self.note_repetition(now);
+            if self.board.is_first(number) && !matches!(self.timer, Some((Timer::Reordering, _))) {
+                self.timer = None;
+                self.rearm(now);
+            }
+            return Some(self.segment(now, start, len, fin));
+        }
         // Like Linux, the fast retransmission of the oldest segment gets a whole timeout; but see `restart_timer`.
         let fresh = self.phase == Phase::Recovery
             && self.board.is_first(number)
@@ -941,61 +980,5 @@ impl Sender {
         }
         self.start_timer(Timer::Persist, now);
         Segment { seq: self.origin.at(self.nxt) - 1, ..self.segment(now, self.nxt, 0, false) }
-    }
-
-    /// Linux's `tcp_is_cwnd_limited`: in slow start the window may be up to twice what is in use.
-    fn is_cwnd_limited(&self) -> bool {
-        self.usage.limited
-            || (self.window.in_slow_start()
-                && self.window.cwnd < self.usage.most_outstanding.saturating_mul(2))
-    }
-
-    /// Linux's `tcp_cwnd_validate` and, where the window was not filled for a whole timeout,
-    /// `tcp_cwnd_application_limited` (RFC 2861).
-    fn validate_cwnd(&mut self, now: Nanos, limited: bool) {
-        let outstanding = self.board.outstanding();
-        let usage = &mut self.usage;
-        let new_window = self.una >= usage.window_end;
-        if new_window || limited || (!usage.limited && outstanding > usage.most_outstanding) {
-            usage.limited = limited;
-            usage.most_outstanding = outstanding;
-            usage.window_end = self.nxt;
-        }
-        if self.is_cwnd_limited() {
-            self.usage.used = 0;
-            self.usage.full_at = now;
-            return;
-        }
-        self.usage.used = self.usage.used.max(outstanding);
-        if now.saturating_sub(self.usage.full_at) >= self.rtt.rto() && self.phase == Phase::Open {
-            let used = self.usage.used.max(self.config.initial_window);
-            if used < self.window.cwnd {
-                self.keep_three_quarters();
-                self.window.cwnd = self.window.cwnd.midpoint(used);
-                self.congestion.on_restart(&mut self.window, now);
-            }
-            self.usage.used = 0;
-            self.usage.full_at = now;
-        }
-    }
-
-    /// RFC 5681 §4.1, halving per timeout of silence as Linux's `tcp_cwnd_restart` (RFC 2861).
-    fn restart_after_idle(&mut self, now: Nanos) {
-        let idle = now.saturating_sub(self.last_data_sent);
-        let rto = self.rtt.rto();
-        if !self.board.is_empty() || idle <= rto || self.window.cwnd <= self.config.initial_window {
-            return;
-        }
-        self.keep_three_quarters();
-        let halvings = idle.div_floor(rto).min(31) as u32;
-        self.window.cwnd = (self.window.cwnd >> halvings).max(self.config.initial_window);
-        self.usage = CwndUsage { full_at: now, ..CwndUsage::default() };
-        self.congestion.on_restart(&mut self.window, now);
-    }
-
-    /// Linux's `tcp_current_ssthresh`: the way back up is short.
-    fn keep_three_quarters(&mut self) {
-        let three_quarters = (self.window.cwnd >> 1) + (self.window.cwnd >> 2);
-        self.window.ssthresh = self.window.ssthresh.max(three_quarters);
     }
 }

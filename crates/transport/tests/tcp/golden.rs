@@ -83,6 +83,7 @@ fn trace(config: SenderConfig, until: Nanos) -> String {
             Phase::Open => "open",
             Phase::Recovery => "recovery",
             Phase::Loss => "loss",
+            Phase::Cwr => "cwr",
         };
         let ssthresh = path.sender.ssthresh().map_or("-".to_owned(), |s| (s / u64::from(MSS)).to_string());
         let state = format!("{phase} {} {ssthresh}", path.sender.cwnd_segments());

@@ -321,7 +321,7 @@ proptest! {
         let segment = Segment {
             seq: Seq(numbers.0), ack: Seq(numbers.1), window: numbers.2, flags: Flags(numbers.3), len, mss,
             window_scale: scale, sack_permitted, sack,
-            timestamps: times.map(|(value, echo)| Timestamps { value, echo }),
+            timestamps: times.map(|(value, echo)| Timestamps { value, echo }), ..Segment::default()
         };
         let mut out = [0; MAX_HEADER_BYTES];
         let length = segment.encode_header(&mut out, ports.0, ports.1);

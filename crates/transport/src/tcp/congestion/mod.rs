@@ -8,17 +8,62 @@
 //! is the sender's: which segments are lost, what is sent next, and that the window does not grow while it is not used
 //! (RFC 7661's concern, done as Linux does it; see `Sender`).
 
+mod compound;
 mod newreno;
+mod round_trips;
+mod vegas;
+mod veno;
+mod westwood;
 
+pub use compound::{Compound, CompoundParameters};
 use fairhop_model::units::Nanos;
 pub use newreno::NewReno;
+pub use vegas::Vegas;
+pub use veno::Veno;
+pub use westwood::{Westwood, WestwoodPlus};
 
 /// A congestion-control variant by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CongestionKind {
-    /// RFC 5681 and RFC 6582: [`NewReno`].
+    /// The window of [`NewReno`]. Where both sides have SACK, this is what Linux calls `reno`, and the same as
+    /// `NewReno`. Without SACK, fast recovery is that of RFC 5681 §3.2 (ns-2's Reno): the first acknowledgment of new
+    /// data ends it, and a second loss in the same window mostly waits for the timer.
+    Reno,
+    /// RFC 5681 with the fast recovery of RFC 6582: [`NewReno`].
     #[default]
     NewReno,
+    /// Brakmo and Peterson's, as in Linux: [`Vegas`].
+    Vegas,
+    /// Fu and Liew's, as in Linux: [`Veno`].
+    Veno,
+    /// The original Westwood: [`Westwood`].
+    Westwood,
+    /// Linux's `westwood`: [`WestwoodPlus`].
+    WestwoodPlus,
+    /// Tan et al.'s: [`Compound`].
+    Compound,
+}
+
+/// What some variants can be told beside their name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tuning {
+    /// How slow start ends before it has filled the queue, where the variant has that (CUBIC).
+    pub hystart: HyStart,
+    /// Where the variant's random choices begin (the first phase of BBR's gain cycle). Flows that start together
+    /// should not have the same.
+    pub seed: u64,
+}
+
+/// How slow start looks for its end before there is a loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HyStart {
+    /// Slow start ends with a loss.
+    Off,
+    /// Ha and Rhee's, as in Linux: a train of acknowledgments as long as half a round trip, or a longer delay.
+    #[default]
+    Classic,
+    /// HyStart++ (RFC 9406): a longer delay leads to conservative slow start first.
+    PlusPlus,
 }
 
 /// What the sender may have in flight, in segments.
@@ -39,6 +84,63 @@ impl Window {
     pub const fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
+
+    /// RFC 5681 §3.1: grows by what was delivered, to the threshold and no further; returns what of `delivered` is
+    /// left (Linux's `tcp_slow_start`).
+    pub fn slow_start(&mut self, delivered: u32) -> u32 {
+        let grown = self.cwnd.saturating_add(delivered).min(self.ssthresh);
+        let left = delivered - (grown - self.cwnd);
+        self.cwnd = grown;
+        left
+    }
+
+    /// Half of the window, but two segments (Linux's `tcp_reno_ssthresh`).
+    pub fn half(&self) -> u32 {
+        (self.cwnd / 2).max(2)
+    }
+
+    /// The threshold is at least three quarters of the window (Linux's `tcp_current_ssthresh`).
+    pub fn keep_three_quarters(&mut self) {
+        self.ssthresh = self.ssthresh.max((self.cwnd >> 1) + (self.cwnd >> 2));
+    }
+}
+
+/// Growth by one segment for so many delivered (Linux's `tcp_cong_avoid_ai`, RFC 5681 §3.1, RFC 3465).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AdditiveIncrease {
+    /// Segments delivered since the window last grew.
+    pub credit: u32,
+}
+
+impl AdditiveIncrease {
+    /// Takes `delivered` segments in; the window grows by one for every `per_segment`.
+    pub fn grow(&mut self, window: &mut Window, per_segment: u32, delivered: u32) {
+        let per_segment = per_segment.max(1);
+        if self.credit >= per_segment {
+            self.credit = 0;
+            window.cwnd = window.cwnd.saturating_add(1);
+        }
+        self.credit = self.credit.saturating_add(delivered);
+        if self.credit >= per_segment {
+            let steps = self.credit / per_segment;
+            self.credit -= steps * per_segment;
+            window.cwnd = window.cwnd.saturating_add(steps);
+        }
+    }
+
+    /// Slow start and congestion avoidance of Reno, while the window is in use (Linux's `tcp_reno_cong_avoid`).
+    pub fn grow_as_reno(&mut self, window: &mut Window, ack: &AckEvent) {
+        if !ack.cwnd_limited {
+            return;
+        }
+        let mut delivered = ack.growth_credit;
+        if window.in_slow_start() {
+            delivered = window.slow_start(delivered);
+        }
+        if delivered > 0 {
+            self.grow(window, window.cwnd, delivered);
+        }
+    }
 }
 
 /// Where loss recovery stands.
@@ -46,10 +148,28 @@ impl Window {
 pub enum Phase {
     /// Nothing is known to be lost.
     Open,
-    /// Fast recovery (RFC 6582, RFC 6675).
+    /// The window is being reduced because the network marked a packet (RFC 3168); nothing is known to be lost.
+    Cwr,
+    /// Fast recovery (RFC 6582, RFC 6675, RFC 8985).
     Recovery,
     /// What was in flight when the timer ran out is being repeated (RFC 5681 §3.1).
     Loss,
+}
+
+/// How fast data arrived lately (draft-cheng-iccrg-delivery-rate-estimation, Linux's `tcp_rate.c`), measured from when
+/// the newest of the segments was sent that this acknowledgment says to have arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateSample {
+    /// Segments delivered in the interval.
+    pub delivered: u32,
+    /// Segments that had been delivered, since the connection began, when that newest one was sent.
+    pub prior_delivered: u64,
+    /// The longer of the time in which they were sent and the time in which they were acknowledged.
+    pub interval: Nanos,
+    /// The application, and not the network, bounded the rate when that segment was sent.
+    pub app_limited: bool,
+    /// That segment had been sent before.
+    pub retransmitted: bool,
 }
 
 /// Data arrived at the other side.
@@ -59,56 +179,183 @@ pub struct AckEvent {
     pub now: Nanos,
     /// Segments that this acknowledgment newly says to have arrived, cumulatively or selectively.
     pub newly_delivered: u32,
+    /// Segments that the cumulative acknowledgment passed, whether or not SACKed before (Linux's `pkts_acked`).
+    pub newly_acked: u32,
+    /// Bytes that the cumulative acknowledgment passed.
+    pub acked_bytes: u64,
+    /// Segments that this acknowledgment made known as lost.
+    pub newly_lost: u32,
     /// For how many segments this acknowledgment lets the window grow: as many as it delivers with byte counting
     /// (RFC 3465, as in Linux), otherwise one (RFC 5681 §3.1, as in ns-2 and ns-3).
     pub growth_credit: u32,
     /// Segments delivered since the connection began.
     pub delivered: u64,
+    /// Times that a segment was taken to be lost since the connection began.
+    pub lost: u64,
+    /// When the next packet may leave, where the sender paces.
+    pub release: Nanos,
+    /// SND.UNA and SND.NXT as stream offsets, for variants that think in round trips: one is over when `una` passes
+    /// the `nxt` of its beginning.
+    pub una: u64,
+    /// See `una`.
+    pub nxt: u64,
     /// The cumulative acknowledgment moved.
     pub advanced: bool,
     /// A round-trip time, where this acknowledgment gives one: of the last segment that it covers, so that the time
     /// which an ACK was held back counts little.
     pub rtt: Option<Nanos>,
+    /// The smoothed round-trip time, this sample included.
+    pub srtt: Option<Nanos>,
     /// Shortest round-trip time so far.
     pub min_rtt: Option<Nanos>,
+    /// The acknowledgment of a single segment, which the receiver may have held back.
+    pub maybe_delayed: bool,
+    /// How fast data arrived; none where it cannot be told, and always none unless
+    /// [`CongestionControl::wants_rate`].
+    pub rate: Option<RateSample>,
     /// Segments in flight before this acknowledgment.
     pub prior_in_flight: u32,
     /// Segments in flight after it.
     pub in_flight: u32,
     /// The window, and not the application or the receiver, was what held the sender back.
     pub cwnd_limited: bool,
+    /// The receiver echoes that the network marked a packet (RFC 3168).
+    pub ece: bool,
+    /// Payload of a full segment in bytes.
+    pub mss: u32,
     /// Where loss recovery stands after it.
     pub phase: Phase,
 }
 
-/// Data were lost.
+impl AckEvent {
+    /// Whether the window may grow: new data were acknowledged, and no reduction is under way (Linux's
+    /// `tcp_may_raise_cwnd`). Whether the window was in use at all (`cwnd_limited`) is for the variant to ask.
+    pub fn may_grow(&self) -> bool {
+        self.advanced && matches!(self.phase, Phase::Open | Phase::Loss)
+    }
+}
+
+/// Why the window is to be reduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Data were lost.
+    Loss,
+    /// The network marked a packet (RFC 3168).
+    Ecn,
+}
+
+/// Data were lost, or a packet was marked.
 #[derive(Clone, Copy, Debug)]
 pub struct LossEvent {
     /// When it was noticed.
     pub now: Nanos,
+    /// Which of the two.
+    pub reason: Reason,
     /// Segments sent and not cumulatively acknowledged (RFC 5681's FlightSize).
     pub flight: u32,
+    /// Segments in flight (RFC 6675's pipe), what is lost taken off.
+    pub in_flight: u32,
     /// Segments delivered since the connection began.
     pub delivered: u64,
+    /// Times that a segment was taken to be lost since the connection began.
+    pub lost: u64,
+    /// SND.UNA and SND.NXT as stream offsets.
+    pub una: u64,
+    /// See `una`.
+    pub nxt: u64,
+    /// The smoothed and the shortest round-trip time.
+    pub srtt: Option<Nanos>,
+    /// See `srtt`.
+    pub min_rtt: Option<Nanos>,
+    /// Payload of a full segment in bytes.
+    pub mss: u32,
+    /// Where loss recovery stood before.
+    pub phase: Phase,
+}
+
+/// The handshake is over.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenEvent {
+    /// When.
+    pub now: Nanos,
+    /// The round-trip time of the handshake, if its SYN was sent once.
+    pub srtt: Option<Nanos>,
+    /// Payload of a full segment in bytes.
+    pub mss: u32,
+}
+
+/// Data go out after a time in which nothing was in flight.
+#[derive(Clone, Copy, Debug)]
+pub struct StartEvent {
+    /// When.
+    pub now: Nanos,
+    /// Time since data were last sent.
+    pub idle: Nanos,
+    /// The application had had nothing to send.
+    pub app_limited: bool,
+    /// SND.UNA and SND.NXT as stream offsets.
+    pub una: u64,
+    /// See `una`.
+    pub nxt: u64,
 }
 
 /// What a variant does at each event. Each verb changes the window in place.
 pub trait CongestionControl {
+    /// The connection is open.
+    fn on_open(&mut self, _window: &mut Window, _open: &OpenEvent) {}
+
+    /// Data go out after a time in which nothing was in flight.
+    fn on_start(&mut self, _window: &mut Window, _start: &StartEvent) {}
+
     /// An acknowledgment brought news.
     fn on_ack(&mut self, window: &mut Window, ack: &AckEvent);
 
-    /// Fast recovery begins: once per window of data.
+    /// Fast recovery, or the reduction that a mark asks for, begins: once per window of data. Sets the threshold and
+    /// the window to what the reduction ends at; with PRR (RFC 6937) the sender spreads the way there over a round
+    /// trip.
     fn on_enter_recovery(&mut self, window: &mut Window, loss: &LossEvent);
 
-    /// Everything that was in flight when fast recovery began has arrived.
+    /// Everything that was in flight when fast recovery or the reduction began has arrived.
     fn on_exit_recovery(&mut self, window: &mut Window, now: Nanos);
 
     /// The retransmission timer ran out on a window of data whose loss the variant has not been told of. (Else the
     /// sender falls to one segment without asking.)
     fn on_timeout(&mut self, window: &mut Window, loss: &LossEvent);
 
+    /// The timer ran out again on a window of data whose loss the variant has been told of. The sender has set the
+    /// window.
+    fn on_repeated_timeout(&mut self, _window: &mut Window, _loss: &LossEvent) {}
+
     /// The sender was idle or used less than its window for a retransmission timeout, and the window was cut to fit.
     fn on_restart(&mut self, window: &mut Window, now: Nanos);
+
+    /// The last reduction answered to a loss that was none; `prior` is the window of before.
+    fn on_undo(&mut self, window: &mut Window, prior: Window) {
+        window.cwnd = window.cwnd.max(prior.cwnd);
+        window.ssthresh = window.ssthresh.max(prior.ssthresh);
+    }
+
+    /// Bytes of payload per second at which the sender is to space its packets, if it is to.
+    fn pacing_rate(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether acknowledgments should come with a [`RateSample`].
+    fn wants_rate(&self) -> bool {
+        false
+    }
+
+    /// Whether the variant itself keeps less in flight than the path may carry, so that rate samples are to be marked as
+    /// limited.
+    fn holds_back(&self) -> bool {
+        false
+    }
+
+    /// Whether the variant sets the window in recovery and after idle times too (Linux's `cong_control`); else the
+    /// sender does.
+    fn owns_window(&self) -> bool {
+        false
+    }
 }
 
 /// The variants, dispatched without a virtual call.
@@ -116,45 +363,149 @@ pub trait CongestionControl {
 pub enum Congestion {
     /// RFC 5681 and RFC 6582.
     NewReno(NewReno),
+    /// Brakmo and Peterson.
+    Vegas(Vegas),
+    /// Fu and Liew.
+    Veno(Veno),
+    /// Mascolo et al.
+    Westwood(Westwood),
+    /// Dell'Aera, Grieco, Mascolo.
+    WestwoodPlus(WestwoodPlus),
+    /// Tan et al.
+    Compound(Compound),
 }
 
 impl Congestion {
     /// A fresh instance of a variant.
-    pub fn new(kind: CongestionKind) -> Self {
+    pub fn new(kind: CongestionKind, _tuning: Tuning) -> Self {
         match kind {
-            CongestionKind::NewReno => Self::NewReno(NewReno::default()),
+            CongestionKind::Reno | CongestionKind::NewReno => Self::NewReno(NewReno::default()),
+            CongestionKind::Vegas => Self::Vegas(Vegas::default()),
+            CongestionKind::Veno => Self::Veno(Veno::default()),
+            CongestionKind::Westwood => Self::Westwood(Westwood::default()),
+            CongestionKind::WestwoodPlus => Self::WestwoodPlus(WestwoodPlus::default()),
+            CongestionKind::Compound => Self::Compound(Compound::default()),
         }
     }
 }
 
-impl CongestionControl for Congestion {
-    fn on_ack(&mut self, window: &mut Window, ack: &AckEvent) {
-        match self {
-            Self::NewReno(variant) => variant.on_ack(window, ack),
+/// The same call for whichever variant it is.
+macro_rules! each {
+    ($self:expr, $variant:ident => $call:expr) => {
+        match $self {
+            Congestion::NewReno($variant) => $call,
+            Congestion::Vegas($variant) => $call,
+            Congestion::Veno($variant) => $call,
+            Congestion::Westwood($variant) => $call,
+            Congestion::WestwoodPlus($variant) => $call,
+            Congestion::Compound($variant) => $call,
         }
+    };
+}
+
+impl CongestionControl for Congestion {
+    fn on_open(&mut self, window: &mut Window, open: &OpenEvent) {
+        each!(self, variant => variant.on_open(window, open));
+    }
+
+    fn on_start(&mut self, window: &mut Window, start: &StartEvent) {
+        each!(self, variant => variant.on_start(window, start));
+    }
+
+    fn on_ack(&mut self, window: &mut Window, ack: &AckEvent) {
+        each!(self, variant => variant.on_ack(window, ack));
     }
 
     fn on_enter_recovery(&mut self, window: &mut Window, loss: &LossEvent) {
-        match self {
-            Self::NewReno(variant) => variant.on_enter_recovery(window, loss),
-        }
+        each!(self, variant => variant.on_enter_recovery(window, loss));
     }
 
     fn on_exit_recovery(&mut self, window: &mut Window, now: Nanos) {
-        match self {
-            Self::NewReno(variant) => variant.on_exit_recovery(window, now),
-        }
+        each!(self, variant => variant.on_exit_recovery(window, now));
     }
 
     fn on_timeout(&mut self, window: &mut Window, loss: &LossEvent) {
-        match self {
-            Self::NewReno(variant) => variant.on_timeout(window, loss),
-        }
+        each!(self, variant => variant.on_timeout(window, loss));
+    }
+
+    fn on_repeated_timeout(&mut self, window: &mut Window, loss: &LossEvent) {
+        each!(self, variant => variant.on_repeated_timeout(window, loss));
     }
 
     fn on_restart(&mut self, window: &mut Window, now: Nanos) {
-        match self {
-            Self::NewReno(variant) => variant.on_restart(window, now),
+        each!(self, variant => variant.on_restart(window, now));
+    }
+
+    fn on_undo(&mut self, window: &mut Window, prior: Window) {
+        each!(self, variant => variant.on_undo(window, prior));
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        each!(self, variant => variant.pacing_rate())
+    }
+
+    fn wants_rate(&self) -> bool {
+        each!(self, variant => variant.wants_rate())
+    }
+
+    fn holds_back(&self) -> bool {
+        each!(self, variant => variant.holds_back())
+    }
+
+    fn owns_window(&self) -> bool {
+        each!(self, variant => variant.owns_window())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod testing {
+    //! Events for the tests of the variants.
+    use super::*;
+
+    /// An acknowledgment of `newly_delivered` segments that says nothing else.
+    pub(crate) fn ack(newly_delivered: u32) -> AckEvent {
+        AckEvent {
+            now: Nanos::ZERO,
+            newly_delivered,
+            newly_acked: newly_delivered,
+            acked_bytes: 1000 * u64::from(newly_delivered),
+            newly_lost: 0,
+            growth_credit: newly_delivered,
+            delivered: 0,
+            lost: 0,
+            release: Nanos::ZERO,
+            una: 0,
+            nxt: 0,
+            advanced: true,
+            rtt: None,
+            srtt: None,
+            min_rtt: None,
+            maybe_delayed: false,
+            rate: None,
+            prior_in_flight: 0,
+            in_flight: 0,
+            cwnd_limited: true,
+            ece: false,
+            mss: 1000,
+            phase: Phase::Open,
+        }
+    }
+
+    /// A loss with `flight` segments outstanding.
+    pub(crate) fn loss(flight: u32) -> LossEvent {
+        LossEvent {
+            now: Nanos::ZERO,
+            reason: Reason::Loss,
+            flight,
+            in_flight: flight,
+            delivered: 0,
+            lost: 0,
+            una: 0,
+            nxt: 0,
+            srtt: None,
+            min_rtt: None,
+            mss: 1000,
+            phase: Phase::Open,
         }
     }
 }

@@ -6,13 +6,12 @@
 
 use fairhop_model::units::Nanos;
 
-use super::{AckEvent, CongestionControl, LossEvent, Phase, Window};
+use super::{AckEvent, AdditiveIncrease, CongestionControl, LossEvent, Window};
 
 /// State of NewReno.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NewReno {
-    /// Segments delivered since the window last grew in congestion avoidance.
-    credit: u32,
+    growth: AdditiveIncrease,
 }
 
 impl NewReno {
@@ -24,41 +23,19 @@ impl NewReno {
     fn halved(window: &Window, flight: u32) -> u32 {
         (window.cwnd.min(flight) / 2).max(Self::MIN_SSTHRESH)
     }
-
-    /// RFC 5681 §3.1: to the threshold and no further; returns what of `delivered` is left.
-    fn slow_start(window: &mut Window, delivered: u32) -> u32 {
-        let grown = window.cwnd.saturating_add(delivered).min(window.ssthresh);
-        let left = delivered - (grown - window.cwnd);
-        window.cwnd = grown;
-        left
-    }
-
-    /// RFC 5681 §3.1: one segment for each window of segments delivered.
-    fn congestion_avoidance(&mut self, window: &mut Window, delivered: u32) {
-        if self.credit >= window.cwnd {
-            self.credit = 0;
-            window.cwnd += 1;
-        }
-        self.credit += delivered;
-        if self.credit >= window.cwnd {
-            let windows = self.credit / window.cwnd;
-            self.credit -= windows * window.cwnd;
-            window.cwnd = window.cwnd.saturating_add(windows);
-        }
-    }
 }
 
 impl CongestionControl for NewReno {
     fn on_ack(&mut self, window: &mut Window, ack: &AckEvent) {
-        if ack.phase == Phase::Recovery || !ack.advanced || !ack.cwnd_limited {
+        if !ack.may_grow() || !ack.cwnd_limited {
             return;
         }
         let mut delivered = ack.growth_credit;
         if window.in_slow_start() {
-            delivered = Self::slow_start(window, delivered);
+            delivered = window.slow_start(delivered);
         }
         if delivered > 0 {
-            self.congestion_avoidance(window, delivered);
+            self.growth.grow(window, window.cwnd, delivered);
         }
     }
 
@@ -67,7 +44,7 @@ impl CongestionControl for NewReno {
         // are out of the count of segments in flight instead.
         window.ssthresh = Self::halved(window, loss.flight);
         window.cwnd = window.ssthresh;
-        self.credit = 0;
+        self.growth = AdditiveIncrease::default();
     }
 
     fn on_exit_recovery(&mut self, window: &mut Window, _now: Nanos) {
@@ -79,33 +56,18 @@ impl CongestionControl for NewReno {
         // RFC 5681 §3.1: the loss window is one segment whatever the initial window.
         window.ssthresh = Self::halved(window, loss.flight);
         window.cwnd = 1;
-        self.credit = 0;
+        self.growth = AdditiveIncrease::default();
     }
 
     fn on_restart(&mut self, _window: &mut Window, _now: Nanos) {
-        self.credit = 0;
+        self.growth = AdditiveIncrease::default();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{ack, loss};
     use super::*;
-
-    fn ack(newly_delivered: u32) -> AckEvent {
-        AckEvent {
-            now: Nanos::ZERO,
-            newly_delivered,
-            growth_credit: newly_delivered,
-            delivered: 0,
-            advanced: true,
-            rtt: None,
-            min_rtt: None,
-            prior_in_flight: 0,
-            in_flight: 0,
-            cwnd_limited: true,
-            phase: Phase::Open,
-        }
-    }
 
     #[test]
     fn slow_start_stops_at_the_threshold_and_the_rest_counts_for_congestion_avoidance() {
@@ -113,9 +75,9 @@ mod tests {
         let mut window = Window { cwnd: 9, ssthresh: 10 };
         reno.on_ack(&mut window, &ack(6));
         // One of six grows the window to 10, five of ten wait for the next segment.
-        assert_eq!((window.cwnd, reno.credit), (10, 5));
+        assert_eq!((window.cwnd, reno.growth.credit), (10, 5));
         reno.on_ack(&mut window, &ack(5));
-        assert_eq!((window.cwnd, reno.credit), (11, 0));
+        assert_eq!((window.cwnd, reno.growth.credit), (11, 0));
     }
 
     #[test]
@@ -129,5 +91,15 @@ mod tests {
             }
             assert_eq!(window.cwnd, 21);
         }
+    }
+
+    #[test]
+    fn rfc5681_4_a_loss_halves_what_was_in_flight_and_a_timeout_leaves_one_segment() {
+        let mut reno = NewReno::default();
+        let mut window = Window { cwnd: 20, ssthresh: Window::UNKNOWN };
+        reno.on_enter_recovery(&mut window, &loss(15));
+        assert_eq!(window, Window { cwnd: 7, ssthresh: 7 });
+        reno.on_timeout(&mut window, &loss(3));
+        assert_eq!(window, Window { cwnd: 1, ssthresh: 2 });
     }
 }

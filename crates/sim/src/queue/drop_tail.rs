@@ -1,20 +1,9 @@
-//! The interface queue: drop-tail, limited in packets or bytes.
+//! Drop-tail: first come, first served, limited in packets or bytes.
 
 use std::collections::VecDeque;
 
-use crate::packet::PacketId;
+use super::{Refused, Waiting};
 use crate::scenario::QueueLimit;
-
-/// A packet that waits for its turn at a station.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
-    /// The packet.
-    pub packet: PacketId,
-    /// The neighbour that gets it.
-    pub next_hop: u32,
-    /// Size of the IP packet in bytes.
-    pub bytes: u32,
-}
 
 /// A drop-tail queue. The frame that the MAC is busy with has left it.
 #[derive(Clone, Debug)]
@@ -34,18 +23,18 @@ impl DropTail {
         Self { waiting: VecDeque::with_capacity(room as usize), bytes: 0, limit }
     }
 
-    /// Adds a packet at the end; false where there is no room.
+    /// Adds a packet at the end.
+    ///
+    /// # Errors
+    /// There is no room.
     #[inline]
-    pub fn push(&mut self, packet: Waiting) -> bool {
-        let fits = match self.limit {
-            QueueLimit::Packets(packets) => self.waiting.len() < packets as usize,
-            QueueLimit::Bytes(bytes) => self.bytes + packet.bytes <= bytes,
-        };
-        if fits {
-            self.bytes += packet.bytes;
-            self.waiting.push_back(packet);
+    pub fn push(&mut self, packet: Waiting) -> Result<(), Refused> {
+        if !self.limit.has_room(self.waiting.len(), self.bytes, packet.bytes) {
+            return Err(Refused::Full);
         }
-        fits
+        self.bytes += packet.bytes;
+        self.waiting.push_back(packet);
+        Ok(())
     }
 
     /// Takes the first packet.
@@ -78,10 +67,15 @@ mod tests {
     #[test]
     fn a_queue_of_packets_counts_packets_and_a_queue_of_bytes_counts_bytes() {
         let mut packets = DropTail::new(QueueLimit::Packets(2));
-        assert!(packets.push(packet(1500)) && packets.push(packet(40)) && !packets.push(packet(1)));
+        assert!(packets.push(packet(1500)).is_ok() && packets.push(packet(40)).is_ok());
+        assert_eq!(packets.push(packet(1)), Err(Refused::Full));
         let mut bytes = DropTail::new(QueueLimit::Bytes(1540));
-        assert!(bytes.push(packet(1500)) && !bytes.push(packet(41)) && bytes.push(packet(40)));
+        assert!(
+            bytes.push(packet(1500)).is_ok()
+                && bytes.push(packet(41)).is_err()
+                && bytes.push(packet(40)).is_ok()
+        );
         assert_eq!(bytes.pop(), Some(packet(1500)));
-        assert!(bytes.push(packet(1500)), "what leaves makes room");
+        assert!(bytes.push(packet(1500)).is_ok(), "what leaves makes room");
     }
 }

@@ -1,0 +1,270 @@
+//! FQ-CoDel: flow queuing with CoDel (RFC 8290).
+//!
+//! Flows are hashed into queues; each has CoDel's state and a credit in bytes. New queues are served before old ones,
+//! round by round (§4.2), so that a flow that sends less than a quantum a round never waits behind the others. When all
+//! is full, packets are dropped from the head of the queue with most bytes, up to half of it and up to 64 (§4.1.3). The
+//! hash is of the stream, which stands for the five-tuple, and is seeded for each queue.
+
+use std::collections::VecDeque;
+
+use fairhop_model::units::Nanos;
+
+use super::codel::{Params, State};
+use super::{Fifo, Refused, Waiting};
+use crate::engine::Stream;
+use crate::packet::Packets;
+use crate::scenario::QueueLimit;
+
+/// Most packets that are dropped at once.
+const DROP_BATCH: usize = 64;
+
+#[derive(Clone, Debug, Default)]
+struct Flow {
+    queue: Fifo,
+    state: State,
+    credit: i64,
+    /// It is among the new or the old queues.
+    active: bool,
+}
+
+/// Queues of flows under FQ-CoDel.
+#[derive(Clone, Debug)]
+pub struct FqCoDel {
+    flows: Vec<Flow>,
+    new: VecDeque<u32>,
+    old: VecDeque<u32>,
+    params: Params,
+    quantum: u32,
+    limit: QueueLimit,
+    packets: usize,
+    bytes: u32,
+    hash_key: u64,
+}
+
+impl FqCoDel {
+    pub(super) fn new(
+        limit: QueueLimit,
+        params: Params,
+        quantum: u32,
+        flows: u32,
+        mut random: Stream,
+    ) -> Self {
+        let hash_key = u64::from(random.up_to(u32::MAX)) << 32 | u64::from(random.up_to(u32::MAX));
+        Self {
+            flows: vec![Flow::default(); flows.max(1) as usize],
+            new: VecDeque::with_capacity(16),
+            old: VecDeque::with_capacity(16),
+            params,
+            quantum: quantum.max(1),
+            limit,
+            packets: 0,
+            bytes: 0,
+            hash_key,
+        }
+    }
+
+    /// The queue of a stream: multiplicative hashing of the keyed stream, scaled to the number of queues.
+    fn flow_of(&self, stream: u32) -> usize {
+        let mut mixed = self.hash_key ^ u64::from(stream);
+        mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        (((mixed >> 32) * self.flows.len() as u64) >> 32) as usize
+    }
+
+    /// Adds a packet to its flow. Where that is too much, the fattest flow pays; what it loses is given up.
+    ///
+    /// # Errors
+    /// The packet alone is larger than all that may wait.
+    pub fn push(&mut self, packet: Waiting, now: Nanos, packets: &mut Packets) -> Result<(), Refused> {
+        if !self.limit.has_room(0, 0, packet.bytes) {
+            return Err(Refused::Full);
+        }
+        let index = self.flow_of(packets.get(packet.packet).stream);
+        let flow = &mut self.flows[index];
+        flow.state.saw(packet.bytes);
+        flow.queue.push(packet, now);
+        self.packets += 1;
+        self.bytes += packet.bytes;
+        if !flow.active {
+            flow.active = true;
+            flow.credit = i64::from(self.quantum);
+            self.new.push_back(index as u32);
+        }
+        while self.limit.is_exceeded(self.packets, self.bytes) {
+            self.drop_from_fattest(packets);
+        }
+        Ok(())
+    }
+
+    fn drop_from_fattest(&mut self, packets: &mut Packets) {
+        // Among equals the lowest number, so that the order of the lists does not matter.
+        let fattest = self.new.iter().chain(&self.old).copied();
+        let fattest = fattest.max_by_key(|&flow| (self.flows[flow as usize].queue.bytes, u32::MAX - flow));
+        let Some(flow) = fattest.map(|flow| &mut self.flows[flow as usize]) else { return };
+        let half = flow.queue.bytes / 2;
+        for _ in 0..DROP_BATCH {
+            let Some(first) = flow.queue.pop() else { return };
+            self.packets -= 1;
+            self.bytes -= first.waiting.bytes;
+            packets.give_up(first.waiting.packet, Refused::Full);
+            if flow.queue.bytes <= half {
+                return;
+            }
+        }
+    }
+
+    /// Takes the packet to send; those that CoDel drops before it are given up.
+    pub fn pop(&mut self, now: Nanos, packets: &mut Packets) -> Option<Waiting> {
+        loop {
+            let is_new = !self.new.is_empty();
+            let list = if is_new { &mut self.new } else { &mut self.old };
+            let index = *list.front()?;
+            let flow = &mut self.flows[index as usize];
+            if flow.credit <= 0 {
+                flow.credit += i64::from(self.quantum);
+                list.pop_front();
+                self.old.push_back(index);
+                continue;
+            }
+            let (packets_before, bytes_before) = (flow.queue.len(), flow.queue.bytes);
+            let next = flow.state.dequeue(&mut flow.queue, now, &self.params, packets);
+            self.packets -= packets_before - flow.queue.len();
+            self.bytes -= bytes_before - flow.queue.bytes;
+            match next {
+                Some(first) => {
+                    flow.credit -= i64::from(first.waiting.bytes);
+                    return Some(first.waiting);
+                }
+                None => {
+                    list.pop_front();
+                    // A new queue that is empty becomes an old one: otherwise a flow could come back as new at once.
+                    if is_new {
+                        self.old.push_back(index);
+                    } else {
+                        flow.active = false;
+                    }
+                }
+            }
+        }
+    }
+
+    /// How many packets wait.
+    pub fn len(&self) -> usize {
+        self.packets
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.packets == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::packet;
+    use super::*;
+    use crate::engine::Purpose;
+    use crate::packet::Ecn;
+
+    const MS: u64 = 1_000_000;
+
+    fn fq(limit: u32, flows: u32) -> FqCoDel {
+        let params = Params::from_millis(5.0, 100.0, false);
+        let random = Stream::new(1, 0, Purpose::Queue);
+        FqCoDel::new(QueueLimit::Packets(limit), params, 1514, flows, random)
+    }
+
+    /// Streams that do not share a queue.
+    fn apart(queue: &FqCoDel, count: usize) -> Vec<u32> {
+        let mut seen = std::collections::BTreeSet::new();
+        (0..).filter(|&stream| seen.insert(queue.flow_of(stream))).take(count).collect()
+    }
+
+    #[test]
+    fn a_sparse_flow_is_served_at_once_past_any_backlog() {
+        let mut packets = Packets::default();
+        let mut queue = fq(1000, 1024);
+        let [bulk, other, sparse] = apart(&queue, 3)[..] else { panic!("three streams") };
+        for _ in 0..100 {
+            queue.push(packet(&mut packets, bulk, 1500, Ecn::NotEct), Nanos(0), &mut packets).expect("room");
+            queue.push(packet(&mut packets, other, 1500, Ecn::NotEct), Nanos(0), &mut packets).expect("room");
+        }
+        for round in 1..=20_u64 {
+            let now = Nanos(round * 100_000);
+            for _ in 0..4 {
+                queue.pop(now, &mut packets).expect("a packet");
+            }
+            let call = packet(&mut packets, sparse, 60, Ecn::NotEct);
+            queue.push(call, now, &mut packets).expect("room");
+            assert_eq!(queue.pop(now, &mut packets), Some(call), "round {round}");
+        }
+    }
+
+    /// Three flows with packets of 1500, 500 and 100 bytes, always backlogged: after many rounds each has sent the same
+    /// number of bytes to within a quantum and a packet.
+    #[test]
+    fn backlogged_flows_share_bytes_and_not_packets() {
+        let mut packets = Packets::default();
+        let mut queue = fq(100_000, 1024);
+        let streams = apart(&queue, 3);
+        let sizes = [1500, 500, 100];
+        for (&stream, bytes) in streams.iter().zip(sizes) {
+            for _ in 0..20_000 {
+                let waiting = packet(&mut packets, stream, bytes, Ecn::NotEct);
+                queue.push(waiting, Nanos(0), &mut packets).expect("room");
+            }
+        }
+        let mut sent = [0_u32; 3];
+        for _ in 0..5_000 {
+            // At time zero CoDel drops nothing.
+            let waiting = queue.pop(Nanos(0), &mut packets).expect("a packet");
+            let stream = packets.get(waiting.packet).stream;
+            sent[streams.iter().position(|&s| s == stream).expect("known")] += waiting.bytes;
+        }
+        let most = sent.iter().max().expect("three");
+        assert!(sent.iter().all(|bytes| most - bytes <= 2 * 1514), "{sent:?}");
+    }
+
+    #[test]
+    fn the_fattest_flow_pays_when_all_is_full() {
+        let mut packets = Packets::default();
+        let mut queue = fq(100, 1024);
+        let [thin, fat] = apart(&queue, 2)[..] else { panic!("two streams") };
+        for _ in 0..10 {
+            queue.push(packet(&mut packets, thin, 1500, Ecn::NotEct), Nanos(0), &mut packets).expect("room");
+        }
+        for _ in 0..90 {
+            queue.push(packet(&mut packets, fat, 1500, Ecn::NotEct), Nanos(0), &mut packets).expect("room");
+        }
+        assert_eq!(packets.take_given_up(), None);
+        queue.push(packet(&mut packets, thin, 1500, Ecn::NotEct), Nanos(0), &mut packets).expect("room");
+        let lost: Vec<_> = std::iter::from_fn(|| packets.take_given_up()).collect();
+        // Half of 90 packets.
+        assert_eq!((lost.len(), queue.len()), (45, 56));
+        assert!(lost.iter().all(|(id, why)| packets.get(*id).stream == fat && *why == Refused::Full));
+    }
+
+    #[test]
+    fn each_flow_has_its_own_codel() {
+        let mut packets = Packets::default();
+        let mut queue = fq(100_000, 1024);
+        let [bulk, sparse] = apart(&queue, 2)[..] else { panic!("two streams") };
+        for ms in 1..500_u64 {
+            let now = Nanos(ms * MS);
+            for _ in 0..5 {
+                queue.push(packet(&mut packets, bulk, 1000, Ecn::NotEct), now, &mut packets).expect("room");
+            }
+            queue.pop(now, &mut packets);
+            if ms % 20 == 0 {
+                queue.push(packet(&mut packets, sparse, 60, Ecn::NotEct), now, &mut packets).expect("room");
+                queue.pop(now, &mut packets);
+            }
+        }
+        let lost: Vec<_> = std::iter::from_fn(|| packets.take_given_up()).collect();
+        assert!(
+            lost.len() > 4 && lost.iter().all(|(id, _)| packets.get(*id).stream == bulk),
+            "{}",
+            lost.len()
+        );
+    }
+}

@@ -1,0 +1,255 @@
+//! Queue disciplines, for the interface queue of a station and for the ends of a wired link.
+//!
+//! | module | discipline |
+//! |---|---|
+//! | [`DropTail`] | first come, first served; what finds it full is lost |
+//! | [`Red`] | random early detection: gentle, adaptive, in packets or bytes |
+//! | [`Priority`] | strict priority by DSCP class |
+//! | [`CoDel`] | controlled delay (RFC 8289) |
+//! | [`FqCoDel`] | flow queuing with CoDel (RFC 8290) |
+//! | [`Drr`] | deficit round robin over hosts |
+//!
+//! A queue is told the time and looks its packets up in the slab. It refuses a packet that comes ([`Refused`]), hands
+//! those that it gives up later to [`Packets::give_up`], and marks instead of dropping where it may and the packet's
+//! transport understands it ([`Packets::mark`]). Left out: limits on the memory of the slab itself, and queues in hardware
+//! below the discipline (a station's single frame in service is all that has left the queue).
+
+mod codel;
+mod drop_tail;
+mod drr;
+mod fq_codel;
+mod priority;
+mod red;
+
+pub use codel::CoDel;
+pub use drop_tail::DropTail;
+pub use drr::Drr;
+pub use fq_codel::FqCoDel;
+pub use priority::Priority;
+pub use red::Red;
+
+use std::collections::VecDeque;
+
+use fairhop_model::units::{BitRate, Nanos};
+
+use crate::engine::Stream;
+use crate::packet::{PacketId, Packets};
+use crate::scenario::{self, QueueLimit};
+
+/// A packet that waits for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The packet.
+    pub packet: PacketId,
+    /// The neighbour that gets it.
+    pub next_hop: u32,
+    /// Size of the IP packet in bytes.
+    pub bytes: u32,
+}
+
+/// Why a queue gives up a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no room.
+    Full,
+    /// The discipline drops early, to keep the queue short.
+    Early,
+}
+
+/// A queue under one of the disciplines. The large ones are boxed, so that a station with a drop-tail queue stays small.
+#[derive(Clone, Debug)]
+pub enum Queue {
+    /// First come, first served.
+    DropTail(DropTail),
+    /// Random early detection.
+    Red(Box<Red>),
+    /// Strict priority.
+    Priority(Box<Priority>),
+    /// Controlled delay.
+    CoDel(Box<CoDel>),
+    /// Flow queuing with CoDel.
+    FqCoDel(Box<FqCoDel>),
+    /// Deficit round robin over hosts.
+    Drr(Box<Drr>),
+}
+
+impl Queue {
+    /// An empty queue in front of something that sends at `rate`; `random` is its own.
+    pub fn new(discipline: &scenario::Queue, rate: BitRate, random: Stream) -> Self {
+        use scenario::Queue as As;
+        let limit = discipline.limit();
+        match discipline {
+            As::DropTail { .. } => Self::DropTail(DropTail::new(limit)),
+            As::Red { .. } => Self::Red(Box::new(Red::new(discipline, rate, random))),
+            As::Priority { .. } => Self::Priority(Box::new(Priority::new(limit))),
+            As::Codel { target_ms, interval_ms, ecn, .. } => {
+                let params = codel::Params::from_millis(*target_ms, *interval_ms, *ecn);
+                Self::CoDel(Box::new(CoDel::new(limit, params)))
+            }
+            As::FqCodel { target_ms, interval_ms, quantum_bytes, flows, ecn, .. } => {
+                let params = codel::Params::from_millis(*target_ms, *interval_ms, *ecn);
+                Self::FqCoDel(Box::new(FqCoDel::new(limit, params, *quantum_bytes, *flows, random)))
+            }
+            As::Drr { quantum_bytes, by, .. } => Self::Drr(Box::new(Drr::new(limit, *quantum_bytes, *by))),
+        }
+    }
+
+    /// Adds a packet.
+    ///
+    /// # Errors
+    /// It is not taken. The packet is still the caller's.
+    #[inline]
+    pub fn push(&mut self, packet: Waiting, now: Nanos, packets: &mut Packets) -> Result<(), Refused> {
+        match self {
+            Self::DropTail(queue) => queue.push(packet),
+            Self::Red(queue) => queue.push(packet, now, packets),
+            Self::Priority(queue) => queue.push(packet, packets),
+            Self::CoDel(queue) => queue.push(packet, now),
+            Self::FqCoDel(queue) => queue.push(packet, now, packets),
+            Self::Drr(queue) => queue.push(packet, packets),
+        }
+    }
+
+    /// Takes the packet whose turn it is.
+    #[inline]
+    pub fn pop(&mut self, now: Nanos, packets: &mut Packets) -> Option<Waiting> {
+        match self {
+            Self::DropTail(queue) => queue.pop(),
+            Self::Red(queue) => queue.pop(now),
+            Self::Priority(queue) => queue.pop(),
+            Self::CoDel(queue) => queue.pop(now, packets),
+            Self::FqCoDel(queue) => queue.pop(now, packets),
+            Self::Drr(queue) => queue.pop(),
+        }
+    }
+
+    /// A packet that comes while the queue is empty and nothing is being sent: what may be sent at once.
+    ///
+    /// # Errors
+    /// As [`Queue::push`].
+    #[inline]
+    pub fn pass(
+        &mut self,
+        packet: Waiting,
+        now: Nanos,
+        packets: &mut Packets,
+    ) -> Result<Option<Waiting>, Refused> {
+        match self {
+            Self::DropTail(_) => Ok(Some(packet)),
+            // The others keep books that every packet enters.
+            _ => {
+                self.push(packet, now, packets)?;
+                Ok(self.pop(now, packets))
+            }
+        }
+    }
+
+    /// How many packets wait.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::DropTail(queue) => queue.len(),
+            Self::Red(queue) => queue.len(),
+            Self::Priority(queue) => queue.len(),
+            Self::CoDel(queue) => queue.len(),
+            Self::FqCoDel(queue) => queue.len(),
+            Self::Drr(queue) => queue.len(),
+        }
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl QueueLimit {
+    /// Whether a queue that holds so much has room for a packet.
+    #[inline]
+    fn has_room(self, packets: usize, bytes: u32, packet: u32) -> bool {
+        match self {
+            Self::Packets(most) => packets < most as usize,
+            Self::Bytes(most) => bytes.saturating_add(packet) <= most,
+        }
+    }
+
+    /// Whether a queue holds more than it may.
+    #[inline]
+    fn is_exceeded(self, packets: usize, bytes: u32) -> bool {
+        match self {
+            Self::Packets(most) => packets > most as usize,
+            Self::Bytes(most) => bytes > most,
+        }
+    }
+}
+
+/// A packet and when it came.
+#[derive(Clone, Copy, Debug)]
+struct Timed {
+    waiting: Waiting,
+    at: Nanos,
+}
+
+/// Packets in the order in which they came, and how many bytes they are.
+#[derive(Clone, Debug, Default)]
+struct Fifo {
+    waiting: VecDeque<Timed>,
+    bytes: u32,
+}
+
+impl Fifo {
+    #[inline]
+    fn push(&mut self, waiting: Waiting, at: Nanos) {
+        self.bytes += waiting.bytes;
+        self.waiting.push_back(Timed { waiting, at });
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Timed> {
+        let first = self.waiting.pop_front()?;
+        self.bytes -= first.waiting.bytes;
+        Some(first)
+    }
+
+    fn pop_last(&mut self) -> Option<Timed> {
+        let last = self.waiting.pop_back()?;
+        self.bytes -= last.waiting.bytes;
+        Some(last)
+    }
+
+    #[inline]
+    fn first(&self) -> Option<&Timed> {
+        self.waiting.front()
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! Packets for the tests of the disciplines.
+
+    use super::*;
+    use crate::packet::{Body, Dscp, Ecn, Packet};
+
+    /// A packet of a stream between two hosts.
+    pub(crate) fn packet(packets: &mut Packets, stream: u32, bytes: u32, ecn: Ecn) -> Waiting {
+        let packet = packets.insert(Packet {
+            stream,
+            connection: 0,
+            source: stream,
+            destination: 1000,
+            bytes,
+            created: Nanos::ZERO,
+            at: 0,
+            settled: false,
+            dscp: Dscp::BEST_EFFORT,
+            ecn,
+            body: Body::Udp { sequence: 0 },
+        });
+        Waiting { packet, next_hop: 0, bytes }
+    }
+}

@@ -1,0 +1,59 @@
+//! A flow of ours beside a kernel's.
+// The figures of a comparison, which `--nocapture` shows.
+#![allow(clippy::print_stdout)]
+
+use std::path::PathBuf;
+
+use crate::picture;
+use crate::trace::Trace;
+
+/// How far apart they may be. A kernel run twice drifts in the phase of its sawtooth: about 1 % of goodput, one packet
+/// of the mean and two of the extremes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Goodput, as a part of the kernel's.
+    pub(crate) goodput: f64,
+    /// Mean of the window in packets.
+    pub(crate) cwnd_mean: f64,
+    /// Its minimum and maximum in packets.
+    pub(crate) cwnd_extremes: u32,
+    /// Packets repeated, as a part of the kernel's, and at least so many. Where nothing is repeated needlessly they are
+    /// the drops of the queue and of the link.
+    pub(crate) retransmitted: (f64, u64),
+}
+
+impl Limits {
+    /// The limits for every variant, if nothing else is said and explained.
+    pub(crate) const STANDARD: Self =
+        Self { goodput: 0.02, cwnd_mean: 2.0, cwnd_extremes: 4, retransmitted: (0.05, 5) };
+}
+
+/// Compares a run with the kernel's of that name, and leaves files where the environment asks for them.
+pub(crate) fn compare(name: &str, ours: &Trace, limits: Limits) {
+    let kernel = Trace::of_kernel(name);
+    leave_files(name, ours, &kernel);
+    let (a, b) = (ours.summary(), kernel.summary());
+    let report = format!("{name}\n ours   {a:?} queue drops {:?}\n kernel {b:?}", ours.queue_drops);
+    let ratio = a.goodput_mbps / b.goodput_mbps;
+    assert!((ratio - 1.0).abs() <= limits.goodput, "goodput {ratio:.4} of the kernel's: {report}");
+    assert!((a.cwnd_mean - b.cwnd_mean).abs() <= limits.cwnd_mean, "mean window: {report}");
+    assert!(a.cwnd_min.abs_diff(b.cwnd_min) <= limits.cwnd_extremes, "smallest window: {report}");
+    assert!(a.cwnd_max.abs_diff(b.cwnd_max) <= limits.cwnd_extremes, "largest window: {report}");
+    let (part, least) = limits.retransmitted;
+    let allowed = ((b.retransmitted as f64 * part) as u64).max(least);
+    assert!(a.retransmitted.abs_diff(b.retransmitted) <= allowed, "repetitions: {report}");
+}
+
+/// The samples and the picture, where they are asked for.
+fn leave_files(name: &str, ours: &Trace, kernel: &Trace) {
+    if let Some(directory) = std::env::var_os("LINUX_PATH_CSV") {
+        write(PathBuf::from(directory).join(format!("{name}.csv")), &ours.to_csv());
+    }
+    if let Some(directory) = std::env::var_os("LINUX_PATH_SVG") {
+        write(PathBuf::from(directory).join(format!("{name}.svg")), &picture::windows(name, ours, kernel));
+    }
+}
+
+fn write(path: PathBuf, text: &str) {
+    std::fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}

@@ -1,0 +1,198 @@
+//! The path of the measured kernels: a bottleneck with a drop-tail queue, a fixed delay each way, and a drop of every
+//! so-manieth full frame after the bottleneck.
+
+use std::collections::VecDeque;
+
+use fairhop_model::units::Nanos;
+use fairhop_transport::tcp::{Receiver, Segment, Sender, SenderState};
+
+use crate::trace::{Sample, Trace};
+
+/// A machine at one end.
+pub(crate) trait End {
+    type Packet;
+    /// The next packet and the length of its Ethernet frame in bytes.
+    fn transmit(&mut self, now: Nanos) -> Option<(Self::Packet, u64)>;
+    fn receive(&mut self, now: Nanos, packet: &Self::Packet);
+    fn next_timer(&self) -> Option<Nanos>;
+    fn on_timer(&mut self, now: Nanos);
+}
+
+/// The end that sends data.
+pub(crate) trait Source: End {
+    /// None until the connection is established.
+    fn sample(&self) -> Option<Sample>;
+}
+
+/// Ethernet and IPv4 headers.
+const LOWER_HEADERS: u64 = 14 + 20;
+
+impl End for Sender {
+    type Packet = Segment;
+
+    fn transmit(&mut self, now: Nanos) -> Option<(Segment, u64)> {
+        let segment = self.poll_transmit(now)?;
+        Some((segment, LOWER_HEADERS + u64::from(segment.header_bytes() + segment.len)))
+    }
+
+    fn receive(&mut self, now: Nanos, segment: &Segment) {
+        self.on_segment(now, segment);
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        self.next_timer()
+    }
+
+    fn on_timer(&mut self, now: Nanos) {
+        self.on_timer(now);
+    }
+}
+
+impl Source for Sender {
+    fn sample(&self) -> Option<Sample> {
+        if self.state() == SenderState::SynSent {
+            return None;
+        }
+        Some(Sample {
+            t_ms: 0,
+            cwnd: self.cwnd_segments(),
+            ssthresh: (self.ssthresh().unwrap_or(0) / u64::from(self.effective_mss())) as u32,
+            srtt_us: self.srtt().map_or(0, |srtt| srtt.0 / 1000),
+            unacked: self.in_flight(),
+            retransmitted: self.stats().segments_retransmitted,
+            acked_bytes: self.bytes_acked(),
+        })
+    }
+}
+
+impl End for Receiver {
+    type Packet = Segment;
+
+    fn transmit(&mut self, now: Nanos) -> Option<(Segment, u64)> {
+        let segment = self.poll_transmit(now)?;
+        Some((segment, LOWER_HEADERS + u64::from(segment.header_bytes())))
+    }
+
+    fn receive(&mut self, now: Nanos, segment: &Segment) {
+        self.on_segment(now, segment);
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        self.next_timer()
+    }
+
+    fn on_timer(&mut self, now: Nanos) {
+        self.on_timer(now);
+    }
+}
+
+/// What is lost besides what finds the queue full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    QueueOnly,
+    /// Every 200th frame of more than 200 B after the bottleneck.
+    Every200th,
+}
+
+/// The bottleneck and the delays around it.
+pub(crate) struct Path {
+    loss: Loss,
+    /// When each packet in the queue will have been sent; the first is being sent.
+    departures: VecDeque<Nanos>,
+    queue_drops: u64,
+    /// Frames of more than 200 B that have passed the bottleneck.
+    passed: u64,
+}
+
+impl Path {
+    const RATE_BPS: u64 = 10_000_000;
+    const ROOM: usize = 50;
+    const ONE_WAY: Nanos = Nanos::from_millis(20);
+    const INTERVAL: Nanos = Nanos::from_millis(100);
+    const SAMPLES: usize = 600;
+    /// The kernels were sampled up to 0.1 ms late; at the very instant the first flight is not out yet.
+    const LAG: Nanos = Nanos::from_micros(50);
+
+    pub(crate) fn new(loss: Loss) -> Self {
+        Self { loss, departures: VecDeque::with_capacity(Self::ROOM), queue_drops: 0, passed: 0 }
+    }
+
+    /// When a frame that comes to the bottleneck now is at the receiver, if it ever is.
+    fn forward(&mut self, now: Nanos, frame_bytes: u64) -> Option<Nanos> {
+        while self.departures.front().is_some_and(|&departure| departure <= now) {
+            self.departures.pop_front();
+        }
+        if self.departures.len() == Self::ROOM {
+            self.queue_drops += 1;
+            return None;
+        }
+        let begin = self.departures.back().map_or(now, |&last| last);
+        let departure = begin + Nanos(frame_bytes * 8 * 1_000_000_000 / Self::RATE_BPS);
+        self.departures.push_back(departure);
+        if frame_bytes > 200 {
+            self.passed += 1;
+            if self.loss == Loss::Every200th && self.passed.is_multiple_of(200) {
+                return None;
+            }
+        }
+        Some(departure + Self::ONE_WAY)
+    }
+
+    /// Runs a flow that is open and has no end, and samples it each 100 ms from the time it is established, 60 s long.
+    pub(crate) fn run<S: Source, R: End<Packet = S::Packet>>(
+        mut self,
+        mut sender: S,
+        mut receiver: R,
+    ) -> Trace {
+        let mut now = Nanos::ZERO;
+        let mut data: VecDeque<(Nanos, S::Packet)> = VecDeque::new();
+        let mut acks: VecDeque<(Nanos, S::Packet)> = VecDeque::new();
+        let mut next_sample = None;
+        let mut samples = Vec::with_capacity(Self::SAMPLES);
+        while samples.len() < Self::SAMPLES {
+            while let Some((packet, bytes)) = sender.transmit(now) {
+                if let Some(arrival) = self.forward(now, bytes) {
+                    data.push_back((arrival, packet));
+                }
+            }
+            while let Some((packet, _)) = receiver.transmit(now) {
+                acks.push_back((now + Self::ONE_WAY, packet));
+            }
+            if next_sample.is_none() && sender.sample().is_some() {
+                next_sample = Some(now + Self::LAG);
+            }
+            let times = [
+                data.front().map(|packet| packet.0),
+                acks.front().map(|packet| packet.0),
+                sender.next_timer(),
+                receiver.next_timer(),
+                next_sample,
+            ];
+            let next = times.into_iter().flatten().min().expect("a flow without end has something to do");
+            assert!(next >= now, "a timer in the past");
+            now = next;
+            if next_sample == Some(now) {
+                let t_ms = samples.len() as u64 * Self::INTERVAL.0 / 1_000_000;
+                samples.extend(sender.sample().map(|sample| Sample { t_ms, ..sample }));
+                next_sample = Some(now + Self::INTERVAL);
+            }
+            if let Some(packet) = arrived(&mut data, now) {
+                receiver.receive(now, &packet);
+            }
+            if let Some(packet) = arrived(&mut acks, now) {
+                sender.receive(now, &packet);
+            }
+            sender.on_timer(now);
+            receiver.on_timer(now);
+        }
+        Trace { samples, queue_drops: self.queue_drops }
+    }
+}
+
+/// The next packet that has arrived by now.
+fn arrived<P>(flying: &mut VecDeque<(Nanos, P)>, now: Nanos) -> Option<P> {
+    if flying.front()?.0 > now {
+        return None;
+    }
+    flying.pop_front().map(|(_, packet)| packet)
+}
