@@ -24,8 +24,6 @@ impl Dscp {
     pub const BEST_EFFORT: Self = Self(0);
     /// Lower effort (RFC 8622).
     pub const LOWER_EFFORT: Self = Self(1);
-    /// Assured forwarding, class 4 (RFC 2597), for multimedia conferencing (RFC 4594 §4.3).
-    pub const MULTIMEDIA_CONFERENCING: Self = Self(34);
     /// Expedited forwarding (RFC 3246), for voice.
     pub const EXPEDITED: Self = Self(46);
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::dscp::Codepoint;
+use super::dscp::{Codepoint, DscpName};
 use super::types::{CodecName, Place, Scenario, Traffic};
 use crate::packet::Dscp;
 
@@ -73,12 +73,13 @@ impl Traffic {
     pub fn dscp(&self) -> Dscp {
         let (written, default) = match self {
             Self::Call { dscp, .. } => (dscp, Dscp::EXPEDITED),
-            Self::Video { dscp, .. } => (dscp, Dscp::MULTIMEDIA_CONFERENCING),
             Self::Bulk { dscp, .. }
             | Self::Cbr { dscp, .. }
             | Self::Burst { dscp, .. }
             | Self::Web { dscp, .. }
             | Self::Request { dscp, .. } => (dscp, Dscp::BEST_EFFORT),
+            // RFC 4594 §4.5, for video conferences.
+            Self::Video { dscp, .. } => (dscp, Codepoint::Named(DscpName::Af41).dscp()),
         };
         written.map_or(default, Codepoint::dscp)
     }

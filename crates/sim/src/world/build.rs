@@ -497,6 +497,7 @@ impl<'a> Plan<'a> {
             sizes: FrameSizes::new(frame_bytes, *group_frames, *i_to_p, *variation),
             packet_bytes: *packet_bytes,
             headers: IP_HEADER + UDP_HEADER,
+            dscp: flow.dscp,
             interval: Interval::new(start, seconds),
             stop: flow.stop,
             deadline: deadline_ms.map_or(Nanos::MAX, Nanos::from_millis_f64),

@@ -11,9 +11,9 @@ use std::collections::VecDeque;
 use fairhop_model::units::Nanos;
 
 use super::World;
-use super::traffic::{Interval, flow_of};
+use super::traffic::Interval;
 use crate::engine::{EventKind, Stream};
-use crate::packet::{Body, Ecn, NodeId, Packet};
+use crate::packet::{Body, Dscp, Ecn, NodeId, Packet};
 use crate::recorder::FrameRecord;
 
 /// No frame is larger.
@@ -76,6 +76,7 @@ pub struct Video {
     /// Most bytes of payload in a packet, and the headers before it.
     payload: u32,
     headers: u32,
+    dscp: Dscp,
     interval: Interval,
     stop: Nanos,
     deadline: Nanos,
@@ -103,6 +104,8 @@ pub struct VideoPlan {
     pub packet_bytes: u32,
     /// Bytes of its headers.
     pub headers: u32,
+    /// How urgent it is.
+    pub dscp: Dscp,
     /// When frames are made.
     pub interval: Interval,
     /// No frame from here on.
@@ -123,6 +126,7 @@ impl Video {
             sizes: plan.sizes,
             payload: plan.packet_bytes.saturating_sub(plan.headers).max(1),
             headers: plan.headers,
+            dscp: plan.dscp,
             interval: plan.interval,
             stop: plan.stop,
             deadline: plan.deadline,
@@ -174,9 +178,7 @@ impl World {
         if now >= self.recorder.warmup {
             video.record.frames += 1;
         }
-        let (stream, from, to, most, headers) =
-            (video.stream, video.from, video.to, video.payload, video.headers);
-        let dscp = self.flows[flow_of(stream)].dscp;
+        let Video { stream, from, to, payload: most, headers, dscp, .. } = *video;
         while left > 0 {
             let payload = left.min(most);
             left -= payload;
