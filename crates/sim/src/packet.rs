@@ -4,6 +4,7 @@
 //! passed it on and waits for the acknowledgment, and one that has received it.
 
 use fairhop_model::units::Nanos;
+use fairhop_transport::aimd;
 pub use fairhop_transport::tcp::Ecn;
 use fairhop_transport::tcp::Segment;
 
@@ -60,6 +61,10 @@ pub enum Body {
         /// Payload type.
         payload_type: u8,
     },
+    /// An AIMD datagram.
+    Aimd(aimd::Datagram),
+    /// An acknowledgment of AIMD datagrams.
+    AimdAck(aimd::Ack),
     /// A datagram of a source that counts its packets.
     Udp {
         /// Packets since the start of the stream.
@@ -161,7 +166,7 @@ impl Packets {
     /// Marks a packet as having met congestion; false where its transport would not understand.
     pub fn mark(&mut self, id: PacketId) -> bool {
         let ecn = &mut self.get_mut(id).ecn;
-        let understands = *ecn != Ecn::NotEct;
+        let understands = ecn.is_capable();
         if understands {
             *ecn = Ecn::Ce;
         }

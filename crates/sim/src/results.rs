@@ -14,6 +14,7 @@ use crate::radio::FrameLoss;
 use crate::recorder::{FrameRecord, Loss, StreamRecord, TransactionRecord};
 use crate::wired::Link;
 use crate::world::World;
+use crate::world::aimd::AimdStream;
 use crate::world::traffic::{FlowKind, stream};
 
 /// A call whose worse direction is at least this good is acceptable (kim2010).
@@ -155,6 +156,13 @@ pub struct FlowSummary {
     pub delay: DelaySummary,
     /// Mean interarrival jitter.
     pub jitter_ms: f64,
+    /// Fraction of the packets that arrived that came later than the flow's `delay_bound_ms` after the fastest one; left
+    /// out where there is no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outage: Option<f64>,
+    /// What only AIMD datagrams have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aimd: Option<AimdSummary>,
     /// What only TCP has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpSummary>,
@@ -191,6 +199,15 @@ pub struct VideoSummary {
     pub late: f64,
     /// Fraction of them that lost a packet.
     pub lost: f64,
+}
+
+/// The counters of a sender of AIMD datagrams, warm-up excluded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AimdSummary {
+    /// Times that the window fell by β.
+    pub backoffs: f64,
+    /// Timeouts.
+    pub timeouts: f64,
 }
 
 /// TCP's own counters, warm-up excluded.
@@ -317,21 +334,26 @@ impl Summary {
                 kind => {
                     // What a request flow is for comes back.
                     let data = if matches!(kind, FlowKind::Request(_)) { backward } else { forward };
-                    let (tcp, session, video) = match kind {
-                        FlowKind::Bulk(tcp) => (Some(tcp), None, None),
+                    let mut summary = FlowSummary {
+                        outage: flow.delay_bound.map(|_| outage(data)),
+                        ..flow_summary(&flow.name, kind.name(), data, measured_s)
+                    };
+                    match kind {
+                        FlowKind::Bulk(tcp) => summary.tcp = Some(tcp_summary(world, tcp, data)),
+                        FlowKind::Aimd(aimd) => {
+                            summary.aimd = Some(aimd_summary(&world.aimd_streams()[aimd]));
+                        }
                         FlowKind::Web(session) | FlowKind::Request(session) => {
                             let session = &world.sessions()[session];
-                            (Some(session.transfer), Some(&session.record), None)
+                            summary.tcp = Some(tcp_summary(world, session.transfer, data));
+                            summary.transactions = Some(transaction_summary(&session.record));
                         }
-                        FlowKind::Video(video) => (None, None, Some(&world.videos()[video].record)),
-                        FlowKind::Call(_) | FlowKind::Cbr | FlowKind::Burst => (None, None, None),
-                    };
-                    flows.push(FlowSummary {
-                        tcp: tcp.map(|tcp| tcp_summary(world, tcp, data)),
-                        transactions: session.map(transaction_summary),
-                        video: video.map(video_summary),
-                        ..flow_summary(&flow.name, kind.name(), data, measured_s)
-                    });
+                        FlowKind::Video(video) => {
+                            summary.video = Some(video_summary(&world.videos()[video].record));
+                        }
+                        FlowKind::Call(_) | FlowKind::Cbr | FlowKind::Burst => {}
+                    }
+                    flows.push(summary);
                 }
             }
         }
@@ -393,6 +415,8 @@ fn flow_summary(name: &str, kind: &str, record: &StreamRecord, measured_s: f64) 
         lost: losses(record),
         delay,
         jitter_ms: jitter_ms(record),
+        outage: None,
+        aimd: None,
         tcp: None,
         transactions: None,
         video: None,
@@ -423,6 +447,19 @@ fn video_summary(record: &FrameRecord) -> VideoSummary {
         complete: fraction(record.complete, decided),
         late: fraction(record.late, decided),
         lost: fraction(record.lost, decided),
+    }
+}
+
+/// The part of the packets that were not lost that came too late.
+pub fn outage(record: &StreamRecord) -> f64 {
+    fraction(record.late, record.decided().saturating_sub(record.lost_total()))
+}
+
+fn aimd_summary(stream: &AimdStream) -> AimdSummary {
+    let (now, before) = (stream.sender.stats(), &stream.warmup);
+    AimdSummary {
+        backoffs: now.backoffs.saturating_sub(before.backoffs) as f64,
+        timeouts: now.timeouts.saturating_sub(before.timeouts) as f64,
     }
 }
 

@@ -581,9 +581,9 @@ fn check_load(i: usize, entry: &Traffic, radio: bool, findings: &mut Findings) {
             | Traffic::Web { mss_bytes, .. }
             | Traffic::Request { mss_bytes, .. } => ("mss_bytes", *mss_bytes),
             Traffic::Cbr { payload_bytes, .. } => ("payload_bytes", *payload_bytes),
-            Traffic::Burst { packet_bytes, .. } | Traffic::Video { packet_bytes, .. } => {
-                ("packet_bytes", *packet_bytes)
-            }
+            Traffic::Aimd { packet_bytes, .. }
+            | Traffic::Burst { packet_bytes, .. }
+            | Traffic::Video { packet_bytes, .. } => ("packet_bytes", *packet_bytes),
             Traffic::Call { .. } => ("codec", packet),
         };
         let most = MAX_IP_BYTES - (packet - value);
@@ -616,7 +616,7 @@ fn check_load(i: usize, entry: &Traffic, radio: bool, findings: &mut Findings) {
         Traffic::Video { rate_kbps, frames_per_s, group_frames, i_to_p, .. } => {
             check_video(i, *rate_kbps, *frames_per_s, *group_frames, *i_to_p, findings);
         }
-        Traffic::Call { .. } | Traffic::Bulk { .. } => {}
+        Traffic::Call { .. } | Traffic::Bulk { .. } | Traffic::Aimd { .. } => {}
     }
 }
 
