@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use fairhop_model::units::Nanos;
+use fairhop_transport::quic;
 use fairhop_transport::tcp::{CongestionKind, Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
 
 thread_local! {
@@ -87,4 +88,40 @@ fn a_lossy_transfer_allocates_nothing_once_it_is_warm() {
         let sender = SenderConfig { congestion, max_window: Some(200), ..SenderConfig::linux() };
         assert_eq!(allocations(sender, ReceiverConfig::linux()), 0, "{congestion:?}");
     }
+}
+
+#[test]
+fn a_lossy_transfer_over_quic_allocates_nothing_once_it_is_warm() {
+    let mut sender = quic::Sender::new(quic::SenderConfig::default());
+    let mut receiver = quic::Receiver::new(quic::ReceiverConfig::default());
+    let mut flying: VecDeque<(Nanos, bool, quic::Datagram)> = VecDeque::with_capacity(10_000);
+    let (mut before, mut count) = (0, 0_u64);
+    sender.offer(u64::MAX);
+    for millis in 0..80_000 {
+        let (now, arrival) = (Nanos::from_millis(millis), Nanos::from_millis(millis + 10));
+        if millis == 20_000 {
+            before = ALLOCATIONS.get();
+        }
+        while flying.front().is_some_and(|&(at, ..)| at <= now) {
+            let Some((_, forward, datagram)) = flying.pop_front() else { break };
+            if forward {
+                receiver.on_datagram(now, &datagram);
+            } else {
+                sender.on_datagram(now, &datagram);
+            }
+        }
+        sender.on_timer(now);
+        receiver.on_timer(now);
+        while let Some(datagram) = sender.poll_transmit(now) {
+            count += 1;
+            if !count.is_multiple_of(97) {
+                flying.push_back((arrival, true, datagram));
+            }
+        }
+        while let Some(datagram) = receiver.poll_transmit(now) {
+            flying.push_back((arrival, false, datagram));
+        }
+    }
+    assert!(sender.stats().packets_retransmitted > 100);
+    assert_eq!(ALLOCATIONS.get() - before, 0);
 }

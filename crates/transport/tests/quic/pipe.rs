@@ -81,7 +81,7 @@ impl Pipe {
             self.post(true, datagram);
         }
         while let Some(datagram) = self.receiver.poll_transmit(self.now) {
-            for (first, last) in datagram.ack.iter().flat_map(|ack| ack.ranges()) {
+            for (first, last) in datagram.ack.iter().flat_map(fairhop_transport::quic::AckFrame::ranges) {
                 assert!(self.packets.has(first, last + 1), "{datagram:?}");
             }
             self.post(false, datagram);
