@@ -109,6 +109,7 @@ pub(crate) fn report(scenario: &Scenario, runs: &[Summary], results: &Replicatio
     parts.extend(losses(&all.list("calls"), &all.list("flows")));
     parts.extend(nodes(&all.list("nodes")));
     parts.extend(frames(&all.list("nodes")));
+    parts.extend(links(&all.list("links"), scenario.wired.is_some()));
     parts.join("\n")
 }
 
@@ -273,7 +274,15 @@ fn losses(calls: &[View<'_>], flows: &[View<'_>]) -> Option<String> {
         groups.push((kind, flows.iter().copied().filter(|flow| flow.text("kind") == kind).collect()));
     }
     groups.retain(|(_, streams)| !streams.is_empty());
-    let reasons = groups.first()?.1.first()?.keys("lost");
+    let mut reasons = groups.first()?.1.first()?.keys("lost");
+    // Most networks have no queue that drops early and no link that loses packets.
+    let happened = |why: &str| {
+        groups
+            .iter()
+            .flat_map(|(_, streams)| streams)
+            .any(|stream| stream.mean(&format!("/lost/{why}")) > 0.0)
+    };
+    reasons.retain(|why| !["aqm", "link"].contains(why) || happened(why));
 
     let mut table = Table::new("Packets lost, %").column("sent", 9);
     for reason in &reasons {
@@ -345,6 +354,45 @@ fn frames(nodes: &[View<'_>]) -> Option<String> {
     for node in shown {
         let cells = reasons.iter().map(|why| whole(node.mean(&format!("/frames_lost/{why}"))).into());
         table.row(&format!("node {}", fixed(node.mean("/node"), 0)), cells);
+    }
+    Some(table.render() + &remark)
+}
+
+/// How wired links were used; that of the Internet alone is told of only where it dropped something.
+fn links(links: &[View<'_>], wired: bool) -> Option<String> {
+    let drops = |link: View<'_>| link.mean("/queue_drops") + link.mean("/queue_early_drops");
+    if !wired && links.iter().all(|&link| drops(link) == 0.0) {
+        return None;
+    }
+    let (shown, remark) = most_telling(links, |link| -link.mean("/utilization"), "busiest");
+    shown.first()?;
+    let mut table = Table::new("Wired links")
+        .column("used %", 9)
+        .column("sent", 5)
+        .column("queue", 9)
+        .column("most", 7)
+        .column("dropped", 9)
+        .column("early", 8)
+        .column("lost", 8);
+    let slots = shown.iter().any(|link| link.mean("/frames_failed") > 0.0);
+    if slots {
+        table = table.column("failed", 6);
+    }
+    for link in shown {
+        let count = |pointer: &str| Cell::from(whole(link.mean(pointer)));
+        let mut cells = vec![
+            fixed(100.0 * link.mean("/utilization"), 1).into(),
+            count("/sent"),
+            fixed(link.mean("/queue_mean"), 1).into(),
+            count("/queue_max"),
+            count("/queue_drops"),
+            count("/queue_early_drops"),
+            count("/lost"),
+        ];
+        if slots {
+            cells.push(count("/frames_failed"));
+        }
+        table.row(&format!("{} → {}", link.text("from"), link.text("to")), cells);
     }
     Some(table.render() + &remark)
 }

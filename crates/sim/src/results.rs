@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::radio::FrameLoss;
 use crate::recorder::{Loss, StreamRecord};
+use crate::wired::Link;
 use crate::world::World;
 use crate::world::traffic::{FlowKind, TransferCounts, stream};
 
@@ -42,6 +43,34 @@ pub struct Summary {
     pub totals: Totals,
     /// Stations.
     pub nodes: Vec<NodeSummary>,
+    /// Directions of wired links.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkSummary>,
+}
+
+/// One direction of a wired link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkSummary {
+    /// Where it begins: a node's number or a host's name.
+    pub from: String,
+    /// Where it ends.
+    pub to: String,
+    /// Fraction of time spent sending, repetitions included.
+    pub utilization: f64,
+    /// Packets sent.
+    pub sent: f64,
+    /// Mean number of packets that wait, the one being sent included.
+    pub queue_mean: f64,
+    /// Most packets that waited.
+    pub queue_max: f64,
+    /// Packets that found the queue full or made room in it.
+    pub queue_drops: f64,
+    /// Packets that the queue dropped early to stay short (RED, CoDel).
+    pub queue_early_drops: f64,
+    /// Packets lost on the way.
+    pub lost: f64,
+    /// Frames of a time-slotted link that did not get through.
+    pub frames_failed: f64,
 }
 
 /// A call.
@@ -180,6 +209,7 @@ pub struct NodeSummary {
     /// Packets that found its queue full or made room in it.
     pub queue_drops: f64,
     /// Packets that its queue dropped early to stay short (RED, CoDel).
+    #[serde(default)]
     pub queue_early_drops: f64,
     /// Mean number of packets that wait, the one in service included.
     pub queue_mean: f64,
@@ -271,6 +301,7 @@ impl Summary {
             calls,
             flows,
             nodes: (0..world.node_count()).map(|node| node_summary(world, node, measured_s)).collect(),
+            links: world.wired().iter().map(|link| link_summary(world, link, measured_s)).collect(),
         }
     }
 }
@@ -381,6 +412,23 @@ fn node_summary(world: &World, node: usize, measured_s: f64) -> NodeSummary {
         queue_early_drops: record.early_drops as f64,
         queue_mean: if measured_s > 0.0 { record.backlog_integral as f64 * 1e-9 / measured_s } else { 0.0 },
         queue_max: f64::from(record.backlog_max),
+    }
+}
+
+fn link_summary(world: &World, link: &Link, measured_s: f64) -> LinkSummary {
+    let record = link.record();
+    let per_second = |seconds: f64| if measured_s > 0.0 { seconds / measured_s } else { 0.0 };
+    LinkSummary {
+        from: world.name_of(link.from()),
+        to: world.name_of(link.to()),
+        utilization: per_second(record.busy.as_secs_f64()),
+        sent: record.sent as f64,
+        queue_mean: per_second(record.backlog_integral as f64 * 1e-9),
+        queue_max: f64::from(record.backlog_max),
+        queue_drops: record.drops as f64,
+        queue_early_drops: record.early_drops as f64,
+        lost: record.lost as f64,
+        frames_failed: record.failed as f64,
     }
 }
 

@@ -41,9 +41,9 @@ table! {
         kind: &'static str,
         /// `forward` (from `from` to `to` of the scenario) or `backward`.
         direction: &'static str,
-        /// Sender: a node's number or `internet`.
+        /// Sender: a node's number, a host's name or `internet`.
         sender: Arc<str>,
-        /// Receiver: a node's number, `internet` or `broadcast`.
+        /// Receiver: a node's number, a host's name, `internet` or `broadcast`.
         receiver: Arc<str>,
         /// Codec of a call.
         codec: Option<&'static str>,
@@ -206,6 +206,36 @@ table! {
         queue_max_packets: u32,
     }
 
+    /// One row for each direction of a wired link.
+    LinkRow = "links" {
+        /// Seed of the run.
+        seed: Seed,
+        /// Number of the direction.
+        link: u32,
+        /// Where it begins: a node's number, a host's name or `internet`.
+        sender: Arc<str>,
+        /// Where it ends.
+        receiver: Arc<str>,
+        /// Its rate.
+        rate_mbps: f64,
+        /// Fraction of time spent sending, repetitions included.
+        utilization: f64,
+        /// Packets sent.
+        sent_packets: u64,
+        /// Mean number of packets that wait, the one being sent included.
+        queue_mean_packets: f64,
+        /// Most packets that waited.
+        queue_max_packets: u32,
+        /// Packets that found the queue full or made room in it.
+        queue_drops_packets: u64,
+        /// Packets that the queue dropped early to stay short (RED, CoDel).
+        queue_early_drops_packets: u64,
+        /// Packets lost on the way.
+        lost_packets: u64,
+        /// Frames of a time-slotted link that did not get through.
+        failed_frames: u64,
+    }
+
     /// One row for each reason for which a node did not receive frames that were meant for it.
     FrameLossRow = "frame_losses" {
         /// Seed of the run.
@@ -279,6 +309,8 @@ pub struct RunTables {
     pub tcp_series: Vec<TcpSeriesRow>,
     /// Rows of `nodes.parquet`.
     pub nodes: Vec<NodeRow>,
+    /// Rows of `links.parquet`.
+    pub links: Vec<LinkRow>,
     /// Rows of `frame_losses.parquet`.
     pub frame_losses: Vec<FrameLossRow>,
     /// Rows of `node_series.parquet`.
@@ -297,6 +329,7 @@ impl RunTables {
             flow_series: Vec::new(),
             tcp_series: Vec::new(),
             nodes: Vec::new(),
+            links: Vec::new(),
             frame_losses: Vec::new(),
             node_series: Vec::new(),
             delays: Vec::new(),
@@ -313,6 +346,9 @@ impl RunTables {
         }
         for node in 0..world.node_count() {
             tables.node(world, node);
+        }
+        for number in 0..world.wired().len() {
+            tables.link(world, number);
         }
         tables
     }
@@ -345,6 +381,27 @@ impl RunTables {
             retransmitted_segments: sample.retransmitted,
             timeouts: sample.timeouts,
         }));
+    }
+
+    fn link(&mut self, world: &World, number: usize) {
+        let link = &world.wired()[number];
+        let record = link.record();
+        let seconds = measured(world).as_secs_f64();
+        self.links.push(LinkRow {
+            seed: Seed(world.seed()),
+            link: number as u32,
+            sender: world.name_of(link.from()).into(),
+            receiver: world.name_of(link.to()).into(),
+            rate_mbps: link.rate().as_mbps(),
+            utilization: ratio(record.busy.as_secs_f64(), seconds),
+            sent_packets: record.sent,
+            queue_mean_packets: ratio(record.backlog_integral as f64 * 1e-9, seconds),
+            queue_max_packets: record.backlog_max,
+            queue_drops_packets: record.drops,
+            queue_early_drops_packets: record.early_drops,
+            lost_packets: record.lost,
+            failed_frames: record.failed,
+        });
     }
 
     fn node(&mut self, world: &World, node: usize) {
@@ -473,13 +530,7 @@ impl<'a> Direction<'a> {
     }
 
     fn place(&self, node: NodeId) -> Arc<str> {
-        if node == BROADCAST {
-            "broadcast".into()
-        } else if node as usize == self.world.node_count() {
-            "internet".into()
-        } else {
-            node.to_string().into()
-        }
+        if node == BROADCAST { "broadcast".into() } else { self.world.name_of(node).into() }
     }
 
     fn summary(&self) -> FlowRow {
@@ -628,6 +679,7 @@ pub fn write(directory: &Directory, runs: &[RunTables], meta: &Meta) -> Result<V
         file(directory, runs.iter().flat_map(|run| &run.flow_series), &metadata)?,
         file(directory, runs.iter().flat_map(|run| &run.flows), &metadata)?,
         file(directory, runs.iter().flat_map(|run| &run.frame_losses), &metadata)?,
+        file(directory, runs.iter().flat_map(|run| &run.links), &metadata)?,
         file(directory, runs.iter().flat_map(|run| &run.node_series), &metadata)?,
         file(directory, runs.iter().flat_map(|run| &run.nodes), &metadata)?,
         file(directory, runs.iter().flat_map(|run| &run.tcp_series), &metadata)?,

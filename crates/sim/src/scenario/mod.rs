@@ -6,6 +6,7 @@
 //! for the builder of a world to find; it speaks in [`Finding`]s, which [`Loaded::locate`] gives their places.
 
 mod check;
+mod check_wired;
 mod dscp;
 mod error;
 mod flows;
@@ -16,6 +17,7 @@ mod suggest;
 mod topology;
 mod tree;
 mod types;
+mod wired;
 
 use std::sync::Arc;
 
@@ -29,6 +31,7 @@ pub use queue::{HostOf, Queue, QueueLimit};
 pub use schema::schema;
 pub use topology::{Endpoint, Position};
 pub use types::*;
+pub use wired::{Host, HostName, LinkArq, LinkDirection, LinkLoss, SlottedChannel, Wired, WiredLink};
 
 use error::Source;
 use tree::{Node, Span, SyntaxError};

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::dscp::Codepoint;
 use super::queue::{Queue, QueueLimit, queue_named_or_not};
+use super::wired::{HostName, Wired};
 
 /// A world to simulate: the radio, who stands where, what they send, for how long.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +43,9 @@ pub struct Scenario {
     /// The wired Internet behind the gateway; left out, there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub internet: Option<Internet>,
+    /// Other wired hosts and links; left out, there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wired: Option<Wired>,
     /// Who sends what to whom.
     #[serde(default)]
     pub traffic: Vec<Traffic>,
@@ -336,6 +340,8 @@ pub enum Topology {
         #[serde(default)]
         gateway: u32,
     },
+    /// No nodes: a wired network alone.
+    None,
 }
 
 fn one_line() -> u32 {
@@ -397,11 +403,12 @@ pub struct Internet {
     pub queue: Queue,
 }
 
-fn wired_queue() -> Queue {
+pub(super) fn wired_queue() -> Queue {
     QueueLimit::Packets(1000).into()
 }
 
-/// A place that sends or receives: a node's number, or `"internet"`, `"gateway"` or `"broadcast"`.
+/// A place that sends or receives: a node's number, `"internet"`, `"gateway"` or `"broadcast"`, or the name of a wired
+/// host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Place {
@@ -409,6 +416,8 @@ pub enum Place {
     Node(u32),
     /// A place by name.
     Named(NamedPlace),
+    /// A host of `[wired]` by name.
+    Host(#[schemars(with = "String", length(min = 1, max = 24))] HostName),
 }
 
 /// Places with names.

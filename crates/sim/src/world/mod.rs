@@ -17,7 +17,7 @@ use crate::packet::{Body, Ecn, NodeId, Packet, PacketId, Packets};
 use crate::queue::{Refused, Waiting};
 use crate::radio::{Airtime, Departure, Links, Outcome, RadioParams, Receiver, Signal};
 use crate::recorder::{Loss, NodeSample, Recorder, TcpSample};
-use crate::routing::Routes;
+use crate::routing::{Routes, WIRE};
 use crate::scenario::Scenario;
 use crate::wired::{Arrived, Link, LinkContext};
 use traffic::{Flow, IP_HEADER, RTP_HEADER, Source, Transfer, TransferCounts, UDP_HEADER, flow_of, stream};
@@ -34,8 +34,8 @@ pub trait Tap {
         packet: Option<&Packet>,
         received: bool,
     );
-    /// A packet enters (`arrived` false) or leaves the wired link at one of its ends.
-    fn wired(&mut self, node: NodeId, at: Nanos, packet: &Packet, arrived: bool);
+    /// A packet enters (`arrived` false) or leaves a wired link at one of its ends; `peer` is the other one.
+    fn wired(&mut self, node: NodeId, peer: NodeId, at: Nanos, packet: &Packet, arrived: bool);
 }
 
 /// A simulated network and everything in it.
@@ -52,8 +52,9 @@ pub struct World {
     /// What the end of a frame means to those who received it; empty between events.
     consequences: Vec<(NodeId, Received)>,
     routes: Routes,
-    gateway: NodeId,
-    /// Directions of wired links: towards the Internet, and from it.
+    /// Names of the hosts without radio.
+    hosts: Vec<String>,
+    /// Directions of wired links.
     wired: Vec<Link>,
     packets: Packets,
     flows: Vec<Flow>,
@@ -73,11 +74,6 @@ struct OnAir {
     start: Nanos,
     end: Nanos,
 }
-
-/// Towards the Internet, as an index of the wired link's directions.
-const UPLINK: usize = 0;
-/// From the Internet.
-const DOWNLINK: usize = 1;
 
 /// Why a packet is lost that a station's queue drops.
 const fn loss_at_station(why: Refused) -> Loss {
@@ -133,9 +129,28 @@ impl World {
         &self.links
     }
 
-    /// How many wireless nodes there are; the Internet host has the number after them.
+    /// How many wireless nodes there are; hosts without radio have the numbers after them, the Internet host first.
     pub fn node_count(&self) -> usize {
         self.stations.len()
+    }
+
+    /// The names of the hosts without radio, in the order of their numbers.
+    pub fn hosts(&self) -> &[String] {
+        &self.hosts
+    }
+
+    /// What a node or host is called: its number, or its name.
+    pub fn name_of(&self, node: NodeId) -> String {
+        match (node as usize).checked_sub(self.stations.len()).and_then(|host| self.hosts.get(host)) {
+            Some(name) => name.clone(),
+            None => node.to_string(),
+        }
+    }
+
+    /// Directions of wired links: of the Internet towards it and from it, then of the others forward and backward, in the
+    /// order of the scenario.
+    pub fn wired(&self) -> &[Link] {
+        &self.wired
     }
 
     /// Lets somebody watch.
@@ -394,12 +409,6 @@ impl World {
     fn forward(&mut self, node: NodeId, id: PacketId) {
         self.packets.get_mut(id).at = node;
         let packet = *self.packets.get(id);
-        if node as usize == self.stations.len()
-            || (self.wired_host(packet.destination) && node == self.gateway)
-        {
-            self.send_wired(node, id);
-            return;
-        }
         let next_hop = if packet.destination == BROADCAST {
             Some(BROADCAST)
         } else {
@@ -407,6 +416,9 @@ impl World {
         };
         // Every flow was given its route when the World was built.
         let Some(next_hop) = next_hop else { return self.drop_packet(node, id, Loss::RetryLimit) };
+        if next_hop & WIRE != 0 && next_hop != BROADCAST {
+            return self.send_wired((next_hop & !WIRE) as usize, id);
+        }
         let waiting = Waiting { packet: id, next_hop, bytes: packet.bytes };
         match self.at_station(node as usize, |dcf, ctx| dcf.enqueue(ctx, waiting)) {
             Ok(()) => {
@@ -420,18 +432,13 @@ impl World {
         }
     }
 
-    fn wired_host(&self, node: NodeId) -> bool {
-        node as usize == self.stations.len()
-    }
-
-    fn send_wired(&mut self, node: NodeId, id: PacketId) {
-        let direction = if self.wired_host(node) { DOWNLINK } else { UPLINK };
-        let now = self.events.now();
+    fn send_wired(&mut self, direction: usize, id: PacketId) {
         let bytes = self.packets.get(id).bytes;
         match self.at_link(direction, |link, ctx| link.send(ctx, id, bytes)) {
             Ok(()) => {
                 if let Some(tap) = &mut self.tap {
-                    tap.wired(node, now, self.packets.get(id), false);
+                    let link = &self.wired[direction];
+                    tap.wired(link.from(), link.to(), self.events.now(), self.packets.get(id), false);
                 }
             }
             Err(why) => self.drop_at_link(direction, id, why),
@@ -475,9 +482,9 @@ impl World {
         if lost {
             return self.drop_packet(self.wired[direction].from(), id, Loss::Link);
         }
-        let node = if direction == UPLINK { self.stations.len() as NodeId } else { self.gateway };
+        let (from, node) = (self.wired[direction].from(), self.wired[direction].to());
         if let Some(tap) = &mut self.tap {
-            tap.wired(node, self.events.now(), self.packets.get(id), true);
+            tap.wired(node, from, self.events.now(), self.packets.get(id), true);
         }
         if self.packets.get(id).destination == node {
             self.arrived(id);

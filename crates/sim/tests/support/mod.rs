@@ -457,7 +457,7 @@ impl Tap for Watch {
         });
     }
 
-    fn wired(&mut self, node: NodeId, at: Nanos, packet: &Packet, arrived: bool) {
+    fn wired(&mut self, node: NodeId, _peer: NodeId, at: Nanos, packet: &Packet, arrived: bool) {
         self.0.borrow_mut().wired.push(SeenWired { node, at, packet: SeenPacket::of(packet), arrived });
     }
 }
