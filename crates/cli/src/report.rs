@@ -202,6 +202,7 @@ fn flows(flows: &[View<'_>], several: bool) -> Option<String> {
     let (shown, remark) = most_telling(flows, |flow| flow.mean("/goodput_mbps"), "slowest");
     shown.first()?;
     let tcp = shown.iter().any(|flow| flow.mean.get("tcp").is_some());
+    let bounded = shown.iter().any(|flow| flow.quantity("/outage").is_some());
     let finite = shown.iter().any(|flow| flow.quantity("/tcp/completed_s").is_some());
     let mut table = Table::new("Flows")
         .column("kind", 3)
@@ -210,6 +211,9 @@ fn flows(flows: &[View<'_>], several: bool) -> Option<String> {
         .column("loss %", 8)
         .column("delay ms", 7)
         .column("p95 ms", 4);
+    if bounded {
+        table = table.column("outage %", 8);
+    }
     if tcp {
         table = table.column("useful %", 8).column("resent", 6).column("timeouts", 6);
     }
@@ -226,6 +230,9 @@ fn flows(flows: &[View<'_>], several: bool) -> Option<String> {
             flow.cell("/delay_ms", 1),
             flow.cell("/delay/p95_ms", 1),
         ];
+        if bounded {
+            cells.push(flow.percent("/outage", 2));
+        }
         if tcp {
             cells.push(flow.percent("/tcp/efficiency", 1));
             cells.push(flow.cell("/tcp/retransmitted", counts));
@@ -270,7 +277,7 @@ fn losses(calls: &[View<'_>], flows: &[View<'_>]) -> Option<String> {
     };
     let mut groups =
         vec![("calls, from → to", direction("forward")), ("calls, to → from", direction("backward"))];
-    for kind in ["bulk", "cbr", "burst"] {
+    for kind in ["bulk", "aimd", "cbr", "burst"] {
         groups.push((kind, flows.iter().copied().filter(|flow| flow.text("kind") == kind).collect()));
     }
     groups.retain(|(_, streams)| !streams.is_empty());

@@ -14,6 +14,7 @@ use crate::radio::FrameLoss;
 use crate::recorder::{Loss, StreamRecord};
 use crate::wired::Link;
 use crate::world::World;
+use crate::world::aimd::AimdStream;
 use crate::world::traffic::{FlowKind, TransferCounts, stream};
 
 /// A call whose worse direction is at least this good is acceptable (kim2010).
@@ -155,9 +156,25 @@ pub struct FlowSummary {
     pub delay: DelaySummary,
     /// Mean interarrival jitter.
     pub jitter_ms: f64,
+    /// Fraction of the packets that arrived that came later than the flow's `delay_bound_ms` after the fastest one; left
+    /// out where there is no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outage: Option<f64>,
+    /// What only AIMD datagrams have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aimd: Option<AimdSummary>,
     /// What only TCP has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpSummary>,
+}
+
+/// The counters of a sender of AIMD datagrams, warm-up excluded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AimdSummary {
+    /// Times that the window fell by β.
+    pub backoffs: f64,
+    /// Timeouts.
+    pub timeouts: f64,
 }
 
 /// TCP's own counters, warm-up excluded.
@@ -281,12 +298,17 @@ impl Summary {
             let backward = &recorder.streams[stream(index, true) as usize];
             match flow.kind {
                 FlowKind::Call(codec) => calls.push(call(&flow.name, codec, forward, backward)),
-                FlowKind::Bulk(_) | FlowKind::Cbr | FlowKind::Burst => {
+                FlowKind::Bulk(_) | FlowKind::Aimd(_) | FlowKind::Cbr | FlowKind::Burst => {
                     let tcp = match flow.kind {
                         FlowKind::Bulk(tcp) => Some(tcp_summary(world, tcp, forward)),
                         _ => None,
                     };
-                    flows.push(flow_summary(&flow.name, flow.kind.name(), forward, measured_s, tcp));
+                    let mut summary = flow_summary(&flow.name, flow.kind.name(), forward, measured_s, tcp);
+                    summary.outage = flow.delay_bound.map(|_| outage(forward));
+                    if let FlowKind::Aimd(aimd) = flow.kind {
+                        summary.aimd = Some(aimd_summary(&world.aimd_streams()[aimd]));
+                    }
+                    flows.push(summary);
                 }
             }
         }
@@ -354,7 +376,22 @@ fn flow_summary(
         lost: losses(record),
         delay,
         jitter_ms: jitter_ms(record),
+        outage: None,
+        aimd: None,
         tcp,
+    }
+}
+
+/// The part of the packets that were not lost that came too late.
+pub fn outage(record: &StreamRecord) -> f64 {
+    fraction(record.late, record.decided().saturating_sub(record.lost_total()))
+}
+
+fn aimd_summary(stream: &AimdStream) -> AimdSummary {
+    let (now, before) = (stream.sender.stats(), &stream.warmup);
+    AimdSummary {
+        backoffs: now.backoffs.saturating_sub(before.backoffs) as f64,
+        timeouts: now.timeouts.saturating_sub(before.timeouts) as f64,
     }
 }
 

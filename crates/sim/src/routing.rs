@@ -49,8 +49,9 @@ impl Routes {
         hops.reverse();
         hops.sort_by_key(|hop| (hop.node, hop.source, hop.destination));
         hops.dedup_by_key(|hop| (hop.node, hop.source, hop.destination));
-        let begin =
-            (0..=wires.places() as u32).map(|node| hops.partition_point(|hop| hop.node < node) as u32).collect();
+        let begin = (0..=wires.places() as u32)
+            .map(|node| hops.partition_point(|hop| hop.node < node) as u32)
+            .collect();
         Self { begin, hops }
     }
 

@@ -324,6 +324,12 @@ impl Link {
         }
     }
 
+    /// Packets that wait at a time that is not before the last event, the one being sent included.
+    pub fn backlog_at(&self, now: Nanos) -> usize {
+        let gone = self.under_way.iter().skip(self.left).take_while(|packet| packet.sent <= now).count();
+        self.backlog() - gone
+    }
+
     /// Sees to the packets whose last bit has left by now.
     fn note_departures(&mut self, now: Nanos, warmup: Nanos) {
         while let Some(first) = self.under_way.get(self.left).copied()

@@ -134,6 +134,7 @@ flows
   in_flight_packets: integer
   loss: real
   late: real
+  outage: real or null
   sent_bytes: integer
   delivered_bytes: integer
   sent_mbps: real

@@ -15,6 +15,7 @@
 
 use fairhop_model::phy::{Modulation, Preamble, Rate, Standard};
 use fairhop_model::units::Nanos;
+use fairhop_transport::aimd;
 use fairhop_transport::tcp::MAX_HEADER_BYTES;
 
 use crate::mac::{BROADCAST, Frame, FrameKind};
@@ -161,7 +162,7 @@ pub(super) fn port(packet: &Packet) -> u16 {
     let flow = flow_of(packet.stream);
     match packet.body {
         Body::Rtp { .. } => 50_000 + 2 * (flow % 2_000) as u16,
-        Body::Tcp(_) | Body::Udp { .. } => 61_000 + (flow % 4_000) as u16,
+        Body::Tcp(_) | Body::Aimd(_) | Body::AimdAck(_) | Body::Udp { .. } => 61_000 + (flow % 4_000) as u16,
     }
 }
 
@@ -187,7 +188,7 @@ pub(super) fn ipv4(out: &mut Vec<u8>, packet: &Packet, addresses: Addresses, ttl
     let destination = addresses.of(packet.destination);
     let protocol = match packet.body {
         Body::Tcp(_) => PROTOCOL_TCP,
-        Body::Rtp { .. } | Body::Udp { .. } => PROTOCOL_UDP,
+        Body::Aimd(_) | Body::AimdAck(_) | Body::Rtp { .. } | Body::Udp { .. } => PROTOCOL_UDP,
     };
     out.extend([VERSION_4_HEADER_OF_5_WORDS, packet.dscp.value() << 2 | packet.ecn as u8]);
     out.extend((packet.bytes as u16).to_be_bytes());
@@ -210,6 +211,16 @@ pub(super) fn ipv4(out: &mut Vec<u8>, packet: &Packet, addresses: Addresses, ttl
         }
         Body::Udp { .. } => {
             udp(out, packet, length);
+            6
+        }
+        Body::Aimd(datagram) => {
+            udp(out, packet, length);
+            aimd(out, packet, aimd::wire::Body::Data(datagram));
+            6
+        }
+        Body::AimdAck(ack) => {
+            udp(out, packet, length);
+            aimd(out, packet, aimd::wire::Body::Ack(ack));
             6
         }
         Body::Rtp { sequence, timestamp, ssrc, payload_type } => {
@@ -238,9 +249,19 @@ fn udp(out: &mut Vec<u8>, packet: &Packet, length: u32) {
     out.extend([0, 0]);
 }
 
+/// Appends an AIMD header; the number of the flow stands for what its sender would have drawn.
+fn aimd(out: &mut Vec<u8>, packet: &Packet, body: aimd::wire::Body) {
+    let mut header = [0; aimd::wire::MAX_HEADER];
+    let packet = aimd::wire::Packet { flow: flow_of(packet.stream) as u32, body };
+    let bytes = packet.encode(&mut header).unwrap_or(0);
+    out.extend_from_slice(&header[..bytes]);
+}
+
 fn identification(packet: &Packet) -> u16 {
     match packet.body {
         Body::Rtp { sequence, .. } | Body::Udp { sequence } => sequence as u16,
+        Body::Aimd(datagram) => datagram.seq.get() as u16,
+        Body::AimdAck(ack) => ack.seq.get() as u16,
         Body::Tcp(segment) => {
             let numbers = u64::from(segment.seq.0) << 32 | u64::from(segment.ack.0);
             ((packet.created.0 ^ numbers).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16

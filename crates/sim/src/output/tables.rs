@@ -23,7 +23,7 @@ use crate::mac::BROADCAST;
 use crate::packet::NodeId;
 use crate::radio::{Airtime, FrameLoss};
 use crate::recorder::{Loss, StreamRecord};
-use crate::results::{Replications, mos_of_direction};
+use crate::results::{Replications, mos_of_direction, outage};
 use crate::scenario::Scenario;
 use crate::world::World;
 use crate::world::traffic::{Flow, FlowKind, TransferCounts, stream};
@@ -37,7 +37,7 @@ table! {
         flow: u32,
         /// Name of the flow.
         name: Arc<str>,
-        /// `call`, `bulk`, `cbr` or `burst`.
+        /// `call`, `bulk`, `aimd`, `cbr` or `burst`.
         kind: &'static str,
         /// `forward` (from `from` to `to` of the scenario) or `backward`.
         direction: &'static str,
@@ -77,6 +77,9 @@ table! {
         loss: f64,
         /// Fraction that came too late of the packets whose fate is known.
         late: f64,
+        /// Fraction of the packets that arrived that came later than the flow's `delay_bound_ms` after the fastest one; null
+        /// where there is no bound.
+        outage: Option<f64>,
         /// Payload sent, repetitions by TCP included.
         sent_bytes: u64,
         /// Payload delivered to the application, in order and once.
@@ -525,7 +528,7 @@ impl<'a> Direction<'a> {
     fn codec(&self) -> Option<Codec> {
         match self.flow.kind {
             FlowKind::Call(codec) => Some(codec),
-            FlowKind::Bulk(_) | FlowKind::Cbr | FlowKind::Burst => None,
+            FlowKind::Bulk(_) | FlowKind::Aimd(_) | FlowKind::Cbr | FlowKind::Burst => None,
         }
     }
 
@@ -545,7 +548,7 @@ impl<'a> Direction<'a> {
         let measured = measured(self.world);
         let transfer = match flow.kind {
             FlowKind::Bulk(index) => Some(&self.world.transfers()[index]),
-            FlowKind::Call(_) | FlowKind::Cbr | FlowKind::Burst => None,
+            FlowKind::Call(_) | FlowKind::Aimd(_) | FlowKind::Cbr | FlowKind::Burst => None,
         };
         let tcp = |pick: fn(&TransferCounts) -> u64| {
             let counts = TransferCounts::of(transfer?.sender.stats());
@@ -575,6 +578,7 @@ impl<'a> Direction<'a> {
             in_flight_packets: record.in_flight,
             loss: ratio(record.lost_total() as f64, decided),
             late: ratio(record.late as f64, decided),
+            outage: flow.delay_bound.filter(|_| !self.back).map(|_| outage(record)),
             sent_bytes: record.sent_bytes,
             delivered_bytes: record.delivered_bytes,
             sent_mbps: mbps(record.sent_bytes, measured),

@@ -577,7 +577,9 @@ fn check_load(i: usize, entry: &Traffic, radio: bool, findings: &mut Findings) {
         let (key, value) = match entry {
             Traffic::Bulk { mss_bytes, .. } => ("mss_bytes", *mss_bytes),
             Traffic::Cbr { payload_bytes, .. } => ("payload_bytes", *payload_bytes),
-            Traffic::Burst { packet_bytes, .. } => ("packet_bytes", *packet_bytes),
+            Traffic::Aimd { packet_bytes, .. } | Traffic::Burst { packet_bytes, .. } => {
+                ("packet_bytes", *packet_bytes)
+            }
             Traffic::Call { .. } => ("codec", packet),
         };
         let most = MAX_IP_BYTES - (packet - value);
@@ -599,7 +601,7 @@ fn check_load(i: usize, entry: &Traffic, radio: bool, findings: &mut Findings) {
         Traffic::Burst { rate_kbps, packet_bytes: bytes, burst_packets, .. } => {
             check_interval(i, *rate_kbps, *bytes, *burst_packets, findings);
         }
-        Traffic::Call { .. } | Traffic::Bulk { .. } => {}
+        Traffic::Call { .. } | Traffic::Bulk { .. } | Traffic::Aimd { .. } => {}
     }
 }
 

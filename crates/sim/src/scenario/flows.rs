@@ -21,6 +21,7 @@ impl Traffic {
         let (name, kind) = match self {
             Self::Call { name, .. } => (name, "call"),
             Self::Bulk { name, .. } => (name, "bulk"),
+            Self::Aimd { name, .. } => (name, "aimd"),
             Self::Cbr { name, .. } => (name, "cbr"),
             Self::Burst { name, .. } => (name, "burst"),
         };
@@ -32,6 +33,7 @@ impl Traffic {
         match self {
             Self::Call { from, .. }
             | Self::Bulk { from, .. }
+            | Self::Aimd { from, .. }
             | Self::Cbr { from, .. }
             | Self::Burst { from, .. } => *from,
         }
@@ -40,9 +42,11 @@ impl Traffic {
     /// Who receives (or the other end of a call).
     pub fn to(&self) -> Place {
         match self {
-            Self::Call { to, .. } | Self::Bulk { to, .. } | Self::Cbr { to, .. } | Self::Burst { to, .. } => {
-                *to
-            }
+            Self::Call { to, .. }
+            | Self::Bulk { to, .. }
+            | Self::Aimd { to, .. }
+            | Self::Cbr { to, .. }
+            | Self::Burst { to, .. } => *to,
         }
     }
 
@@ -51,6 +55,7 @@ impl Traffic {
         match self {
             Self::Call { count, .. }
             | Self::Bulk { count, .. }
+            | Self::Aimd { count, .. }
             | Self::Cbr { count, .. }
             | Self::Burst { count, .. } => *count,
         }
@@ -60,11 +65,20 @@ impl Traffic {
     pub fn dscp(&self) -> Dscp {
         let (written, default) = match self {
             Self::Call { dscp, .. } => (dscp, Dscp::EXPEDITED),
-            Self::Bulk { dscp, .. } | Self::Cbr { dscp, .. } | Self::Burst { dscp, .. } => {
-                (dscp, Dscp::BEST_EFFORT)
-            }
+            Self::Bulk { dscp, .. }
+            | Self::Aimd { dscp, .. }
+            | Self::Cbr { dscp, .. }
+            | Self::Burst { dscp, .. } => (dscp, Dscp::BEST_EFFORT),
         };
         written.map_or(default, Codepoint::dscp)
+    }
+
+    /// A packet that comes later than this after the fastest one is an outage, in ms.
+    pub fn delay_bound_ms(&self) -> Option<f64> {
+        match self {
+            Self::Aimd { delay_bound_ms, .. } | Self::Cbr { delay_bound_ms, .. } => *delay_bound_ms,
+            Self::Call { .. } | Self::Bulk { .. } | Self::Burst { .. } => None,
+        }
     }
 
     /// When it starts and stops, in seconds.
@@ -72,6 +86,7 @@ impl Traffic {
         match self {
             Self::Call { start_s, stop_s, .. }
             | Self::Bulk { start_s, stop_s, .. }
+            | Self::Aimd { start_s, stop_s, .. }
             | Self::Cbr { start_s, stop_s, .. }
             | Self::Burst { start_s, stop_s, .. } => (*start_s, *stop_s),
         }
@@ -93,7 +108,7 @@ impl Traffic {
                 mss_bytes + TCP_HEADERS + if *timestamps { TIMESTAMPS } else { 0 }
             }
             Self::Cbr { payload_bytes, .. } => payload_bytes + UDP_HEADERS,
-            Self::Burst { packet_bytes, .. } => *packet_bytes,
+            Self::Aimd { packet_bytes, .. } | Self::Burst { packet_bytes, .. } => *packet_bytes,
         }
     }
 
@@ -102,6 +117,7 @@ impl Traffic {
         match self {
             Self::Call { name, .. }
             | Self::Bulk { name, .. }
+            | Self::Aimd { name, .. }
             | Self::Cbr { name, .. }
             | Self::Burst { name, .. } => name.is_some(),
         }

@@ -4,9 +4,15 @@ use fairhop_model::markov::Channel;
 use fairhop_model::phy::Rate;
 use fairhop_model::units::{BitRate, Nanos};
 use fairhop_model::voice::Codec;
+use fairhop_transport::aimd::{
+    Receiver as AimdReceiver, ReceiverConfig as AimdReceiverConfig, Sender as AimdSender,
+    SenderConfig as AimdSenderConfig, SenderStats as AimdSenderStats,
+};
+use fairhop_transport::tcp::rtt::RttConfig;
 use fairhop_transport::tcp::{CongestionKind, Receiver, ReceiverConfig, Sender, SenderConfig};
 
 use super::World;
+use super::aimd::AimdStream;
 use super::traffic::{
     DatagramSource, Flow, FlowKind, IP_HEADER, Interval, RTP_HEADER, Source, Transfer, TransferCounts,
     UDP_HEADER, stream,
@@ -63,7 +69,7 @@ impl World {
         for (index, start) in plan.starts.iter().enumerate() {
             events.push(*start, EventKind::Source, index as u32);
         }
-        let recorder = Recorder::new(
+        let mut recorder = Recorder::new(
             Nanos::from_secs_f64(scenario.warmup_s),
             Nanos::from_secs_f64(scenario.record.interval_s),
             duration,
@@ -72,6 +78,11 @@ impl World {
             plan.transfers.len(),
             nodes,
         );
+        for (index, flow) in plan.flows.iter().enumerate() {
+            if let Some(bound) = flow.delay_bound {
+                recorder.streams[stream(index, false) as usize].playout = bound;
+            }
+        }
         let first_sample =
             if recorder.warmup == Nanos::ZERO { Nanos::ZERO } else { recorder.next_sample(Nanos::ZERO) };
         if first_sample <= duration {
@@ -105,6 +116,7 @@ impl World {
             flows: plan.flows,
             sources: plan.sources,
             transfers: plan.transfers,
+            aimd: plan.aimd,
             recorder,
             end: duration,
             finished: false,
@@ -247,6 +259,7 @@ struct Plan<'a> {
     sources: Vec<Source>,
     starts: Vec<Nanos>,
     transfers: Vec<Transfer>,
+    aimd: Vec<AimdStream>,
 }
 
 impl<'a> Plan<'a> {
@@ -261,6 +274,7 @@ impl<'a> Plan<'a> {
             sources: Vec::new(),
             starts: Vec::new(),
             transfers: Vec::new(),
+            aimd: Vec::new(),
         }
     }
 
@@ -272,6 +286,7 @@ impl<'a> Plan<'a> {
             from: self.node(traffic.from()),
             to: self.node(traffic.to()),
             dscp: traffic.dscp(),
+            delay_bound: traffic.delay_bound_ms().map(Nanos::from_millis_f64),
             start: Nanos::from_secs_f64(start_s),
             stop: stop_s.map_or(Nanos::MAX, Nanos::from_secs_f64),
         };
@@ -289,6 +304,10 @@ impl<'a> Plan<'a> {
             Traffic::Bulk { .. } => {
                 flow.kind = FlowKind::Bulk(self.transfers.len());
                 self.transfer(index, &flow, traffic);
+            }
+            Traffic::Aimd { .. } => {
+                flow.kind = FlowKind::Aimd(self.aimd.len());
+                self.aimd(index, &flow, traffic);
             }
             Traffic::Cbr { rate_kbps, payload_bytes, .. } => {
                 let bytes = IP_HEADER + UDP_HEADER + payload_bytes;
@@ -341,6 +360,42 @@ impl<'a> Plan<'a> {
         }));
     }
 
+    fn aimd(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
+        let Traffic::Aimd {
+            alpha,
+            beta,
+            packet_bytes,
+            rwnd_packets,
+            initial_window_packets,
+            rto_min_ms,
+            stop_s,
+            ..
+        } = traffic
+        else {
+            return;
+        };
+        let friendly = AimdSenderConfig::tcp_friendly(*beta);
+        let sender = AimdSenderConfig {
+            alpha: alpha.unwrap_or(friendly.alpha),
+            initial_window: *initial_window_packets,
+            rtt: RttConfig { min_rto: Nanos::from_millis_f64(*rto_min_ms), ..friendly.rtt },
+            ..friendly
+        };
+        let rwnd = rwnd_packets.map_or(u16::MAX, |packets| packets.min(u32::from(u16::MAX)) as u16);
+        let stream = self.aimd.len();
+        self.aimd.push(AimdStream {
+            flow: index,
+            sender: AimdSender::new(sender),
+            receiver: AimdReceiver::new(AimdReceiverConfig { rwnd, ..AimdReceiverConfig::default() }),
+            timer: Timer::default(),
+            packet_bytes: *packet_bytes,
+            warmup: AimdSenderStats::default(),
+        });
+        self.starts.push(flow.start);
+        let stop = stop_s.map(Nanos::from_secs_f64);
+        self.sources.push(Source::Aimd { index: stream, stop, started: false });
+    }
+
     fn transfer(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
         let Traffic::Bulk {
             tcp,
@@ -353,6 +408,7 @@ impl<'a> Plan<'a> {
             delayed_ack_segments,
             delayed_ack_ms,
             sack,
+            ecn,
             timestamps,
             rto_min_ms,
             stop_s,
@@ -368,6 +424,7 @@ impl<'a> Plan<'a> {
                 TcpVariant::Newreno => CongestionKind::NewReno,
             },
             byte_counting: *byte_counting,
+            ecn: *ecn,
             sack: *sack,
             timestamps: *timestamps,
             max_window: *max_window_packets,
@@ -379,6 +436,7 @@ impl<'a> Plan<'a> {
             buffer: *receive_buffer_bytes,
             delayed_ack_segments: *delayed_ack_segments,
             delayed_ack_timeout: Nanos::from_millis_f64(*delayed_ack_ms),
+            ecn: *ecn,
             sack: *sack,
             timestamps: *timestamps,
             ..ReceiverConfig::default()

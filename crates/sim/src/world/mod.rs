@@ -5,6 +5,7 @@
 //! every receiver in reach ([`crate::radio`]); at the frame's end [`World::frame_end`] asks each of them what it got.
 //! Who received it acknowledges and forwards, until [`World::arrived`] hands the packet to its flow.
 
+pub mod aimd;
 mod build;
 pub mod traffic;
 
@@ -60,6 +61,7 @@ pub struct World {
     flows: Vec<Flow>,
     sources: Vec<Source>,
     transfers: Vec<Transfer>,
+    aimd: Vec<aimd::AimdStream>,
     recorder: Recorder,
     end: Nanos,
     finished: bool,
@@ -153,6 +155,11 @@ impl World {
         &self.wired
     }
 
+    /// Packets that wait at a station, the one in service included.
+    pub fn backlog(&self, node: usize) -> usize {
+        self.stations[node].backlog()
+    }
+
     /// Lets somebody watch.
     pub fn set_tap(&mut self, tap: Box<dyn Tap>) {
         self.tap = Some(tap);
@@ -238,6 +245,11 @@ impl World {
                 if transfer.receiver_timer.fires(event, &mut self.events) {
                     transfer.receiver.on_timer(event.at);
                     self.pump_receiver(node);
+                }
+            }
+            EventKind::AimdSender => {
+                if self.aimd[node].timer.fires(event, &mut self.events) {
+                    self.aimd_timer(node, event.at);
                 }
             }
             EventKind::Sample => self.sample(),
@@ -504,7 +516,10 @@ impl World {
             self.recorder.packet_arrived(&packet, now);
         }
         match packet.body {
-            Body::Tcp(segment) => self.segment_arrived(&packet, &segment),
+            // The field of the IP header goes up with the segment.
+            Body::Tcp(segment) => self.segment_arrived(&packet, &Segment { ecn: packet.ecn, ..segment }),
+            Body::Aimd(datagram) => self.aimd_datagram(&packet, &datagram),
+            Body::AimdAck(ack) => self.aimd_ack(&packet, &ack),
             Body::Rtp { .. } | Body::Udp { .. } => {
                 let payload = Self::payload(&packet);
                 self.recorder.delivered(packet.stream, u64::from(payload), now);
@@ -517,6 +532,8 @@ impl World {
             Body::Tcp(segment) => segment.len,
             Body::Rtp { .. } => packet.bytes - IP_HEADER - UDP_HEADER - RTP_HEADER,
             Body::Udp { .. } => packet.bytes - IP_HEADER - UDP_HEADER,
+            Body::Aimd(_) => packet.bytes - aimd::DATA_HEADERS,
+            Body::AimdAck(_) => 0,
         }
     }
 
@@ -560,6 +577,13 @@ impl World {
                     }
                     self.originate(from, packet);
                 }
+            }
+            Source::Aimd { index: stream, stop, started } => {
+                let (stream, begins) = (*stream, !std::mem::replace(started, true));
+                if begins && let Some(stop) = *stop {
+                    self.events.push(stop.max(now), EventKind::Source, index as u32);
+                }
+                self.aimd_source(stream, begins);
             }
             Source::Transfer { tcp, stop, offer } => {
                 let (tcp, offer) = (*tcp, *offer);
@@ -664,7 +688,7 @@ impl World {
             at: source,
             settled: false,
             dscp: self.flows[flow_of(stream)].dscp,
-            ecn: Ecn::NotEct,
+            ecn: segment.ecn,
             body: Body::Tcp(segment),
         };
         self.originate(source, packet);
@@ -681,15 +705,22 @@ impl World {
                 transfer.warmup = TransferCounts::of(stats);
             }
             if self.recorder.is_bin_edge(now) {
+                let segments = u64::from(transfer.sender.cwnd_segments());
+                let segment_bytes = transfer.sender.cwnd() / segments.max(1);
                 self.recorder.tcp[index].push(TcpSample {
                     at: now,
                     cwnd_bytes: transfer.sender.cwnd(),
                     ssthresh_bytes: transfer.sender.ssthresh(),
                     srtt: transfer.sender.srtt(),
-                    in_flight_bytes: u64::from(transfer.sender.in_flight()),
+                    in_flight_bytes: u64::from(transfer.sender.in_flight()) * segment_bytes,
                     retransmitted: stats.segments_retransmitted,
                     timeouts: stats.timeouts,
                 });
+            }
+        }
+        if end_of_warmup {
+            for stream in &mut self.aimd {
+                stream.warmup = *stream.sender.stats();
             }
         }
         for node in 0..self.stations.len() {

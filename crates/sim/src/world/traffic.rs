@@ -21,6 +21,8 @@ pub enum FlowKind {
     Call(Codec),
     /// A TCP transfer; the index of its machines.
     Bulk(usize),
+    /// AIMD datagrams; the index of its machines.
+    Aimd(usize),
     /// Datagrams at a constant rate.
     Cbr,
     /// Datagrams in bursts.
@@ -33,6 +35,7 @@ impl FlowKind {
         match self {
             Self::Call(_) => "call",
             Self::Bulk(_) => "bulk",
+            Self::Aimd(_) => "aimd",
             Self::Cbr => "cbr",
             Self::Burst => "burst",
         }
@@ -52,6 +55,8 @@ pub struct Flow {
     pub to: NodeId,
     /// How urgent its packets are, both ways.
     pub dscp: Dscp,
+    /// A packet that comes later than this after the fastest one is an outage.
+    pub delay_bound: Option<Nanos>,
     /// When it may start.
     pub start: Nanos,
     /// When it stops.
@@ -81,6 +86,15 @@ pub enum Source {
         stop: Option<Nanos>,
         /// Bytes that the application offers at the start.
         offer: u64,
+    },
+    /// The start, and later the stop, of a stream of AIMD datagrams.
+    Aimd {
+        /// Index of the stream's machines.
+        index: usize,
+        /// When the application stops, if it does.
+        stop: Option<Nanos>,
+        /// It has started.
+        started: bool,
     },
 }
 
