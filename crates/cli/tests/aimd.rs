@@ -3,7 +3,9 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -80,13 +82,87 @@ fn both_ends_agree_on_what_was_sent_and_received() {
     }
 }
 
+/// A path to `to` of 20 ms each way that loses every 20th packet of data; its address, and at the end what it lost.
+fn path(to: &str) -> (String, mpsc::Receiver<u64>) {
+    const DELAY: Duration = Duration::from_millis(20);
+    let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let far = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    far.connect(to).expect("an address");
+    let address = near.local_addr().expect("an address").to_string();
+    let (answered, back) = (near.try_clone().expect("a socket"), far.try_clone().expect("a socket"));
+    let (tell, told) = mpsc::channel();
+    let (know_sender, sender) = mpsc::channel();
+    /// Passes on what comes in order, each after the delay.
+    fn delayed(pass: impl Fn(&[u8]) + Send + 'static) -> mpsc::Sender<(Instant, Vec<u8>)> {
+        let (put, get) = mpsc::channel::<(Instant, Vec<u8>)>();
+        thread::spawn(move || {
+            for (at, bytes) in get {
+                thread::sleep(at.saturating_duration_since(Instant::now()));
+                pass(&bytes);
+            }
+        });
+        put
+    }
+    let forward = delayed(move |bytes| drop(far.send(bytes)));
+    let backward = delayed({
+        let sender: mpsc::Receiver<std::net::SocketAddr> = sender;
+        let address = std::cell::OnceCell::new();
+        move |bytes| {
+            let to = address.get_or_init(|| sender.recv().expect("a sender"));
+            drop(answered.send_to(bytes, to));
+        }
+    });
+    thread::spawn(move || {
+        let mut bytes = [0; 2048];
+        while let Ok(length) = back.recv(&mut bytes) {
+            let _ = backward.send((Instant::now() + DELAY, bytes[..length].to_vec()));
+        }
+    });
+    thread::spawn(move || {
+        let mut bytes = [0; 2048];
+        let (mut data, mut lost) = (0_u64, 0);
+        while let Ok((length, from)) = near.recv_from(&mut bytes) {
+            let _ = know_sender.send(from);
+            let is_data = bytes[0] == 0x10;
+            data += u64::from(is_data);
+            if is_data && data.is_multiple_of(20) {
+                lost += 1;
+            } else {
+                let _ = forward.send((Instant::now() + DELAY, bytes[..length].to_vec()));
+            }
+            if !is_data {
+                let _ = tell.send(lost);
+            }
+        }
+    });
+    (address, told)
+}
+
+#[test]
+fn what_a_path_loses_and_delays_is_what_both_ends_tell() {
+    let receiver = Receiver::start(&["--once"]);
+    let (address, told) = path(&receiver.address);
+    let sent =
+        output(&["send", &address, "--duration", "1", "--payload", "100", "--rate-limit", "400", "--json"]);
+    assert!(sent.status.success(), "{}", text(&sent.stderr));
+    let sent: Value = serde_json::from_slice(&sent.stdout).expect("one JSON object");
+    let received = receiver.wait();
+    let lost = told.recv().expect("what was lost");
+    assert!(lost >= 1, "{sent:#}");
+    // The first end that arrives is after all data; more data cannot follow.
+    assert_eq!((&sent["lost"], &received["lost"]), (&lost.into(), &lost.into()));
+    assert_eq!(sent["received"], received["received"]);
+    assert!(sent["backoffs"].as_u64() >= Some(1), "{sent:#}");
+    assert!(sent["rtt_ms"]["min"].as_f64() >= Some(40.0), "{sent:#}");
+}
+
 #[test]
 fn one_stream_is_served_after_another_and_a_second_sender_meanwhile_is_told() {
     let receiver = Receiver::start(&[]);
     let arguments = ["--duration", "0.6", "--payload", "100", "--rate-limit", "80"];
     let send = || fairhop(&[&["send", &receiver.address], &arguments[..]].concat());
     let mut first = send().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs");
-    std::thread::sleep(Duration::from_millis(200));
+    thread::sleep(Duration::from_millis(200));
     let refused = send().output().expect("the program runs");
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("serves another sender"), "{}", text(&refused.stderr));
@@ -135,7 +211,7 @@ fn an_interrupt_ends_both_ends_with_what_was_measured() {
             .stdout(Stdio::piped())
             .spawn()
             .expect("the program runs");
-    std::thread::sleep(Duration::from_millis(400));
+    thread::sleep(Duration::from_millis(400));
     interrupt(&sender);
     let mut said = String::new();
     sender.stdout.take().expect("standard output").read_to_string(&mut said).expect("text");
