@@ -7,6 +7,7 @@
 
 mod check;
 mod dscp;
+mod edca;
 mod error;
 mod flows;
 mod library;
@@ -23,6 +24,7 @@ use miette::NamedSource;
 use serde::Deserialize;
 
 pub use dscp::{Codepoint, DscpName};
+pub use edca::{AccessCategory, DscpMapping, Edca, EdcaChoice};
 pub use error::{Finding, Problem, ScenarioErrors};
 pub use library::{Ready, library, nearest_ready_made, ready_made};
 pub use queue::{HostOf, Queue, QueueLimit};
