@@ -100,6 +100,7 @@ pub(super) fn dot11(out: &mut Vec<u8>, frame: &Frame, from: NodeId, body: impl F
     let start = out.len();
     // Version 0, then type and subtype (table 9-1).
     let control = match frame.kind {
+        FrameKind::Data if frame.user_priority.is_some() => 0x88,
         FrameKind::Data => 0x08,
         FrameKind::Rts => 0xb4,
         FrameKind::Cts => 0xc4,
@@ -119,6 +120,8 @@ pub(super) fn dot11(out: &mut Vec<u8>, frame: &Frame, from: NodeId, body: impl F
             out.extend(wireless_mac(from));
             out.extend(BSSID);
             out.extend((frame.sequence << 4).to_le_bytes());
+            // QoS control (9.2.4.5): the traffic identifier, normal acknowledgment.
+            out.extend(frame.user_priority.map(|up| [up & 7, 0]).iter().flatten());
             out.extend(LLC_SNAP_IPV4);
             body(out);
         }
@@ -284,6 +287,7 @@ mod tests {
         Frame {
             kind,
             retry: false,
+            user_priority: None,
             sequence: 0,
             to: 1,
             packet: PacketId::MAX,

@@ -12,6 +12,7 @@ use super::error::Finding;
 use super::queue::Queue;
 use super::topology::Endpoint;
 use super::types::{NamedPlace, Place, Propagation, Scenario, SizeLaw, TimeLaw, Topology, Traffic};
+use crate::mac::windows;
 
 /// The most nodes that a scenario may have.
 const MAX_NODES: usize = 100_000;
@@ -35,6 +36,7 @@ impl Scenario {
         self.check_rates(&mut findings);
         self.check_propagation(&mut findings);
         self.check_mac(&mut findings);
+        self.check_edca(&mut findings);
         self.check_topology(&mut findings);
         self.check_paths(&mut findings);
         self.check_internet(&mut findings);
@@ -248,6 +250,46 @@ impl Scenario {
                 "the wrong way round",
                 "the window grows from `cw_min` to `cw_max`: make one smaller or the other larger",
             );
+        }
+    }
+
+    /// The windows of access categories, with those that they take from elsewhere.
+    fn check_edca(&self, findings: &mut Findings) {
+        let Some(edca) = self.mac.edca.parameters() else { return };
+        let phy = Phy::new(self.radio.standard, self.radio.preamble);
+        let (least, most) = (self.mac.cw_min.unwrap_or(phy.cw_min), self.mac.cw_max.unwrap_or(phy.cw_max));
+        let categories = [
+            ("background", edca.background),
+            ("best_effort", edca.best_effort),
+            ("video", edca.video),
+            ("voice", edca.voice),
+        ];
+        for (index, (name, written)) in categories.into_iter().enumerate() {
+            let path = format!("mac.edca.{name}");
+            let mut valid = true;
+            for (key, window) in [("cw_min", written.cw_min), ("cw_max", written.cw_max)] {
+                if let Some(window) = window.filter(|w| !(w + 1).is_power_of_two()) {
+                    valid = false;
+                    let above = (window + 1).next_power_of_two();
+                    findings.add(
+                        format!("{path}.{key}"),
+                        format!("`{key}` is {window}, but must be one less than a power of two"),
+                        "not 2^k − 1",
+                        format!("write {} or {}", above / 2 - 1, above - 1),
+                    );
+                }
+            }
+            let (cw_min, cw_max) = windows(index, least, most, &written);
+            if valid && cw_min > cw_max {
+                let (key, note) =
+                    if written.cw_max.is_some() { ("cw_max", "") } else { ("cw_min", ", the standard's") };
+                findings.add(
+                    format!("{path}.{key}"),
+                    format!("the windows of {name} go from {cw_min} to {cw_max}{note}"),
+                    "the wrong way round",
+                    "the window grows from `cw_min` to `cw_max`: make one smaller or the other larger",
+                );
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::dscp::Codepoint;
+use super::edca::EdcaChoice;
 use super::queue::{Queue, QueueLimit, queue_named_or_not};
 use super::wired::{HostName, Wired};
 
@@ -220,7 +221,7 @@ pub enum Capture {
     Stronger,
 }
 
-/// Medium access: the DCF of IEEE 802.11.
+/// Medium access: the DCF or EDCA of IEEE 802.11.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mac {
@@ -247,7 +248,11 @@ pub struct Mac {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 9.0))]
     pub turnaround_us: Option<f64>,
-    /// The interface queue of every node.
+    /// Enhanced distributed channel access (802.11e): four access categories with a queue each, chosen by the DSCP of a
+    /// packet. `true` for the standard's parameters, or a table of what differs.
+    #[serde(skip_serializing_if = "EdcaChoice::is_off")]
+    pub edca: EdcaChoice,
+    /// The interface queue of every node, or of each access category.
     #[serde(deserialize_with = "queue_named_or_not")]
     pub queue: Queue,
 }
@@ -261,6 +266,7 @@ impl Default for Mac {
             long_retry_limit: 4,
             rts_threshold_bytes: None,
             turnaround_us: None,
+            edca: EdcaChoice::default(),
             queue: QueueLimit::Packets(50).into(),
         }
     }

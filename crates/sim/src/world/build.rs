@@ -19,7 +19,7 @@ use super::traffic::{
 };
 use super::video::{FrameSizes, Video, VideoPlan};
 use crate::engine::{EventKind, Events, Purpose, Stream, Timer};
-use crate::mac::{BROADCAST, Dcf, MacParams};
+use crate::mac::{BROADCAST, MacParams, Station};
 use crate::packet::{NodeId, Packets};
 use crate::queue::Queue;
 use crate::radio::{LIGHT_M_PER_S, Links, Position, RadioParams, Receiver as RadioReceiver};
@@ -97,9 +97,12 @@ impl World {
                 .collect(),
             stations: (0..nodes)
                 .map(|n| {
-                    let queue =
-                        Queue::new(&scenario.mac.queue, rate, Stream::new(seed, n as u64, Purpose::Queue));
-                    Dcf::new(&mac, queue, Stream::new(seed, n as u64, Purpose::Backoff))
+                    let mut subjects = (0..).map(|category: u64| n as u64 | category << 32);
+                    let queue = || {
+                        let random = Stream::new(seed, subjects.next().unwrap_or_default(), Purpose::Queue);
+                        Queue::new(&scenario.mac.queue, rate, random)
+                    };
+                    Station::new(&mac, queue, Stream::new(seed, n as u64, Purpose::Backoff))
                 })
                 .collect(),
             on_air: vec![None; nodes],

@@ -15,7 +15,7 @@ use fairhop_model::units::Nanos;
 use fairhop_transport::tcp::{Segment, SenderState};
 
 use crate::engine::{Event, EventKind, Events};
-use crate::mac::{BROADCAST, Context, Data, Dcf, Done, Frame, MacParams, Received};
+use crate::mac::{BROADCAST, Context, Data, Done, Frame, MacParams, Received, Station};
 use crate::packet::{Body, Ecn, NodeId, Packet, PacketId, Packets};
 use crate::queue::{Refused, Waiting};
 use crate::radio::{Airtime, Departure, Links, Outcome, RadioParams, Receiver, Signal};
@@ -52,7 +52,7 @@ pub struct World {
     mac: MacParams,
     links: Links,
     receivers: Vec<Receiver>,
-    stations: Vec<Dcf>,
+    stations: Vec<Station>,
     on_air: Vec<Option<OnAir>>,
     /// What the end of a frame means to those who received it; empty between events.
     consequences: Vec<(NodeId, Received)>,
@@ -225,12 +225,12 @@ impl World {
         match event.kind {
             EventKind::FrameEnd => self.frame_end(event.subject),
             EventKind::Access => {
-                if let Some(frame) = self.at_station(node, Dcf::on_access) {
+                if let Some(frame) = self.at_station(node, Station::on_access) {
                     self.transmit(event.subject, frame);
                 }
             }
             EventKind::Response => {
-                if let Some(frame) = self.at_station(node, Dcf::on_response) {
+                if let Some(frame) = self.at_station(node, Station::on_response) {
                     self.transmit(event.subject, frame);
                 }
             }
@@ -279,7 +279,7 @@ impl World {
     }
 
     #[inline]
-    fn at_station<T>(&mut self, node: usize, act: impl FnOnce(&mut Dcf, &mut Context<'_>) -> T) -> T {
+    fn at_station<T>(&mut self, node: usize, act: impl FnOnce(&mut Station, &mut Context<'_>) -> T) -> T {
         let mut ctx = Context {
             events: &mut self.events,
             params: &self.mac,
