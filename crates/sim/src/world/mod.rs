@@ -7,6 +7,7 @@
 
 pub mod aimd;
 mod build;
+pub mod quic;
 pub mod sessions;
 pub mod traffic;
 pub mod video;
@@ -68,6 +69,7 @@ pub struct World {
     sessions: Vec<Session>,
     videos: Vec<Video>,
     aimd: Vec<aimd::AimdStream>,
+    quic: Vec<quic::QuicTransfer>,
     recorder: Recorder,
     end: Nanos,
     finished: bool,
@@ -272,6 +274,16 @@ impl World {
             EventKind::AimdSender => {
                 if self.aimd[node].timer.fires(event, &mut self.events) {
                     self.aimd_timer(node, event.at);
+                }
+            }
+            EventKind::QuicSender => {
+                if self.quic[node].sender_timer.fires(event, &mut self.events) {
+                    self.quic_timer(node, false, event.at);
+                }
+            }
+            EventKind::QuicReceiver => {
+                if self.quic[node].receiver_timer.fires(event, &mut self.events) {
+                    self.quic_timer(node, true, event.at);
                 }
             }
             EventKind::Sample => self.sample(),
@@ -547,6 +559,10 @@ impl World {
             Body::Tcp(segment) => self.segment_arrived(&packet, &Segment { ecn: packet.ecn, ..segment }),
             Body::Aimd(datagram) => self.aimd_datagram(&packet, &datagram),
             Body::AimdAck(ack) => self.aimd_ack(&packet, &ack),
+            Body::Quic { at, .. } => {
+                let datagram = *self.packets.quic(at);
+                self.quic_datagram(&packet, &datagram);
+            }
             Body::Rtp { .. } | Body::Udp { .. } => {
                 let payload = Self::payload(&packet);
                 self.recorder.delivered(packet.stream, u64::from(payload), now);
@@ -566,6 +582,7 @@ impl World {
             Body::Udp { .. } => packet.bytes - IP_HEADER - UDP_HEADER,
             Body::Aimd(_) => packet.bytes - aimd::DATA_HEADERS,
             Body::AimdAck(_) => 0,
+            Body::Quic { data, .. } => data,
         }
     }
 
@@ -617,6 +634,13 @@ impl World {
                     self.events.push(stop.max(now), EventKind::Source, index as u32);
                 }
                 self.aimd_source(stream, begins);
+            }
+            Source::Quic { index: transfer, stop, started } => {
+                let (transfer, begins) = (*transfer, !std::mem::replace(started, true));
+                if begins && let Some(stop) = *stop {
+                    self.events.push(stop.max(now), EventKind::Source, index as u32);
+                }
+                self.quic_source(transfer, begins);
             }
             Source::Transfer { tcp, stop, offer } => {
                 let (tcp, offer) = (*tcp, *offer);
@@ -690,9 +714,12 @@ impl World {
                 self.sessions[session].requests
             }
             FlowKind::Request(session) => Some(self.sessions[session].transfer),
-            FlowKind::Call(_) | FlowKind::Aimd(_) | FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) => {
-                None
-            }
+            FlowKind::Call(_)
+            | FlowKind::Aimd(_)
+            | FlowKind::Quic(_)
+            | FlowKind::Cbr
+            | FlowKind::Burst
+            | FlowKind::Video(_) => None,
         }
     }
 
@@ -783,6 +810,9 @@ impl World {
         if end_of_warmup {
             for stream in &mut self.aimd {
                 stream.warmup = *stream.sender.stats();
+            }
+            for transfer in &mut self.quic {
+                transfer.warmup = *transfer.sender.stats();
             }
         }
         for node in 0..self.stations.len() {
