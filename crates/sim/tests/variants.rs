@@ -2,8 +2,8 @@
 //! time: one table that shows every change of behaviour as a difference to be reviewed.
 //!
 //! The string is that of kim2010 (802.11a at 12 Mb/s, 200 m apart, heard to 250 m and sensed to 550 m, no capture) with a
-//! server behind the gateway, 30 ms away; the loss is on the way of the data. 30 s after 2 s of warm-up and one seed are too little for
-//! conclusions about a variant; that is what claims are for.
+//! server behind the gateway, 30 ms away; the loss is on the way of the data. 30 s after 2 s of warm-up and one seed are too
+//! little for conclusions about a variant; that is what claims are for.
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p fairhop-sim --test variants` writes `golden/variants.txt` anew.
 
