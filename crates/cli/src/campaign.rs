@@ -47,6 +47,17 @@ impl Campaign {
     /// Runs a world to its end, or to the moment of an interrupt; tells whether it came to its end. Slices change
     /// nothing in what the world does.
     pub(crate) fn drive(&self, world: &mut World) -> bool {
+        self.drive_watched(world, Nanos::MAX, |_, _| {})
+    }
+
+    /// As [`Campaign::drive`], and lets somebody look at the world every `interval`.
+    pub(crate) fn drive_watched(
+        &self,
+        world: &mut World,
+        interval: Nanos,
+        mut look: impl FnMut(&World, Nanos),
+    ) -> bool {
+        let mut next_look = Nanos::ZERO.saturating_add(interval);
         let end = world.end();
         let mut now = Nanos::ZERO;
         let mut slice = Nanos::from_millis(10);
@@ -57,6 +68,11 @@ impl Campaign {
             }
             let began = Instant::now();
             let until = now.saturating_add(slice).min(end);
+            while next_look <= until {
+                world.run_until(next_look);
+                look(world, next_look);
+                next_look = next_look.saturating_add(interval);
+            }
             world.run_until(until);
             self.progress.advance(until - now);
             now = until;

@@ -2,12 +2,13 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`run`], [`demo`], [`mos`], [`airtime`], [`scenarios`] | the commands |
+//! | [`run`], [`demo`], [`mos`], [`airtime`], [`outage`], [`aimd`], [`scenarios`] | the commands |
 //! | [`choose`] | which scenario is meant |
 //! | [`campaign`], [`interrupt`], [`progress`] | many runs at a time, watched and ended by the user |
 //! | [`report`], [`table`] | results for readers |
 //! | [`failure`], [`ui`] | errors, exit codes, and the one place that writes to the terminal |
 
+mod aimd;
 mod airtime;
 mod campaign;
 mod choose;
@@ -15,6 +16,7 @@ mod demo;
 mod failure;
 mod interrupt;
 mod mos;
+mod outage;
 mod progress;
 mod report;
 mod run;
@@ -86,6 +88,12 @@ enum Command {
     /// Reckon frame durations, and the most that a path of some hops can carry
     #[command(after_help = airtime::EXAMPLES)]
     Airtime(airtime::AirtimeArgs),
+    /// Reckon how large the window of AIMD datagrams may be, so that few packets come too late
+    #[command(after_help = outage::EXAMPLES)]
+    Outage(outage::OutageArgs),
+    /// Send a stream of AIMD datagrams to another host, or receive one, and watch rate, loss and delay
+    #[command(after_help = aimd::EXAMPLES)]
+    Aimd(aimd::AimdArgs),
     /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -128,6 +136,8 @@ fn dispatch(command: &Command) -> Result<u8, Failure> {
         Command::Scenarios(args) => scenarios::scenarios(args),
         Command::Mos(args) => mos::mos(args),
         Command::Airtime(args) => airtime::airtime(args),
+        Command::Outage(args) => outage::outage(args),
+        Command::Aimd(args) => aimd::aimd(args),
         Command::Completions { shell } => completions(*shell),
     }
 }

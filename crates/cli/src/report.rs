@@ -116,6 +116,7 @@ pub(crate) fn report(scenario: &Scenario, runs: &[Summary], results: &Replicatio
     parts.extend(losses(&all.list("calls"), &all.list("flows")));
     parts.extend(nodes(&all.list("nodes")));
     parts.extend(frames(&all.list("nodes")));
+    parts.extend(links(&all.list("links"), scenario.wired.is_some()));
     parts.join("\n")
 }
 
@@ -208,6 +209,7 @@ fn flows(flows: &[View<'_>], several: bool) -> Option<String> {
     let (shown, remark) = most_telling(flows, |flow| flow.mean("/goodput_mbps"), "slowest");
     shown.first()?;
     let tcp = shown.iter().any(|flow| flow.mean.get("tcp").is_some());
+    let bounded = shown.iter().any(|flow| flow.quantity("/outage").is_some());
     let finite = shown.iter().any(|flow| flow.quantity("/tcp/completed_s").is_some());
     let mut table = Table::new("Flows")
         .column("kind", 3)
@@ -216,6 +218,9 @@ fn flows(flows: &[View<'_>], several: bool) -> Option<String> {
         .column("loss %", 8)
         .column("delay ms", 7)
         .column("p95 ms", 4);
+    if bounded {
+        table = table.column("outage %", 8);
+    }
     if tcp {
         table = table.column("useful %", 8).column("resent", 6).column("timeouts", 6);
     }
@@ -232,6 +237,9 @@ fn flows(flows: &[View<'_>], several: bool) -> Option<String> {
             flow.cell("/delay_ms", 1),
             flow.cell("/delay/p95_ms", 1),
         ];
+        if bounded {
+            cells.push(flow.percent("/outage", 2));
+        }
         if tcp {
             cells.push(flow.percent("/tcp/efficiency", 1));
             cells.push(flow.cell("/tcp/retransmitted", counts));
@@ -332,11 +340,19 @@ fn losses(calls: &[View<'_>], flows: &[View<'_>]) -> Option<String> {
     };
     let mut groups =
         vec![("calls, from → to", direction("forward")), ("calls, to → from", direction("backward"))];
-    for kind in ["bulk", "web", "request", "cbr", "burst", "video"] {
+    for kind in ["bulk", "aimd", "web", "request", "cbr", "burst", "video"] {
         groups.push((kind, flows.iter().copied().filter(|flow| flow.text("kind") == kind).collect()));
     }
     groups.retain(|(_, streams)| !streams.is_empty());
-    let reasons = groups.first()?.1.first()?.keys("lost");
+    let mut reasons = groups.first()?.1.first()?.keys("lost");
+    // Most networks have no queue that drops early and no link that loses packets.
+    let happened = |why: &str| {
+        groups
+            .iter()
+            .flat_map(|(_, streams)| streams)
+            .any(|stream| stream.mean(&format!("/lost/{why}")) > 0.0)
+    };
+    reasons.retain(|why| !["aqm", "link"].contains(why) || happened(why));
 
     let mut table = Table::new("Packets lost, %").column("sent", 9);
     for reason in &reasons {
@@ -408,6 +424,45 @@ fn frames(nodes: &[View<'_>]) -> Option<String> {
     for node in shown {
         let cells = reasons.iter().map(|why| whole(node.mean(&format!("/frames_lost/{why}"))).into());
         table.row(&format!("node {}", fixed(node.mean("/node"), 0)), cells);
+    }
+    Some(table.render() + &remark)
+}
+
+/// How wired links were used; that of the Internet alone is told of only where it dropped something.
+fn links(links: &[View<'_>], wired: bool) -> Option<String> {
+    let drops = |link: View<'_>| link.mean("/queue_drops") + link.mean("/queue_early_drops");
+    if !wired && links.iter().all(|&link| drops(link) == 0.0) {
+        return None;
+    }
+    let (shown, remark) = most_telling(links, |link| -link.mean("/utilization"), "busiest");
+    shown.first()?;
+    let mut table = Table::new("Wired links")
+        .column("used %", 9)
+        .column("sent", 5)
+        .column("queue", 9)
+        .column("most", 7)
+        .column("dropped", 9)
+        .column("early", 8)
+        .column("lost", 8);
+    let slots = shown.iter().any(|link| link.mean("/frames_failed") > 0.0);
+    if slots {
+        table = table.column("failed", 6);
+    }
+    for link in shown {
+        let count = |pointer: &str| Cell::from(whole(link.mean(pointer)));
+        let mut cells = vec![
+            fixed(100.0 * link.mean("/utilization"), 1).into(),
+            count("/sent"),
+            fixed(link.mean("/queue_mean"), 1).into(),
+            count("/queue_max"),
+            count("/queue_drops"),
+            count("/queue_early_drops"),
+            count("/lost"),
+        ];
+        if slots {
+            cells.push(count("/frames_failed"));
+        }
+        table.row(&format!("{} → {}", link.text("from"), link.text("to")), cells);
     }
     Some(table.render() + &remark)
 }

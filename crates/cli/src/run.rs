@@ -1,11 +1,12 @@
 //! `fairhop run`: simulate a scenario, under one seed or several, and show what came of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use fairhop_model::units::Nanos;
 use fairhop_sim::output::capture::Capture;
 use fairhop_sim::output::tables::{self, Meta, RunTables};
+use fairhop_sim::output::trace::Traced;
 use fairhop_sim::output::{Directory, OutputError};
 use fairhop_sim::results::{Replications, Summary};
 use fairhop_sim::scenario::{Loaded, Override, Scenario};
@@ -27,6 +28,7 @@ Examples:
   fairhop run k-mix --set radio.capture=none    under another collision rule
   fairhop run k-mix --seeds 10                  means and 95 % confidence intervals
   fairhop run mesh.toml --out results/mesh      your own scenario; tables in Parquet
+  fairhop run linux-path --trace cwnd           the window every 100 ms, in cwnd.csv
   fairhop run k-mix --json | jq .totals         for other programs
 
 Ctrl-C ends the runs where they are and keeps what they measured; a second one ends at once.
@@ -55,9 +57,42 @@ pub(crate) struct RunArgs {
     /// Print the results as one JSON object instead of tables
     #[arg(long)]
     json: bool,
+    /// Write how windows (cwnd.csv) or queues (queue.csv) move: with --out there, otherwise in the current folder; can be
+    /// repeated
+    #[arg(long, value_name = "WHAT", value_enum)]
+    trace: Vec<Trace>,
+    /// Milliseconds of simulated time between two samples of a trace
+    #[arg(long, value_name = "MS", default_value_t = 100.0, value_parser = trace_interval, requires = "trace")]
+    trace_interval_ms: f64,
     /// How many seeds run at a time [default: one a core]; changes nothing in the results
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+}
+
+/// What can be traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+enum Trace {
+    /// Congestion window, slow-start threshold, round-trip time and packets in flight of every TCP and AIMD sender
+    Cwnd,
+    /// Packets that wait at every node and wired link
+    Queue,
+}
+
+impl Trace {
+    fn traced(self) -> Traced {
+        match self {
+            Self::Cwnd => Traced::Cwnd,
+            Self::Queue => Traced::Queue,
+        }
+    }
+}
+
+/// A sample each microsecond is the finest.
+fn trace_interval(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(ms) if (0.001..=1e9).contains(&ms) => Ok(ms),
+        _ => Err("a number of milliseconds, at least 0.001, is wanted".to_owned()),
+    }
 }
 
 impl RunArgs {
@@ -94,11 +129,20 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         }
         None => None,
     };
-    let runs =
-        campaign.run_all(seeds.len(), |index| one_run(&loaded, seeds[index], &campaign, keep.as_ref()));
+    let tracing = Tracing::new(args)?;
+    let runs = campaign
+        .run_all(seeds.len(), |index| one_run(&loaded, seeds[index], &campaign, keep.as_ref(), &tracing));
     campaign.progress.clear();
-    let (runs, tables): (Vec<Summary>, Vec<Option<RunTables>>) =
-        runs?.into_iter().flatten().flatten().unzip();
+    let mut traces = vec![String::new(); tracing.what.len()];
+    let (mut summaries, mut tables) = (Vec::new(), Vec::new());
+    for run in runs?.into_iter().flatten().flatten() {
+        summaries.push(run.summary);
+        tables.push(run.tables);
+        for (all, lines) in traces.iter_mut().zip(run.traces) {
+            all.push_str(&lines);
+        }
+    }
+    let runs = summaries;
     let wall_s = campaign.progress.wall().as_secs_f64();
 
     let interrupted = campaign.interrupt.is_requested();
@@ -119,6 +163,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     if let Some(keep) = &keep {
         keep.write(&loaded.scenario, &results, &tables.into_iter().flatten().collect::<Vec<_>>())?;
     }
+    let traced = tracing.write(&traces, keep.as_ref())?;
     if args.json {
         let mut text = format!("{:#}", with_wall_time(&results, wall_s));
         text.push('\n');
@@ -129,6 +174,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     }
     if let Some(keep) = &keep {
         ui::remark(&format!("results are in {}", keep.directory.path().display()));
+    }
+    for path in traced {
+        ui::remark(&format!("a trace is in {}", path.display()));
     }
     let partial = runs.iter().any(|run| run.partial) || runs.len() < seeds.len();
     Ok(if partial { exit::INTERRUPTED } else { 0 })
@@ -176,22 +224,78 @@ impl Keep {
     }
 }
 
+/// What is traced, and how finely.
+struct Tracing {
+    what: Vec<Traced>,
+    interval: Nanos,
+}
+
+impl Tracing {
+    /// Traces that have their place: nothing is overwritten, and that is known before anything is run.
+    fn new(args: &RunArgs) -> Result<Self, Failure> {
+        let mut what = args.trace.clone();
+        what.sort();
+        what.dedup();
+        let what: Vec<Traced> = what.into_iter().map(Trace::traced).collect();
+        if args.out.is_none() {
+            for traced in &what {
+                if Path::new(traced.file_name()).exists() {
+                    return Err(Failure::new(
+                        format!("{} is already there, and nothing is overwritten", traced.file_name()),
+                        "move it away, or choose a directory with --out DIR",
+                    ));
+                }
+            }
+        }
+        let interval =
+            if what.is_empty() { Nanos::MAX } else { Nanos::from_millis_f64(args.trace_interval_ms) };
+        Ok(Self { what, interval })
+    }
+
+    /// Writes the lines of all seeds; the files.
+    fn write(&self, traces: &[String], keep: Option<&Keep>) -> Result<Vec<PathBuf>, OutputError> {
+        let here = Directory::current();
+        let directory = keep.map_or(&here, |keep| &keep.directory);
+        self.what
+            .iter()
+            .zip(traces)
+            .map(|(what, lines)| directory.write_text(what.file_name(), &format!("{}{lines}", what.header())))
+            .collect()
+    }
+}
+
+/// What came of one run.
+struct OneRun {
+    summary: Summary,
+    tables: Option<RunTables>,
+    traces: Vec<String>,
+}
+
 /// One world from start to end; nothing where it was ended in its warm-up. Tables are made where they will be kept.
 fn one_run(
     loaded: &Loaded,
     seed: u64,
     campaign: &Campaign,
     keep: Option<&Keep>,
-) -> Result<Option<(Summary, Option<RunTables>)>, Failure> {
+    tracing: &Tracing,
+) -> Result<Option<OneRun>, Failure> {
     let mut world = build(loaded, seed)?;
     let capture = keep.map(|keep| keep.capture(&mut world)).transpose()?.flatten();
-    let complete = campaign.drive(&mut world);
+    let mut traces = vec![String::new(); tracing.what.len()];
+    let complete = campaign.drive_watched(&mut world, tracing.interval, |world, at| {
+        for (what, lines) in tracing.what.iter().zip(&mut traces) {
+            what.sample(world, at, lines);
+        }
+    });
     if let Some(capture) = capture {
         capture.finish()?;
     }
     let measured = complete || world.end() > world.recorder().warmup;
-    let tables = || keep.map(|_| RunTables::collect(&world, !complete));
-    Ok(measured.then(|| (Summary::of(&world, !complete), tables())))
+    Ok(measured.then(|| OneRun {
+        summary: Summary::of(&world, !complete),
+        tables: keep.map(|_| RunTables::collect(&world, !complete)),
+        traces,
+    }))
 }
 
 /// A world; what only the placed network can tell is told at its place in the scenario.

@@ -11,6 +11,7 @@
 //! | [`airtime`] | channel time of a packet, the most that a path carries | IEEE 802.11-2020, clause 10.3; own derivation |
 //! | [`markov`] | a wireless channel in slots with memory | Cai, Shen, Mark and Pan 2005; Gilbert 1960 |
 //! | [`outage`] | parameters of AIMD(α, β) datagrams: window, buffer, utilization, delay outage | Cai, Shen, Mark and Pan 2005 |
+//! | [`share`] | L-regions, max-min shares of C-load, the unfairness index | Osipov and Tschudin 2007 |
 //! | [`stats`] | confidence intervals, fairness index | Student's t; Jain, Chiu and Hawe 1984 |
 
 pub mod airtime;
@@ -19,6 +20,7 @@ pub mod edca;
 pub mod markov;
 pub mod outage;
 pub mod phy;
+pub mod share;
 pub mod stats;
 pub mod units;
 pub mod voice;

@@ -202,6 +202,9 @@ pub struct Jitter {
 }
 
 impl Jitter {
+    /// No packet yet.
+    pub const NONE: Self = Self { last_transit: None, nanos: 0.0 };
+
     /// Counts a packet. The two clocks need not agree, only run at the same speed.
     pub fn update(&mut self, sent: Nanos, received: Nanos) {
         let transit = received.0.wrapping_sub(sent.0).cast_signed();

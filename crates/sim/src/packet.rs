@@ -4,6 +4,8 @@
 //! passed it on and waits for the acknowledgment, and one that has received it.
 
 use fairhop_model::units::Nanos;
+use fairhop_transport::aimd;
+pub use fairhop_transport::tcp::Ecn;
 use fairhop_transport::tcp::Segment;
 
 use crate::queue::Refused;
@@ -42,21 +44,6 @@ impl Dscp {
     }
 }
 
-/// The explicit congestion notification field of the IP header (RFC 3168 §5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Ecn {
-    /// The transport does not understand it.
-    #[default]
-    NotEct = 0b00,
-    /// The transport understands it, with a nonce of 1.
-    Ect1 = 0b01,
-    /// The transport understands it.
-    Ect0 = 0b10,
-    /// A queue on the way was congested.
-    Ce = 0b11,
-}
-
 /// What an IP packet carries.
 #[derive(Clone, Copy, Debug)]
 pub enum Body {
@@ -74,6 +61,10 @@ pub enum Body {
         /// Payload type.
         payload_type: u8,
     },
+    /// An AIMD datagram.
+    Aimd(aimd::Datagram),
+    /// An acknowledgment of AIMD datagrams.
+    AimdAck(aimd::Ack),
     /// A datagram of a source that counts its packets.
     Udp {
         /// Packets since the start of the stream.
@@ -175,7 +166,7 @@ impl Packets {
     /// Marks a packet as having met congestion; false where its transport would not understand.
     pub fn mark(&mut self, id: PacketId) -> bool {
         let ecn = &mut self.get_mut(id).ecn;
-        let understands = *ecn != Ecn::NotEct;
+        let understands = ecn.is_capable();
         if understands {
             *ecn = Ecn::Ce;
         }

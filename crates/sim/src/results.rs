@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::radio::FrameLoss;
 use crate::recorder::{FrameRecord, Loss, StreamRecord, TransactionRecord};
+use crate::wired::Link;
 use crate::world::World;
+use crate::world::aimd::AimdStream;
 use crate::world::traffic::{FlowKind, stream};
 
 /// A call whose worse direction is at least this good is acceptable (kim2010).
@@ -42,6 +44,34 @@ pub struct Summary {
     pub totals: Totals,
     /// Stations.
     pub nodes: Vec<NodeSummary>,
+    /// Directions of wired links.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkSummary>,
+}
+
+/// One direction of a wired link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkSummary {
+    /// Where it begins: a node's number or a host's name.
+    pub from: String,
+    /// Where it ends.
+    pub to: String,
+    /// Fraction of time spent sending, repetitions included.
+    pub utilization: f64,
+    /// Packets sent.
+    pub sent: f64,
+    /// Mean number of packets that wait, the one being sent included.
+    pub queue_mean: f64,
+    /// Most packets that waited.
+    pub queue_max: f64,
+    /// Packets that found the queue full or made room in it.
+    pub queue_drops: f64,
+    /// Packets that the queue dropped early to stay short (RED, CoDel).
+    pub queue_early_drops: f64,
+    /// Packets lost on the way.
+    pub lost: f64,
+    /// Frames of a time-slotted link that did not get through.
+    pub frames_failed: f64,
 }
 
 /// A call.
@@ -126,6 +156,13 @@ pub struct FlowSummary {
     pub delay: DelaySummary,
     /// Mean interarrival jitter.
     pub jitter_ms: f64,
+    /// Fraction of the packets that arrived that came later than the flow's `delay_bound_ms` after the fastest one; left
+    /// out where there is no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outage: Option<f64>,
+    /// What only AIMD datagrams have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aimd: Option<AimdSummary>,
     /// What only TCP has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpSummary>,
@@ -162,6 +199,15 @@ pub struct VideoSummary {
     pub late: f64,
     /// Fraction of them that lost a packet.
     pub lost: f64,
+}
+
+/// The counters of a sender of AIMD datagrams, warm-up excluded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AimdSummary {
+    /// Times that the window fell by β.
+    pub backoffs: f64,
+    /// Timeouts.
+    pub timeouts: f64,
 }
 
 /// TCP's own counters, warm-up excluded.
@@ -213,6 +259,7 @@ pub struct NodeSummary {
     /// Packets that found its queue full or made room in it.
     pub queue_drops: f64,
     /// Packets that its queue dropped early to stay short (RED, CoDel).
+    #[serde(default)]
     pub queue_early_drops: f64,
     /// Mean number of packets that wait, the one in service included.
     pub queue_mean: f64,
@@ -287,21 +334,26 @@ impl Summary {
                 kind => {
                     // What a request flow is for comes back.
                     let data = if matches!(kind, FlowKind::Request(_)) { backward } else { forward };
-                    let (tcp, session, video) = match kind {
-                        FlowKind::Bulk(tcp) => (Some(tcp), None, None),
+                    let mut summary = FlowSummary {
+                        outage: flow.delay_bound.map(|_| outage(data)),
+                        ..flow_summary(&flow.name, kind.name(), data, measured_s)
+                    };
+                    match kind {
+                        FlowKind::Bulk(tcp) => summary.tcp = Some(tcp_summary(world, tcp, data)),
+                        FlowKind::Aimd(aimd) => {
+                            summary.aimd = Some(aimd_summary(&world.aimd_streams()[aimd]));
+                        }
                         FlowKind::Web(session) | FlowKind::Request(session) => {
                             let session = &world.sessions()[session];
-                            (Some(session.transfer), Some(&session.record), None)
+                            summary.tcp = Some(tcp_summary(world, session.transfer, data));
+                            summary.transactions = Some(transaction_summary(&session.record));
                         }
-                        FlowKind::Video(video) => (None, None, Some(&world.videos()[video].record)),
-                        FlowKind::Call(_) | FlowKind::Cbr | FlowKind::Burst => (None, None, None),
-                    };
-                    flows.push(FlowSummary {
-                        tcp: tcp.map(|tcp| tcp_summary(world, tcp, data)),
-                        transactions: session.map(transaction_summary),
-                        video: video.map(video_summary),
-                        ..flow_summary(&flow.name, kind.name(), data, measured_s)
-                    });
+                        FlowKind::Video(video) => {
+                            summary.video = Some(video_summary(&world.videos()[video].record));
+                        }
+                        FlowKind::Call(_) | FlowKind::Cbr | FlowKind::Burst => {}
+                    }
+                    flows.push(summary);
                 }
             }
         }
@@ -316,6 +368,7 @@ impl Summary {
             calls,
             flows,
             nodes: (0..world.node_count()).map(|node| node_summary(world, node, measured_s)).collect(),
+            links: world.wired().iter().map(|link| link_summary(world, link, measured_s)).collect(),
         }
     }
 }
@@ -362,6 +415,8 @@ fn flow_summary(name: &str, kind: &str, record: &StreamRecord, measured_s: f64) 
         lost: losses(record),
         delay,
         jitter_ms: jitter_ms(record),
+        outage: None,
+        aimd: None,
         tcp: None,
         transactions: None,
         video: None,
@@ -392,6 +447,19 @@ fn video_summary(record: &FrameRecord) -> VideoSummary {
         complete: fraction(record.complete, decided),
         late: fraction(record.late, decided),
         lost: fraction(record.lost, decided),
+    }
+}
+
+/// The part of the packets that were not lost that came too late.
+pub fn outage(record: &StreamRecord) -> f64 {
+    fraction(record.late, record.decided().saturating_sub(record.lost_total()))
+}
+
+fn aimd_summary(stream: &AimdStream) -> AimdSummary {
+    let (now, before) = (stream.sender.stats(), &stream.warmup);
+    AimdSummary {
+        backoffs: now.backoffs.saturating_sub(before.backoffs) as f64,
+        timeouts: now.timeouts.saturating_sub(before.timeouts) as f64,
     }
 }
 
@@ -449,6 +517,23 @@ fn node_summary(world: &World, node: usize, measured_s: f64) -> NodeSummary {
         queue_early_drops: record.early_drops as f64,
         queue_mean: if measured_s > 0.0 { record.backlog_integral as f64 * 1e-9 / measured_s } else { 0.0 },
         queue_max: f64::from(record.backlog_max),
+    }
+}
+
+fn link_summary(world: &World, link: &Link, measured_s: f64) -> LinkSummary {
+    let record = link.record();
+    let per_second = |seconds: f64| if measured_s > 0.0 { seconds / measured_s } else { 0.0 };
+    LinkSummary {
+        from: world.name_of(link.from()),
+        to: world.name_of(link.to()),
+        utilization: per_second(record.busy.as_secs_f64()),
+        sent: record.sent as f64,
+        queue_mean: per_second(record.backlog_integral as f64 * 1e-9),
+        queue_max: f64::from(record.backlog_max),
+        queue_drops: record.drops as f64,
+        queue_early_drops: record.early_drops as f64,
+        lost: record.lost as f64,
+        frames_failed: record.failed as f64,
     }
 }
 

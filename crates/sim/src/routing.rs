@@ -1,17 +1,22 @@
-//! Static routes: shortest paths over links that work both ways, as a table at every node.
+//! Static routes: shortest paths over links that work both ways, and over wires, as a table at every node and host.
 //!
-//! The table is asked by source and destination, so that paths set by hand, and several paths to one place, cannot make
-//! a loop. Left out: routing protocols and reaction to loss.
+//! A path costs first what its radio hops cost, then the delay of its wires, then their number: wires go before radio. The
+//! table is asked by source and destination, so that paths set by hand, and several paths to one place, cannot make a
+//! loop. Left out: routing protocols and reaction to loss.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use fairhop_model::phy::{Rate, frame};
+use fairhop_model::units::Nanos;
 
 use crate::radio::{Links, RadioParams};
 use crate::scenario::{Metric, Routing};
 
-/// Which way packets go, by node.
+/// A next hop with this bit is a direction of a wired link, whose number the other bits are, and no neighbour.
+pub const WIRE: u32 = 1 << 31;
+
+/// Which way packets go, by node and then by host.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
     /// For each node the first of its hops, and the end of the last one's.
@@ -30,25 +35,23 @@ struct Hop {
 }
 
 impl Routes {
-    /// Tables for so many nodes of all `paths`: each from its first node to its last, for packets from a source to a
-    /// destination, which lie at or beyond its ends. Of two paths between the same ends the later one counts.
-    pub fn new(nodes: usize, paths: &[(Vec<u32>, u32, u32)]) -> Self {
-        let mut hops: Vec<Hop> = paths
-            .iter()
-            .flat_map(|(path, source, destination)| {
-                path.windows(2).map(|hop| Hop {
-                    node: hop[0],
-                    source: *source,
-                    destination: *destination,
-                    next: hop[1],
-                })
-            })
-            .collect();
+    /// Tables for all `paths`: each from its first node to its last, for packets from the one to the other. Where there is
+    /// a wire, it is taken. Of two paths between the same ends the later one counts.
+    pub fn new(paths: &[Vec<u32>], wires: &Wires) -> Self {
+        let hops_of = |path: &[u32]| -> Vec<Hop> {
+            let (Some(&source), Some(&destination)) = (path.first(), path.last()) else { return Vec::new() };
+            let over = |from, to| wires.direction(from, to).map_or(to, |direction| WIRE | direction);
+            path.windows(2)
+                .map(|hop| Hop { node: hop[0], source, destination, next: over(hop[0], hop[1]) })
+                .collect()
+        };
+        let mut hops: Vec<Hop> = paths.iter().flat_map(|path| hops_of(path)).collect();
         hops.reverse();
         hops.sort_by_key(|hop| (hop.node, hop.source, hop.destination));
         hops.dedup_by_key(|hop| (hop.node, hop.source, hop.destination));
-        let begin =
-            (0..=nodes as u32).map(|node| hops.partition_point(|hop| hop.node < node) as u32).collect();
+        let begin = (0..=wires.places() as u32)
+            .map(|node| hops.partition_point(|hop| hop.node < node) as u32)
+            .collect();
         Self { begin, hops }
     }
 
@@ -62,37 +65,79 @@ impl Routes {
     }
 }
 
-/// The cost of a path: what the metric counts, then metres (both in thousandths), so that equal paths are told apart.
-type Cost = (u64, u64);
+/// The wires of a network, by the node or host where each direction begins.
+#[derive(Clone, Debug, Default)]
+pub struct Wires {
+    /// Where it ends, its delay and its number.
+    from: Vec<Vec<(u32, Nanos, u32)>>,
+}
+
+impl Wires {
+    /// No wires between so many nodes and hosts.
+    pub fn new(places: usize) -> Self {
+        Self { from: vec![Vec::new(); places] }
+    }
+
+    /// How many nodes and hosts there are.
+    pub fn places(&self) -> usize {
+        self.from.len()
+    }
+
+    /// Adds a direction of a link.
+    pub fn add(&mut self, from: u32, to: u32, delay: Nanos, direction: u32) {
+        self.from[from as usize].push((to, delay, direction));
+    }
+
+    /// The direction that goes from one place to another.
+    fn direction(&self, from: u32, to: u32) -> Option<u32> {
+        self.from[from as usize].iter().find(|wire| wire.0 == to).map(|wire| wire.2)
+    }
+}
+
+/// The cost of a path: what the metric counts, in thousandths; the delay of wires; then millimetres of radio and the number
+/// of wires, so that equal paths are told apart.
+type Cost = (u64, u64, u64);
 
 /// Finds shortest paths.
 pub struct PathFinder<'a> {
     links: &'a Links,
+    wires: &'a Wires,
     radio: &'a RadioParams,
     routing: &'a Routing,
     rate: Rate,
     ack_rate: Rate,
     best: Vec<(Cost, u32)>,
     touched: Vec<u32>,
+    /// There is a wire.
+    wired: bool,
 }
 
 /// A link over which fewer attempts succeed is none: at a tenth, the standard's seven attempts still bring every second
 /// packet over.
 const LEAST_DELIVERY: f64 = 0.1;
 
-const UNREACHED: Cost = (u64::MAX, u64::MAX);
+const UNREACHED: Cost = (u64::MAX, u64::MAX, u64::MAX);
+
+/// Over which links a path may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    Radio,
+    RadioAndWires,
+}
 
 impl<'a> PathFinder<'a> {
     /// A finder for data frames at `rate`, acknowledged at `ack_rate`.
     pub fn new(
         links: &'a Links,
+        wires: &'a Wires,
         radio: &'a RadioParams,
         routing: &'a Routing,
         rate: Rate,
         ack_rate: Rate,
     ) -> Self {
-        let best = vec![(UNREACHED, u32::MAX); links.positions().len()];
-        Self { links, radio, routing, rate, ack_rate, best, touched: Vec::new() }
+        let best = vec![(UNREACHED, u32::MAX); wires.from.len()];
+        let wired = wires.from.iter().any(|wires| !wires.is_empty());
+        Self { links, wires, radio, routing, rate, ack_rate, best, touched: Vec::new(), wired }
     }
 
     /// Whether a hop from one node to another can work at all, data one way and its ACK the other: whether an attempt
@@ -126,8 +171,33 @@ impl<'a> PathFinder<'a> {
         }
     }
 
-    /// The path between two nodes, both included: the one set by hand, or the shortest. None where there is none.
+    /// The path between two nodes or hosts, both included. None where there is none.
     pub fn path(&mut self, from: u32, to: u32) -> Option<Vec<u32>> {
+        if !self.wired {
+            return self.radio_path(from, to);
+        }
+        let mut path = self.shortest(from, to, Over::RadioAndWires)?;
+        path.reverse();
+        // What goes over the air between two wires goes as it would without them: by hand, or the same way back.
+        let is_wire = |hop: &[u32]| self.wires.direction(hop[0], hop[1]).is_some();
+        let mut whole = vec![from];
+        let mut start = 0;
+        while start + 1 < path.len() {
+            let wires = path[start..].windows(2).take_while(|hop| is_wire(hop)).count();
+            whole.extend(&path[start + 1..=start + wires]);
+            start += wires;
+            let hops = path[start..].windows(2).take_while(|hop| !is_wire(hop)).count();
+            if hops > 0 {
+                let radio = self.radio_path(path[start], path[start + hops])?;
+                whole.extend(&radio[1..]);
+                start += hops;
+            }
+        }
+        Some(whole)
+    }
+
+    /// The path over the air between two nodes: the one set by hand, or the shortest.
+    fn radio_path(&mut self, from: u32, to: u32) -> Option<Vec<u32>> {
         for path in &self.routing.paths {
             if path.first() == Some(&from) && path.last() == Some(&to) {
                 return Some(path.clone());
@@ -138,7 +208,7 @@ impl<'a> PathFinder<'a> {
         }
         // Always searched from the lower number, so that both directions take the same path.
         let (start, goal) = (from.min(to), from.max(to));
-        let mut path = self.shortest(start, goal)?;
+        let mut path = self.shortest(start, goal, Over::Radio)?;
         if from == start {
             path.reverse();
         }
@@ -146,14 +216,14 @@ impl<'a> PathFinder<'a> {
     }
 
     /// Dijkstra's algorithm from `start`; the path is given from `goal` back to `start`.
-    fn shortest(&mut self, start: u32, goal: u32) -> Option<Vec<u32>> {
+    fn shortest(&mut self, start: u32, goal: u32, over: Over) -> Option<Vec<u32>> {
         for node in self.touched.drain(..) {
             self.best[node as usize] = (UNREACHED, u32::MAX);
         }
         let mut open = BinaryHeap::new();
-        self.best[start as usize] = ((0, 0), start);
+        self.best[start as usize] = ((0, 0, 0), start);
         self.touched.push(start);
-        open.push(Reverse(((0, 0), start)));
+        open.push(Reverse(((0, 0, 0), start)));
         while let Some(Reverse((cost, node))) = open.pop() {
             if node == goal {
                 break;
@@ -161,20 +231,19 @@ impl<'a> PathFinder<'a> {
             if cost > self.best[node as usize].0 {
                 continue;
             }
-            let links = self.links;
+            let (links, wires) = (self.links, self.wires);
             let positions = links.positions();
-            for link in links.from(node as usize) {
-                let Some(hop) = self.hop_cost(node, link.to) else { continue };
-                let metres = positions[node as usize].distance_m(positions[link.to as usize]);
-                let reached = (cost.0 + hop, cost.1 + (metres * 1000.0).round() as u64);
-                let best = &mut self.best[link.to as usize];
-                if best.0 == UNREACHED {
-                    self.touched.push(link.to);
+            if (node as usize) < positions.len() {
+                for link in links.from(node as usize) {
+                    let Some(hop) = self.hop_cost(node, link.to) else { continue };
+                    let metres = positions[node as usize].distance_m(positions[link.to as usize]);
+                    let reached = (cost.0 + hop, cost.1, cost.2 + (metres * 1000.0).round() as u64);
+                    self.reach(link.to, reached, node, &mut open);
                 }
-                // Among equals the lowest predecessor, which comes first.
-                if reached < best.0 {
-                    *best = (reached, node);
-                    open.push(Reverse((reached, link.to)));
+            }
+            if over == Over::RadioAndWires {
+                for &(to, delay, _) in &wires.from[node as usize] {
+                    self.reach(to, (cost.0, cost.1.saturating_add(delay.0), cost.2 + 1), node, &mut open);
                 }
             }
         }
@@ -188,5 +257,17 @@ impl<'a> PathFinder<'a> {
             path.push(node);
         }
         Some(path)
+    }
+
+    /// A way to a node has been found. Among equals the lowest predecessor, which comes first.
+    fn reach(&mut self, to: u32, cost: Cost, from: u32, open: &mut BinaryHeap<Reverse<(Cost, u32)>>) {
+        let best = &mut self.best[to as usize];
+        if best.0 == UNREACHED {
+            self.touched.push(to);
+        }
+        if cost < best.0 {
+            *best = (cost, from);
+            open.push(Reverse((cost, to)));
+        }
     }
 }

@@ -1,19 +1,24 @@
-//! Wired links: rate, delay, and a queue at each end.
+//! Wired links: rate, delay, and a queue at each end; and the time-slotted radio link of cai2005 in place of a wire.
 //!
 //! Full duplex; each direction is a [`Link`] of its own. In front of a drop-tail queue, the time at which a packet arrives is
 //! known when it is queued, and one event at the far end is enough. Under the other disciplines the packet that goes next
 //! is chosen when the one before has left, which is an event too. A packet counts in the queue until its last bit has
 //! left. Losses on the way, where a scenario wants them, are decided at the far end. Left out: everything of Ethernet but
 //! the bytes that it adds to a packet.
+//!
+//! A slotted link begins to send at whole multiples of its slot. In each slot the Markov channel lets a frame through or
+//! not, and the sender knows before the next one (cai2005, section IV). The chain takes its step in every slot, used or
+//! not. Left out: sharing of the slots with other links, and errors in the feedback.
 
 use std::collections::VecDeque;
 
+use fairhop_model::markov::Channel;
 use fairhop_model::units::{BitRate, Nanos};
 
 use crate::engine::{EventKind, Events, Stream};
 use crate::packet::{NodeId, PacketId, Packets};
 use crate::queue::{Queue, Refused, Waiting};
-use crate::scenario::{self, QueueLimit};
+use crate::scenario::{self, LinkArq, QueueLimit};
 
 #[derive(Clone, Copy, Debug)]
 struct OnWire {
@@ -21,6 +26,8 @@ struct OnWire {
     bytes: u32,
     /// When its last bit leaves the queue.
     sent: Nanos,
+    /// It does not get through.
+    lost: bool,
 }
 
 /// What a link needs of its world when something happens to it.
@@ -46,6 +53,51 @@ enum Wait {
         /// A packet is being sent.
         sending: bool,
     },
+    /// In slots.
+    Slots(Box<Slots>),
+}
+
+/// The sender of a slotted link.
+#[derive(Clone, Debug)]
+struct Slots {
+    queue: Queue,
+    /// The limit of a drop-tail queue, in which the packet being sent counts.
+    limit: Option<QueueLimit>,
+    /// Bytes in a drop-tail queue, those of the packet being sent included.
+    bytes: u32,
+    fading: Fading,
+    slot: Nanos,
+    slot_bytes: u32,
+    arq: LinkArq,
+    /// The packet being sent, and how many frames of it have yet to get through.
+    current: Option<(Waiting, u32)>,
+    /// A frame is in the air in this slot; whether it gets through.
+    in_air: Option<bool>,
+    /// The next slot is left out.
+    pause: bool,
+    /// An event at the beginning of a slot is set.
+    awake: bool,
+}
+
+/// A Markov channel as time goes by.
+#[derive(Clone, Debug)]
+struct Fading {
+    channel: Channel,
+    random: Stream,
+    /// The state in the slot with this number.
+    state: usize,
+    slot: u64,
+}
+
+impl Fading {
+    /// Whether a frame that is sent in a slot gets through.
+    fn lets_through(&mut self, slot: u64) -> bool {
+        while self.slot < slot {
+            self.state = self.channel.draw_next(self.state, self.random.unit());
+            self.slot += 1;
+        }
+        self.channel.draw_success(self.state, self.random.unit())
+    }
 }
 
 /// A packet that has come out of a link.
@@ -119,6 +171,8 @@ pub struct LinkRecord {
     pub early_drops: u64,
     /// Packets lost on the way.
     pub lost: u64,
+    /// Frames of a slotted link that did not get through.
+    pub failed: u64,
 }
 
 impl LinkRecord {
@@ -164,6 +218,8 @@ pub struct LinkParams {
     pub overhead: u32,
     /// Losses on the way.
     pub errors: Errors,
+    /// The channel of a slotted link: the chain, what is done about losses, and the bytes that fill a slot.
+    pub channel: Option<(Channel, LinkArq, u32)>,
 }
 
 /// One direction of a wired link.
@@ -179,11 +235,30 @@ pub struct Link {
 }
 
 impl Link {
-    /// An idle link; `random` is the queue's.
-    pub fn new(params: LinkParams, queue: &scenario::Queue, random: Stream) -> Self {
-        let wait = match Queue::new(queue, params.rate, random) {
-            Queue::DropTail(_) => Wait::DropTail { limit: queue.limit(), free_at: Nanos::ZERO },
-            queue => Wait::Discipline { queue, sending: false },
+    /// An idle link; `random` is the queue's, `fading` the channel's.
+    pub fn new(params: LinkParams, queue: &scenario::Queue, random: Stream, mut fading: Stream) -> Self {
+        let limit = queue.limit();
+        let wait = match (Queue::new(queue, params.rate, random), &params.channel) {
+            (queue, Some((channel, arq, slot_bytes))) => {
+                let state = channel.draw_initial(fading.unit());
+                let fading = Fading { channel: channel.clone(), random: fading, state, slot: 0 };
+                Wait::Slots(Box::new(Slots {
+                    limit: matches!(queue, Queue::DropTail(_)).then_some(limit),
+                    bytes: 0,
+                    queue,
+                    fading,
+                    // At no rate is a slot without end or length: time goes on.
+                    slot: params.rate.time_for(u64::from(*slot_bytes)).max(Nanos(1)),
+                    slot_bytes: (*slot_bytes).max(1),
+                    arq: *arq,
+                    current: None,
+                    in_air: None,
+                    pause: false,
+                    awake: false,
+                }))
+            }
+            (Queue::DropTail(_), None) => Wait::DropTail { limit, free_at: Nanos::ZERO },
+            (queue, None) => Wait::Discipline { queue, sending: false },
         };
         let under_way = VecDeque::with_capacity(256);
         Self { params, wait, under_way, left: 0, queued_bytes: 0, record: LinkRecord::default() }
@@ -197,6 +272,16 @@ impl Link {
     /// The end that receives.
     pub fn to(&self) -> NodeId {
         self.params.to
+    }
+
+    /// Delay after the last bit has left.
+    pub fn delay(&self) -> Nanos {
+        self.params.delay
+    }
+
+    /// Rate.
+    pub fn rate(&self) -> BitRate {
+        self.params.rate
     }
 
     /// What was counted.
@@ -218,6 +303,11 @@ impl Link {
             let began = next.sent.saturating_sub(self.time_for(next.bytes));
             self.record.add_busy(began.min(at), at, warmup);
         }
+        if let Wait::Slots(slots) = &self.wait
+            && slots.in_air.is_some()
+        {
+            self.record.add_busy(Nanos(at.0 - at.0 % slots.slot.0), at, warmup);
+        }
     }
 
     fn time_for(&self, bytes: u32) -> Nanos {
@@ -230,7 +320,14 @@ impl Link {
         match &self.wait {
             Wait::DropTail { .. } => sending,
             Wait::Discipline { queue, .. } => sending + queue.len(),
+            Wait::Slots(slots) => slots.queue.len() + usize::from(slots.current.is_some()),
         }
+    }
+
+    /// Packets that wait at a time that is not before the last event, the one being sent included.
+    pub fn backlog_at(&self, now: Nanos) -> usize {
+        let gone = self.under_way.iter().skip(self.left).take_while(|packet| packet.sent <= now).count();
+        self.backlog() - gone
     }
 
     /// Sees to the packets whose last bit has left by now.
@@ -240,8 +337,10 @@ impl Link {
         {
             self.queued_bytes -= u64::from(first.bytes);
             self.left += 1;
-            let began = first.sent.saturating_sub(self.time_for(first.bytes));
-            self.record.add_busy(began, first.sent, warmup);
+            if !matches!(self.wait, Wait::Slots(_)) {
+                let began = first.sent.saturating_sub(self.time_for(first.bytes));
+                self.record.add_busy(began, first.sent, warmup);
+            }
             self.record.sent += u64::from(first.sent >= warmup);
             self.record.set_backlog(self.backlog(), first.sent, warmup);
         }
@@ -267,12 +366,27 @@ impl Link {
                 let time = self.params.rate.time_for(u64::from(bytes + self.params.overhead));
                 *free_at = (*free_at).max(now).saturating_add(time);
                 let sent = *free_at;
-                self.put_on_wire(ctx, waiting, sent);
+                self.put_on_wire(ctx, waiting, sent, false);
             }
             Wait::Discipline { queue, sending: true } => queue.push(waiting, now, ctx.packets)?,
             Wait::Discipline { queue, .. } => {
                 if let Some(first) = queue.pass(waiting, now, ctx.packets)? {
                     self.begin(ctx, first);
+                }
+            }
+            Wait::Slots(slots) => {
+                if let Some(limit) = slots.limit {
+                    let packets = slots.queue.len() + usize::from(slots.current.is_some());
+                    if !limit.has_room(packets, slots.bytes, bytes) {
+                        return Err(Refused::Full);
+                    }
+                    slots.bytes += bytes;
+                }
+                slots.queue.push(waiting, now, ctx.packets)?;
+                if !slots.awake {
+                    slots.awake = true;
+                    let slot = Nanos(now.0.div_ceil(slots.slot.0).saturating_mul(slots.slot.0));
+                    ctx.events.push(slot, EventKind::LinkFree, ctx.link);
                 }
             }
         }
@@ -288,33 +402,80 @@ impl Link {
         }
         let sent = ctx.events.now().saturating_add(self.time_for(first.bytes));
         ctx.events.push(sent, EventKind::LinkFree, ctx.link);
-        self.put_on_wire(ctx, first, sent);
+        self.put_on_wire(ctx, first, sent, false);
     }
 
-    fn put_on_wire(
-        &mut self,
-        ctx: &mut LinkContext<'_>,
-        Waiting { packet, bytes, .. }: Waiting,
-        sent: Nanos,
-    ) {
+    fn put_on_wire(&mut self, ctx: &mut LinkContext<'_>, waiting: Waiting, sent: Nanos, lost: bool) {
+        let Waiting { packet, bytes, .. } = waiting;
         self.queued_bytes += u64::from(bytes);
-        self.under_way.push_back(OnWire { packet, bytes, sent });
+        self.under_way.push_back(OnWire { packet, bytes, sent, lost });
         if self.under_way.len() == 1 {
             ctx.events.push(sent.saturating_add(self.params.delay), EventKind::WiredArrival, ctx.link);
         }
     }
 
-    /// The packet being sent has left: the discipline says which one is next.
+    /// The packet being sent has left, and the discipline says which one is next; or a slot begins.
     pub fn free(&mut self, ctx: &mut LinkContext<'_>) {
         let now = ctx.events.now();
         self.note_departures(now, ctx.warmup);
-        let Wait::Discipline { queue, sending } = &mut self.wait else { return };
-        *sending = false;
-        if let Some(next) = queue.pop(now, ctx.packets) {
-            self.begin(ctx, next);
+        match &mut self.wait {
+            Wait::DropTail { .. } => {}
+            Wait::Discipline { queue, sending } => {
+                *sending = false;
+                if let Some(next) = queue.pop(now, ctx.packets) {
+                    self.begin(ctx, next);
+                }
+            }
+            Wait::Slots(_) => {
+                self.end_slot(ctx);
+                self.begin_slot(ctx);
+            }
         }
         let backlog = self.backlog();
         self.record.set_backlog(backlog, now, ctx.warmup);
+    }
+
+    /// The sender learns what became of the frame of the slot that ends now.
+    fn end_slot(&mut self, ctx: &mut LinkContext<'_>) {
+        let now = ctx.events.now();
+        let Wait::Slots(slots) = &mut self.wait else { return };
+        let (Some(through), Some((waiting, frames))) = (slots.in_air.take(), slots.current) else { return };
+        self.record.add_busy(now.saturating_sub(slots.slot), now, ctx.warmup);
+        self.record.failed += u64::from(!through && now >= ctx.warmup);
+        let done = if through {
+            slots.current = Some((waiting, frames - 1));
+            frames == 1
+        } else {
+            slots.pause = slots.arq == LinkArq::Optimal;
+            slots.arq == LinkArq::None
+        };
+        if done {
+            slots.current = None;
+            slots.bytes = slots.bytes.saturating_sub(waiting.bytes);
+            self.put_on_wire(ctx, waiting, now, !through);
+            self.note_departures(now, ctx.warmup);
+        }
+    }
+
+    fn begin_slot(&mut self, ctx: &mut LinkContext<'_>) {
+        let now = ctx.events.now();
+        let overhead = self.params.overhead;
+        let Wait::Slots(slots) = &mut self.wait else { return };
+        slots.awake = false;
+        if slots.current.is_none() {
+            let next = slots.queue.pop(now, ctx.packets);
+            let frames = |bytes: u32| (bytes + overhead).div_ceil(slots.slot_bytes).max(1);
+            slots.current = next.map(|waiting| (waiting, frames(waiting.bytes)));
+        }
+        if slots.current.is_none() {
+            return;
+        }
+        if !std::mem::take(&mut slots.pause) {
+            let number = now.div_floor(slots.slot);
+            slots.in_air = Some(slots.fading.lets_through(number));
+        }
+        slots.awake = true;
+        ctx.events.push(now.saturating_add(slots.slot), EventKind::LinkFree, ctx.link);
     }
 
     /// The packet that arrives now.
@@ -326,7 +487,7 @@ impl Link {
         if let Some(next) = self.under_way.front() {
             ctx.events.push(next.sent.saturating_add(self.params.delay), EventKind::WiredArrival, ctx.link);
         }
-        let lost = self.params.errors.strike(arrived.bytes + self.params.overhead);
+        let lost = self.params.errors.strike(arrived.bytes + self.params.overhead) || arrived.lost;
         self.record.lost += u64::from(lost && now >= ctx.warmup);
         Some(Arrived { packet: arrived.packet, lost })
     }
@@ -351,9 +512,15 @@ mod tests {
 
         fn with(queue: &scenario::Queue, errors: Errors, overhead: u32) -> Self {
             let rate = BitRate(1_000_000);
-            let params = LinkParams { from: 0, to: 1, rate, delay: Nanos::from_millis(30), overhead, errors };
+            let delay = Nanos::from_millis(30);
+            let params = LinkParams { from: 0, to: 1, rate, delay, overhead, errors, channel: None };
             Self {
-                link: Link::new(params, queue, Stream::new(1, 0, Purpose::Queue)),
+                link: Link::new(
+                    params,
+                    queue,
+                    Stream::new(1, 0, Purpose::Queue),
+                    Stream::new(1, 0, Purpose::Channel),
+                ),
                 events: Events::new(0, 16),
                 packets: Packets::default(),
             }

@@ -270,6 +270,7 @@ fn traffic(nodes: u32, internet: bool) -> impl Strategy<Value = Traffic> {
                         delayed_ack_segments,
                         delayed_ack_ms: 40.0,
                         sack,
+                        ecn: false,
                         timestamps,
                         rto_min_ms: 200.0,
                         start_s,
@@ -284,6 +285,7 @@ fn traffic(nodes: u32, internet: bool) -> impl Strategy<Value = Traffic> {
                     dscp: None,
                     rate_kbps,
                     payload_bytes: bytes - 28,
+                    delay_bound_ms: None,
                     start_s,
                     stop_s,
                 },
@@ -309,6 +311,7 @@ fn traffic(nodes: u32, internet: bool) -> impl Strategy<Value = Traffic> {
                         dscp: None,
                         rate_kbps,
                         payload_bytes: bytes - 28,
+                        delay_bound_ms: None,
                         start_s,
                         stop_s,
                     }

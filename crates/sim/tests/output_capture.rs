@@ -102,9 +102,9 @@ impl Tap for Counting {
         self.inner.frame(node, at, frame, from, packet, received);
     }
 
-    fn wired(&mut self, node: NodeId, at: Nanos, packet: &Packet, arrived: bool) {
+    fn wired(&mut self, node: NodeId, peer: NodeId, at: Nanos, packet: &Packet, arrived: bool) {
         *self.frames.borrow_mut().wired.entry((node, arrived)).or_default() += 1;
-        self.inner.wired(node, at, packet, arrived);
+        self.inner.wired(node, peer, at, packet, arrived);
     }
 }
 

@@ -134,6 +134,7 @@ flows
   in_flight_packets: integer
   loss: real
   late: real
+  outage: real or null
   sent_bytes: integer
   delivered_bytes: integer
   sent_mbps: real
@@ -166,6 +167,20 @@ frame_losses
   node: integer
   reason: text
   lost_frames: integer
+links
+  seed: unsigned
+  link: integer
+  sender: text
+  receiver: text
+  rate_mbps: real
+  utilization: real
+  sent_packets: integer
+  queue_mean_packets: real
+  queue_max_packets: integer
+  queue_drops_packets: integer
+  queue_early_drops_packets: integer
+  lost_packets: integer
+  failed_frames: integer
 node_series
   seed: unsigned
   node: integer
@@ -233,7 +248,7 @@ fn tables_have_the_columns_that_readers_rely_on() {
         }
     }
     assert_eq!(schema.trim(), SCHEMA.trim(), "{schema}");
-    assert!(names.contains(&"summary.json".to_owned()) && names.len() == 8, "{names:?}");
+    assert!(names.contains(&"summary.json".to_owned()) && names.len() == 9, "{names:?}");
 }
 
 #[test]
@@ -305,7 +320,9 @@ fn series_add_up_to_the_flows_and_airtime_to_the_whole() {
 #[test]
 fn every_file_can_be_read_alone() {
     let (directory, ..) = results("tables-meta");
-    for table in ["delays", "flow_series", "flows", "frame_losses", "node_series", "nodes", "tcp_series"] {
+    for table in
+        ["delays", "flow_series", "flows", "frame_losses", "links", "node_series", "nodes", "tcp_series"]
+    {
         let reader = open(&directory, table);
         let metadata = reader.metadata().file_metadata();
         let value = |key: &str| {

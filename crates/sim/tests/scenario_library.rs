@@ -136,7 +136,6 @@ fn the_schema_accepts_every_ready_made_scenario_and_refuses_what_the_reader_refu
         ("\"string\"", "\"strings\""),
         ("spacing_m = 200", ""),
         ("delay_ms", "delay_s"),
-        ("\"gateway\"", "\"gate\""),
         ("rate_mbps = 12", "rate_mbps = \"12 Mb/s\""),
     ] {
         let text = mix.replace(right, wrong);

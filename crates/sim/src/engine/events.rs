@@ -35,12 +35,14 @@ pub enum EventKind {
     TcpSender,
     /// A TCP receiver's timer. Subject: the transfer.
     TcpReceiver,
+    /// A timer of a sender of AIMD datagrams. Subject: the stream.
+    AimdSender,
     /// The end of a recording interval.
     Sample,
 }
 
 impl EventKind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::FrameEnd,
         Self::Response,
         Self::ResponseTimeout,
@@ -51,6 +53,7 @@ impl EventKind {
         Self::Source,
         Self::TcpSender,
         Self::TcpReceiver,
+        Self::AimdSender,
         Self::Sample,
     ];
 

@@ -22,6 +22,8 @@ pub enum Purpose {
     Placement,
     /// Early drops of a queue, and the key of its hash.
     Queue,
+    /// Losses on a wired link, and the channel of a slotted one.
+    Channel,
 }
 
 /// A stream of random numbers.

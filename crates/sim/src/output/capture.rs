@@ -2,10 +2,11 @@
 //!
 //! A node's file holds every frame that it sent and every frame that it received, meant for it or not, at the time of
 //! the first bit on its antenna. What it could not receive, because of a collision or for want of signal, is not in it.
-//! The gateway's file has its wired interface too, and the Internet host has a file of its own. Packets are in the order
-//! of their times.
+//! The file of the gateway, or of any node with wires, has its wired interfaces too, one a link; the Internet host and the
+//! hosts of a wired network have files of their own. Packets are in the order of their times.
 //!
-//! Addresses and ports follow from numbers: node 4 is 10.1.0.4, the Internet host 192.0.2.1. Calls use even UDP ports
+//! Addresses and ports follow from numbers: node 4 is 10.1.0.4, the Internet host 192.0.2.1, other hosts 10.2.0.1
+//! and on. Calls use even UDP ports
 //! from 50000 to 53998, which Wireshark must be told to decode as RTP (`-d udp.port==50000-53998,rtp`); TCP transfers
 //! and other datagrams have 61000 and the flow's number. Payload is zeros. Ethernet headers are there to be read: the
 //! wired link carries IP packets alone.
@@ -27,7 +28,7 @@ use std::rc::Rc;
 
 use fairhop_model::units::Nanos;
 
-use super::headers::{self, Channel, FIRST_TTL, InternetHost};
+use super::headers::{self, Addresses, Channel, FIRST_TTL};
 use super::pcapng::{self, Direction};
 use super::{OutputError, PROGRAM};
 use crate::mac::{Frame, FrameKind};
@@ -61,7 +62,7 @@ pub struct Capture(Rc<RefCell<Writer>>);
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The files, by node; the Internet host's is the last one.
+    /// The files, by node and then by host.
     pub files: Vec<PathBuf>,
     /// Their size in all.
     pub bytes: u64,
@@ -69,7 +70,7 @@ pub struct Written {
 
 impl Capture {
     /// Makes `directory` where it is missing and in it an empty capture for every node, `node-0.pcapng` and so on, and
-    /// `internet.pcapng` where there is an Internet host.
+    /// for every host: `internet.pcapng`, `host-NAME.pcapng`.
     ///
     /// # Errors
     /// A file exists already or cannot be made.
@@ -116,8 +117,8 @@ impl Tap for CaptureTap {
         self.0.borrow_mut().frame(node, at, frame, from, packet, received);
     }
 
-    fn wired(&mut self, node: NodeId, at: Nanos, packet: &Packet, arrived: bool) {
-        self.0.borrow_mut().wired(node, at, packet, arrived);
+    fn wired(&mut self, node: NodeId, peer: NodeId, at: Nanos, packet: &Packet, arrived: bool) {
+        self.0.borrow_mut().wired(node, peer, at, packet, arrived);
     }
 }
 
@@ -138,8 +139,9 @@ struct Writer {
     channel: Channel,
     /// For every node the neighbours that it hears, by number, and how strongly; empty where powers mean nothing.
     signals: Vec<Vec<(NodeId, i8)>>,
-    gateway: NodeId,
-    internet: NodeId,
+    addresses: Addresses,
+    /// For every node and host the other ends of its wires, in the order of its interfaces.
+    wires: Vec<Vec<NodeId>>,
     /// How many hops a stream's packets have behind them at a node: learned from their first packet.
     hops: HashMap<(u32, NodeId), u8>,
 }
@@ -148,30 +150,36 @@ impl Writer {
     fn create(directory: &Path, world: &World) -> Result<Self, OutputError> {
         let scenario = world.scenario();
         let nodes = world.node_count();
-        let internet = nodes as NodeId;
-        let gateway = scenario.topology.gateway();
+        let hosts = world.hosts();
+        let mut wires = vec![Vec::new(); nodes + hosts.len()];
+        for link in world.wired() {
+            wires[link.from() as usize].push(link.to());
+        }
         fs::create_dir_all(directory)
             .map_err(|error| OutputError::io("make the directory", directory, error))?;
 
         let comment = comment(scenario, world.seed());
         let digits = nodes.saturating_sub(1).max(1).ilog10() as usize + 1;
-        let has_internet = scenario.internet.is_some();
-        let mut files = Vec::with_capacity(nodes + 1);
+        let addresses = Addresses { nodes: nodes as NodeId, internet: scenario.internet.is_some() };
+        let mut files = Vec::with_capacity(nodes + hosts.len());
         let mut bytes = 0;
-        for node in 0..(internet + NodeId::from(has_internet)) {
-            let (name, description) = if node == internet {
-                ("internet.pcapng".to_owned(), "Internet host".to_owned())
-            } else {
-                (format!("node-{node:0digits$}.pcapng"), format!("node {node}"))
+        for (node, wires) in wires.iter().enumerate() {
+            let (name, description) = match node.checked_sub(nodes).map(|host| (host, &hosts[host])) {
+                None => (format!("node-{node:0digits$}.pcapng"), format!("node {node}")),
+                Some((0, _)) if addresses.internet => {
+                    ("internet.pcapng".to_owned(), "Internet host".to_owned())
+                }
+                Some((host, name)) => (host_file(host, name), format!("host {name}")),
             };
             let mut start = Vec::new();
             pcapng::section_header(&mut start, PROGRAM, &comment);
-            if node != internet {
+            if node < nodes {
                 let link_type = pcapng::LINKTYPE_IEEE802_11_RADIOTAP;
                 pcapng::interface(&mut start, link_type, "wlan0", &description);
             }
-            if has_internet && (node == internet || node == gateway) {
-                pcapng::interface(&mut start, pcapng::LINKTYPE_ETHERNET, "eth0", &description);
+            for number in 0..wires.len() {
+                let interface = format!("eth{number}");
+                pcapng::interface(&mut start, pcapng::LINKTYPE_ETHERNET, &interface, &description);
             }
             let path = directory.join(name);
             OpenOptions::new()
@@ -193,8 +201,8 @@ impl Writer {
                 Propagation::Range { .. } => Vec::new(),
                 _ => signals(world.links(), nodes),
             },
-            gateway,
-            internet,
+            addresses,
+            wires,
             hops: HashMap::new(),
         })
     }
@@ -218,30 +226,31 @@ impl Writer {
         }
         let signal = if received { self.signal(from, node) } else { None };
         let direction = if received { Direction::Inbound } else { Direction::Outbound };
-        let (channel, internet) = (self.channel, InternetHost(self.internet));
+        let (channel, addresses) = (self.channel, self.addresses);
         self.append(node, 0, at, direction, |out| {
             headers::radiotap(out, channel, at, frame.rate, signal);
             headers::dot11(out, frame, from, |out| {
                 if let Some(packet) = packet {
-                    headers::ipv4(out, packet, internet, ttl);
+                    headers::ipv4(out, packet, addresses, ttl);
                 }
             });
         });
     }
 
-    fn wired(&mut self, node: NodeId, at: Nanos, packet: &Packet, arrived: bool) {
-        let peer = if node == self.internet { self.gateway } else { self.internet };
+    fn wired(&mut self, node: NodeId, peer: NodeId, at: Nanos, packet: &Packet, arrived: bool) {
         let (from, to) = if arrived { (peer, node) } else { (node, peer) };
         let ttl = self.ttl(packet, from);
         if arrived {
             self.arrived(packet, from, to);
         }
-        let internet = InternetHost(self.internet);
-        let interface = u32::from(node != self.internet);
+        let addresses = self.addresses;
+        let wires = &self.wires[node as usize];
+        let number = wires.iter().position(|&end| end == peer).unwrap_or(0) as u32;
+        let interface = u32::from(node < addresses.nodes) + number;
         let direction = if arrived { Direction::Inbound } else { Direction::Outbound };
         self.append(node, interface, at, direction, |out| {
             headers::ethernet(out, from, to);
-            headers::ipv4(out, packet, internet, ttl);
+            headers::ipv4(out, packet, addresses, ttl);
         });
     }
 
@@ -296,6 +305,16 @@ impl Writer {
         let heard = self.signals.get(from as usize)?;
         heard.binary_search_by_key(&to, |&(peer, _)| peer).ok().map(|index| heard[index].1)
     }
+}
+
+/// The file of a host. A name that not every file system would take gets the host's number.
+fn host_file(number: usize, name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if name.chars().all(plain) {
+        return format!("host-{name}.pcapng");
+    }
+    let name: String = name.chars().map(|c| if plain(c) { c } else { '_' }).collect();
+    format!("host-{name}-{number}.pcapng")
 }
 
 /// The strength of every link in whole dBm.

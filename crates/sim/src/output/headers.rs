@@ -3,7 +3,8 @@
 //!
 //! The simulator keeps lengths and the fields that matter; the rest is made up here, always in the same way:
 //!
-//! - Node `n` has the IP address 10.0.0.0 + 65536 + `n` (node 4 is 10.1.0.4), the Internet host 192.0.2.1 (RFC 5737).
+//! - Node `n` has the IP address 10.0.0.0 + 65536 + `n` (node 4 is 10.1.0.4), the Internet host 192.0.2.1 (RFC 5737). The
+//!   hosts of a wired network count from 10.2.0.1.
 //! - Wireless interfaces have the locally administered address 02:00 and the node's number, wired ones 02:01 and the
 //!   number. Frames are those of an independent network, so that addresses are receiver, transmitter, BSSID.
 //! - Both ends of a flow use the same port, out of the dynamic range (RFC 6335) and where Wireshark expects no other
@@ -15,6 +16,7 @@
 
 use fairhop_model::phy::{Modulation, Preamble, Rate, Standard};
 use fairhop_model::units::Nanos;
+use fairhop_transport::aimd;
 use fairhop_transport::tcp::MAX_HEADER_BYTES;
 
 use crate::mac::{BROADCAST, Frame, FrameKind};
@@ -135,18 +137,26 @@ pub(super) fn ethernet(out: &mut Vec<u8>, from: NodeId, to: NodeId) {
     out.extend([0x08, 0x00]);
 }
 
-/// The Internet host's number, for those who need to know its address.
+/// Whose number is whose, for those who need to know addresses.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct InternetHost(pub(super) NodeId);
+pub(super) struct Addresses {
+    /// Nodes with a radio.
+    pub(super) nodes: NodeId,
+    /// The first host after them is the Internet's.
+    pub(super) internet: bool,
+}
 
-impl InternetHost {
-    fn address_of(self, node: NodeId) -> [u8; 4] {
+impl Addresses {
+    fn of(self, node: NodeId) -> [u8; 4] {
         if node == BROADCAST {
             [255; 4]
-        } else if node == self.0 {
+        } else if node < self.nodes {
+            (0x0a01_0000_u32.wrapping_add(node)).to_be_bytes()
+        } else if node == self.nodes && self.internet {
             [192, 0, 2, 1]
         } else {
-            (0x0a01_0000_u32.wrapping_add(node)).to_be_bytes()
+            let host = node - self.nodes - NodeId::from(self.internet);
+            (0x0a02_0001_u32.wrapping_add(host)).to_be_bytes()
         }
     }
 }
@@ -158,7 +168,7 @@ pub(super) fn port(packet: &Packet) -> u16 {
         Body::Rtp { .. } => 50_000 + 2 * (flow % 2_000) as u16,
         // Later connections of a flow are at some distance, so that neighbouring flows keep their ports.
         Body::Tcp(_) => 61_000 + ((flow + 61 * usize::from(packet.connection)) % 4_000) as u16,
-        Body::Udp { .. } => 61_000 + (flow % 4_000) as u16,
+        Body::Aimd(_) | Body::AimdAck(_) | Body::Udp { .. } => 61_000 + (flow % 4_000) as u16,
     }
 }
 
@@ -175,16 +185,16 @@ fn complement(mut sum: u32) -> u16 {
 }
 
 /// Appends an IPv4 packet of exactly the size that the simulator reckons with.
-pub(super) fn ipv4(out: &mut Vec<u8>, packet: &Packet, internet: InternetHost, ttl: u8) {
+pub(super) fn ipv4(out: &mut Vec<u8>, packet: &Packet, addresses: Addresses, ttl: u8) {
     const VERSION_4_HEADER_OF_5_WORDS: u8 = 0x45;
     const DO_NOT_FRAGMENT: [u8; 2] = [0x40, 0];
 
     let start = out.len();
-    let source = internet.address_of(packet.source);
-    let destination = internet.address_of(packet.destination);
+    let source = addresses.of(packet.source);
+    let destination = addresses.of(packet.destination);
     let protocol = match packet.body {
         Body::Tcp(_) => PROTOCOL_TCP,
-        Body::Rtp { .. } | Body::Udp { .. } => PROTOCOL_UDP,
+        Body::Aimd(_) | Body::AimdAck(_) | Body::Rtp { .. } | Body::Udp { .. } => PROTOCOL_UDP,
     };
     out.extend([VERSION_4_HEADER_OF_5_WORDS, packet.dscp.value() << 2 | packet.ecn as u8]);
     out.extend((packet.bytes as u16).to_be_bytes());
@@ -207,6 +217,16 @@ pub(super) fn ipv4(out: &mut Vec<u8>, packet: &Packet, internet: InternetHost, t
         }
         Body::Udp { .. } => {
             udp(out, packet, length);
+            6
+        }
+        Body::Aimd(datagram) => {
+            udp(out, packet, length);
+            aimd(out, packet, aimd::wire::Body::Data(datagram));
+            6
+        }
+        Body::AimdAck(ack) => {
+            udp(out, packet, length);
+            aimd(out, packet, aimd::wire::Body::Ack(ack));
             6
         }
         Body::Rtp { sequence, timestamp, ssrc, payload_type } => {
@@ -235,9 +255,19 @@ fn udp(out: &mut Vec<u8>, packet: &Packet, length: u32) {
     out.extend([0, 0]);
 }
 
+/// Appends an AIMD header; the number of the flow stands for what its sender would have drawn.
+fn aimd(out: &mut Vec<u8>, packet: &Packet, body: aimd::wire::Body) {
+    let mut header = [0; aimd::wire::MAX_HEADER];
+    let packet = aimd::wire::Packet { flow: flow_of(packet.stream) as u32, body };
+    let bytes = packet.encode(&mut header).unwrap_or(0);
+    out.extend_from_slice(&header[..bytes]);
+}
+
 fn identification(packet: &Packet) -> u16 {
     match packet.body {
         Body::Rtp { sequence, .. } | Body::Udp { sequence } => sequence as u16,
+        Body::Aimd(datagram) => datagram.seq.get() as u16,
+        Body::AimdAck(ack) => ack.seq.get() as u16,
         Body::Tcp(segment) => {
             let numbers = u64::from(segment.seq.0) << 32 | u64::from(segment.ack.0);
             ((packet.created.0 ^ numbers).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16
@@ -289,7 +319,7 @@ mod tests {
         let mut out = Vec::new();
         let channel = Channel::new(Standard::Dot11a, Preamble::Long);
         radiotap(&mut out, channel, Nanos(5_000_999), data.rate, Some(-63));
-        dot11(&mut out, &data, 2, |out| ipv4(out, &packet, InternetHost(9), 63));
+        dot11(&mut out, &data, 2, |out| ipv4(out, &packet, Addresses { nodes: 9, internet: true }, 63));
         #[rustfmt::skip]
         let expected = [
             // Radiotap: 23 bytes, TSFT, flags, rate, channel and signal; 5000 µs, FCS at end, 12 Mb/s, 5180 MHz

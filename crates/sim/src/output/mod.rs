@@ -5,6 +5,7 @@
 //! | [`tables`] | Parquet tables, and `summary.json` |
 //! | [`capture`] | one pcapng file a node, for Wireshark |
 //! | [`chart`] | runs side by side as an SVG |
+//! | [`trace`] | windows and queues, sampled finely, as comma-separated values |
 //!
 //! Results are never overwritten, and each file can be read alone: it holds the resolved scenario, the seeds and the
 //! version of the program. Nothing depends on the wall clock, so that equal runs leave equal bytes.
@@ -16,6 +17,7 @@ mod headers;
 mod pcapng;
 mod table;
 pub mod tables;
+pub mod trace;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -26,7 +28,7 @@ pub use error::OutputError;
 /// What result files name as their origin.
 pub const PROGRAM: &str = concat!("fairhop ", env!("CARGO_PKG_VERSION"));
 
-/// A directory that holds the results of one run and nothing else.
+/// A directory that holds the results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
     path: PathBuf,
@@ -50,6 +52,11 @@ impl Directory {
             Err(_) => fs::create_dir_all(&path).map_err(failed)?,
         }
         Ok(Self { path })
+    }
+
+    /// The current folder, whatever is in it; no file of it is overwritten either.
+    pub fn current() -> Self {
+        Self { path: PathBuf::from(".") }
     }
 
     /// Where it is.

@@ -23,7 +23,7 @@ use crate::mac::BROADCAST;
 use crate::packet::NodeId;
 use crate::radio::{Airtime, FrameLoss};
 use crate::recorder::{Loss, StreamRecord};
-use crate::results::{Replications, mos_of_direction};
+use crate::results::{Replications, mos_of_direction, outage};
 use crate::scenario::Scenario;
 use crate::world::World;
 use crate::world::traffic::{Flow, FlowKind, TransferCounts, stream};
@@ -37,13 +37,13 @@ table! {
         flow: u32,
         /// Name of the flow.
         name: Arc<str>,
-        /// `call`, `bulk`, `cbr`, `burst`, `web`, `request` or `video`.
+        /// `call`, `bulk`, `aimd`, `cbr`, `burst`, `web`, `request` or `video`.
         kind: &'static str,
         /// `forward` (from `from` to `to` of the scenario) or `backward`.
         direction: &'static str,
-        /// Sender: a node's number or `internet`.
+        /// Sender: a node's number, a host's name or `internet`.
         sender: Arc<str>,
-        /// Receiver: a node's number, `internet` or `broadcast`.
+        /// Receiver: a node's number, a host's name, `internet` or `broadcast`.
         receiver: Arc<str>,
         /// Codec of a call.
         codec: Option<&'static str>,
@@ -77,6 +77,9 @@ table! {
         loss: f64,
         /// Fraction that came too late of the packets whose fate is known.
         late: f64,
+        /// Fraction of the packets that arrived that came later than the flow's `delay_bound_ms` after the fastest one; null
+        /// where there is no bound.
+        outage: Option<f64>,
         /// Payload sent, repetitions by TCP included.
         sent_bytes: u64,
         /// Payload delivered to the application, in order and once.
@@ -228,6 +231,36 @@ table! {
         queue_max_packets: u32,
     }
 
+    /// One row for each direction of a wired link.
+    LinkRow = "links" {
+        /// Seed of the run.
+        seed: Seed,
+        /// Number of the direction.
+        link: u32,
+        /// Where it begins: a node's number, a host's name or `internet`.
+        sender: Arc<str>,
+        /// Where it ends.
+        receiver: Arc<str>,
+        /// Its rate.
+        rate_mbps: f64,
+        /// Fraction of time spent sending, repetitions included.
+        utilization: f64,
+        /// Packets sent.
+        sent_packets: u64,
+        /// Mean number of packets that wait, the one being sent included.
+        queue_mean_packets: f64,
+        /// Most packets that waited.
+        queue_max_packets: u32,
+        /// Packets that found the queue full or made room in it.
+        queue_drops_packets: u64,
+        /// Packets that the queue dropped early to stay short (RED, CoDel).
+        queue_early_drops_packets: u64,
+        /// Packets lost on the way.
+        lost_packets: u64,
+        /// Frames of a time-slotted link that did not get through.
+        failed_frames: u64,
+    }
+
     /// One row for each reason for which a node did not receive frames that were meant for it.
     FrameLossRow = "frame_losses" {
         /// Seed of the run.
@@ -301,6 +334,8 @@ pub struct RunTables {
     pub tcp_series: Vec<TcpSeriesRow>,
     /// Rows of `nodes.parquet`.
     pub nodes: Vec<NodeRow>,
+    /// Rows of `links.parquet`.
+    pub links: Vec<LinkRow>,
     /// Rows of `frame_losses.parquet`.
     pub frame_losses: Vec<FrameLossRow>,
     /// Rows of `node_series.parquet`.
@@ -319,6 +354,7 @@ impl RunTables {
             flow_series: Vec::new(),
             tcp_series: Vec::new(),
             nodes: Vec::new(),
+            links: Vec::new(),
             frame_losses: Vec::new(),
             node_series: Vec::new(),
             delays: Vec::new(),
@@ -338,6 +374,9 @@ impl RunTables {
         }
         for node in 0..world.node_count() {
             tables.node(world, node);
+        }
+        for number in 0..world.wired().len() {
+            tables.link(world, number);
         }
         tables
     }
@@ -370,6 +409,27 @@ impl RunTables {
             retransmitted_segments: sample.retransmitted,
             timeouts: sample.timeouts,
         }));
+    }
+
+    fn link(&mut self, world: &World, number: usize) {
+        let link = &world.wired()[number];
+        let record = link.record();
+        let seconds = measured(world).as_secs_f64();
+        self.links.push(LinkRow {
+            seed: Seed(world.seed()),
+            link: number as u32,
+            sender: world.name_of(link.from()).into(),
+            receiver: world.name_of(link.to()).into(),
+            rate_mbps: link.rate().as_mbps(),
+            utilization: ratio(record.busy.as_secs_f64(), seconds),
+            sent_packets: record.sent,
+            queue_mean_packets: ratio(record.backlog_integral as f64 * 1e-9, seconds),
+            queue_max_packets: record.backlog_max,
+            queue_drops_packets: record.drops,
+            queue_early_drops_packets: record.early_drops,
+            lost_packets: record.lost,
+            failed_frames: record.failed,
+        });
     }
 
     fn node(&mut self, world: &World, node: usize) {
@@ -498,13 +558,7 @@ impl<'a> Direction<'a> {
     }
 
     fn place(&self, node: NodeId) -> Arc<str> {
-        if node == BROADCAST {
-            "broadcast".into()
-        } else if node as usize == self.world.node_count() {
-            "internet".into()
-        } else {
-            node.to_string().into()
-        }
+        if node == BROADCAST { "broadcast".into() } else { self.world.name_of(node).into() }
     }
 
     fn summary(&self) -> FlowRow {
@@ -522,7 +576,9 @@ impl<'a> Direction<'a> {
             FlowKind::Web(session) | FlowKind::Request(session) => {
                 Some(&self.world.transfers()[self.world.sessions()[session].transfer])
             }
-            FlowKind::Call(_) | FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) => None,
+            FlowKind::Call(_) | FlowKind::Aimd(_) | FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) => {
+                None
+            }
         };
         let tcp = |pick: fn(&TransferCounts) -> u64| {
             let counts = transfer?.counts();
@@ -563,6 +619,7 @@ impl<'a> Direction<'a> {
             in_flight_packets: record.in_flight,
             loss: ratio(record.lost_total() as f64, decided),
             late: ratio(record.late as f64, decided),
+            outage: flow.delay_bound.filter(|_| !self.back).map(|_| outage(record)),
             sent_bytes: record.sent_bytes,
             delivered_bytes: record.delivered_bytes,
             sent_mbps: mbps(record.sent_bytes, measured),
@@ -681,6 +738,7 @@ pub fn write(directory: &Directory, runs: &[RunTables], meta: &Meta) -> Result<V
         file(directory, runs.iter().flat_map(|run| &run.flow_series), &metadata)?,
         file(directory, runs.iter().flat_map(|run| &run.flows), &metadata)?,
         file(directory, runs.iter().flat_map(|run| &run.frame_losses), &metadata)?,
+        file(directory, runs.iter().flat_map(|run| &run.links), &metadata)?,
         file(directory, runs.iter().flat_map(|run| &run.node_series), &metadata)?,
         file(directory, runs.iter().flat_map(|run| &run.nodes), &metadata)?,
         file(directory, runs.iter().flat_map(|run| &run.tcp_series), &metadata)?,

@@ -166,7 +166,7 @@ impl Queue {
 impl QueueLimit {
     /// Whether a queue that holds so much has room for a packet.
     #[inline]
-    fn has_room(self, packets: usize, bytes: u32, packet: u32) -> bool {
+    pub(crate) fn has_room(self, packets: usize, bytes: u32, packet: u32) -> bool {
         match self {
             Self::Packets(most) => packets < most as usize,
             Self::Bytes(most) => bytes.saturating_add(packet) <= most,

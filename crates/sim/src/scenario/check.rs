@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fairhop_model::phy::{Phy, Preamble, Rate, Standard};
-use fairhop_model::units::BitRate;
 
+use super::check_wired::check_rate;
 use super::error::Finding;
 use super::queue::Queue;
 use super::topology::Endpoint;
@@ -40,10 +40,11 @@ impl Scenario {
         self.check_topology(&mut findings);
         self.check_paths(&mut findings);
         self.check_internet(&mut findings);
+        self.check_wired(&mut findings);
         for (i, entry) in self.traffic.iter().enumerate() {
             self.check_ends(i, entry, &mut findings);
             self.check_flow_times(i, entry, &mut findings);
-            check_load(i, entry, &mut findings);
+            check_load(i, entry, self.topology.node_count() > 0, &mut findings);
         }
         self.check_queues(&mut findings);
         self.check_names(&mut findings);
@@ -294,6 +295,17 @@ impl Scenario {
 
     fn check_topology(&self, findings: &mut Findings) {
         let nodes = self.topology.node_count();
+        if self.topology == Topology::None {
+            if self.wired_hosts().is_empty() {
+                findings.add(
+                    "topology",
+                    "there are no nodes and no wired hosts",
+                    "nothing to simulate",
+                    "add `[[wired.hosts]]` and `[[wired.links]]`, or choose another kind of topology",
+                );
+            }
+            return;
+        }
         if nodes == 0 {
             findings.add(
                 "topology.nodes",
@@ -327,7 +339,7 @@ impl Scenario {
             Topology::Grid { spacing_m, .. } | Topology::Ring { spacing_m, .. } => {
                 vec![("spacing_m", Some(*spacing_m))]
             }
-            Topology::Random { .. } | Topology::Explicit { .. } => vec![],
+            Topology::Random { .. } | Topology::Explicit { .. } | Topology::None => vec![],
         };
         for (key, metres) in distances {
             if let Some(metres) = metres.filter(|m| *m < MIN_DISTANCE_M) {
@@ -400,37 +412,23 @@ impl Scenario {
     }
 
     fn check_internet(&self, findings: &mut Findings) {
-        if let Some(internet) = &self.internet
-            && BitRate::from_mbps(internet.rate_mbps) == BitRate(0)
-        {
+        let Some(internet) = &self.internet else { return };
+        check_rate("internet", internet.rate_mbps, findings);
+        if self.topology.node_count() == 0 {
             findings.add(
-                "internet.rate_mbps",
-                format!(
-                    "`rate_mbps` is {}, less than a bit in two seconds: packets would never arrive",
-                    internet.rate_mbps
-                ),
-                "too slow",
-                "`rate_mbps` is in Mb/s: 100 is a usual value",
+                "internet",
+                "the internet is attached to the gateway, but there are no nodes",
+                "nothing to be attached to",
+                "join hosts with `[[wired.links]]`, or give [topology] nodes",
             );
         }
     }
 
     fn check_ends(&self, i: usize, entry: &Traffic, findings: &mut Findings) {
-        let nodes = self.topology.node_count();
         let mut known = true;
         for (key, place) in [("from", entry.from()), ("to", entry.to())] {
             let path = format!("traffic.{i}.{key}");
             let wrong = match place {
-                Place::Node(node) if node as usize >= nodes => Some((
-                    format!("`{key}` is node {node}, which does not exist"),
-                    "no such node",
-                    nodes_are(nodes),
-                )),
-                Place::Named(NamedPlace::Internet) if self.internet.is_none() => Some((
-                    format!("`{key}` is the internet, but the scenario has none"),
-                    "no such place",
-                    "add a table `[internet]` with `delay_ms` and `rate_mbps`".to_owned(),
-                )),
                 Place::Named(NamedPlace::Broadcast) if key == "from" => Some((
                     "`from` cannot be \"broadcast\"".to_owned(),
                     "nobody sends from there",
@@ -441,7 +439,7 @@ impl Scenario {
                     "needs one receiver",
                     "write the node that receives, or kind = \"cbr\"".to_owned(),
                 )),
-                _ => None,
+                _ => self.unknown_place(key, place),
             };
             if let Some((message, label, help)) = wrong {
                 known = false;
@@ -453,9 +451,9 @@ impl Scenario {
         }
         let to = format!("traffic.{i}.to");
         match (self.resolve_place(entry.from()), self.resolve_place(entry.to())) {
-            (Endpoint::Internet, Endpoint::Broadcast) => findings.add(
+            (Endpoint::Internet | Endpoint::Host(_), Endpoint::Broadcast) => findings.add(
                 to,
-                "the internet cannot broadcast into the mesh",
+                "only nodes can broadcast: a wired host has no radio",
                 "has no neighbours",
                 "send from a node, as in from = \"gateway\"",
             ),
@@ -463,6 +461,9 @@ impl Scenario {
                 let place = match end {
                     Endpoint::Node(node) => format!("node {node}"),
                     Endpoint::Internet | Endpoint::Broadcast => "the internet".to_owned(),
+                    Endpoint::Host(host) => {
+                        self.wired_hosts().get(host).map_or_else(String::new, |host| host.name.to_string())
+                    }
                 };
                 let gateway = [entry.from(), entry.to()].contains(&Place::Named(NamedPlace::Gateway));
                 let note = if gateway { ", the gateway" } else { "" };
@@ -567,7 +568,7 @@ impl Scenario {
 }
 
 /// The parameters of one queue.
-fn check_queue(path: &str, queue: &Queue, findings: &mut Findings) {
+pub(super) fn check_queue(path: &str, queue: &Queue, findings: &mut Findings) {
     match queue.limits() {
         (Some(_), Some(_)) => findings.add(
             format!("{path}.bytes"),
@@ -614,17 +615,17 @@ fn check_queue(path: &str, queue: &Queue, findings: &mut Findings) {
 }
 
 /// Sizes and rates of one entry.
-fn check_load(i: usize, entry: &Traffic, findings: &mut Findings) {
+fn check_load(i: usize, entry: &Traffic, radio: bool, findings: &mut Findings) {
     let packet = entry.largest_packet_bytes();
-    if packet > MAX_IP_BYTES {
+    if radio && packet > MAX_IP_BYTES {
         let (key, value) = match entry {
             Traffic::Bulk { mss_bytes, .. }
             | Traffic::Web { mss_bytes, .. }
             | Traffic::Request { mss_bytes, .. } => ("mss_bytes", *mss_bytes),
             Traffic::Cbr { payload_bytes, .. } => ("payload_bytes", *payload_bytes),
-            Traffic::Burst { packet_bytes, .. } | Traffic::Video { packet_bytes, .. } => {
-                ("packet_bytes", *packet_bytes)
-            }
+            Traffic::Aimd { packet_bytes, .. }
+            | Traffic::Burst { packet_bytes, .. }
+            | Traffic::Video { packet_bytes, .. } => ("packet_bytes", *packet_bytes),
             Traffic::Call { .. } => ("codec", packet),
         };
         let most = MAX_IP_BYTES - (packet - value);
@@ -657,7 +658,7 @@ fn check_load(i: usize, entry: &Traffic, findings: &mut Findings) {
         Traffic::Video { rate_kbps, frames_per_s, group_frames, i_to_p, .. } => {
             check_video(i, *rate_kbps, *frames_per_s, *group_frames, *i_to_p, findings);
         }
-        Traffic::Call { .. } | Traffic::Bulk { .. } => {}
+        Traffic::Call { .. } | Traffic::Bulk { .. } | Traffic::Aimd { .. } => {}
     }
 }
 
@@ -739,10 +740,10 @@ fn check_interval(i: usize, rate_kbps: f64, bytes: u32, packets: u32, findings: 
     }
 }
 
-struct Findings(Vec<Finding>);
+pub(super) struct Findings(Vec<Finding>);
 
 impl Findings {
-    fn add(
+    pub(super) fn add(
         &mut self,
         path: impl Into<String>,
         message: impl Into<String>,
@@ -757,7 +758,7 @@ fn plural(count: usize, thing: &str) -> String {
     if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
 }
 
-fn nodes_are(nodes: usize) -> String {
+pub(super) fn nodes_are(nodes: usize) -> String {
     match nodes {
         0 => "the topology has no nodes".into(),
         1 => "the topology has one node, number 0".into(),

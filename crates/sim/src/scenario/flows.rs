@@ -21,6 +21,7 @@ impl Traffic {
         let (name, kind) = match self {
             Self::Call { name, .. } => (name, "call"),
             Self::Bulk { name, .. } => (name, "bulk"),
+            Self::Aimd { name, .. } => (name, "aimd"),
             Self::Cbr { name, .. } => (name, "cbr"),
             Self::Burst { name, .. } => (name, "burst"),
             Self::Web { name, .. } => (name, "web"),
@@ -35,6 +36,7 @@ impl Traffic {
         match self {
             Self::Call { from, .. }
             | Self::Bulk { from, .. }
+            | Self::Aimd { from, .. }
             | Self::Cbr { from, .. }
             | Self::Burst { from, .. }
             | Self::Web { from, .. }
@@ -48,6 +50,7 @@ impl Traffic {
         match self {
             Self::Call { to, .. }
             | Self::Bulk { to, .. }
+            | Self::Aimd { to, .. }
             | Self::Cbr { to, .. }
             | Self::Burst { to, .. }
             | Self::Web { to, .. }
@@ -61,6 +64,7 @@ impl Traffic {
         match self {
             Self::Call { count, .. }
             | Self::Bulk { count, .. }
+            | Self::Aimd { count, .. }
             | Self::Cbr { count, .. }
             | Self::Burst { count, .. }
             | Self::Web { count, .. }
@@ -74,6 +78,7 @@ impl Traffic {
         let (written, default) = match self {
             Self::Call { dscp, .. } => (dscp, Dscp::EXPEDITED),
             Self::Bulk { dscp, .. }
+            | Self::Aimd { dscp, .. }
             | Self::Cbr { dscp, .. }
             | Self::Burst { dscp, .. }
             | Self::Web { dscp, .. }
@@ -84,11 +89,20 @@ impl Traffic {
         written.map_or(default, Codepoint::dscp)
     }
 
+    /// A packet that comes later than this after the fastest one is an outage, in ms.
+    pub fn delay_bound_ms(&self) -> Option<f64> {
+        match self {
+            Self::Aimd { delay_bound_ms, .. } | Self::Cbr { delay_bound_ms, .. } => *delay_bound_ms,
+            _ => None,
+        }
+    }
+
     /// When it starts and stops, in seconds.
     pub fn times(&self) -> (f64, Option<f64>) {
         match self {
             Self::Call { start_s, stop_s, .. }
             | Self::Bulk { start_s, stop_s, .. }
+            | Self::Aimd { start_s, stop_s, .. }
             | Self::Cbr { start_s, stop_s, .. }
             | Self::Burst { start_s, stop_s, .. }
             | Self::Web { start_s, stop_s, .. }
@@ -114,7 +128,9 @@ impl Traffic {
             }
             Self::Cbr { payload_bytes, .. } => payload_bytes + UDP_HEADERS,
             Self::Web { mss_bytes, .. } | Self::Request { mss_bytes, .. } => mss_bytes + TCP_HEADERS,
-            Self::Burst { packet_bytes, .. } | Self::Video { packet_bytes, .. } => *packet_bytes,
+            Self::Aimd { packet_bytes, .. }
+            | Self::Burst { packet_bytes, .. }
+            | Self::Video { packet_bytes, .. } => *packet_bytes,
         }
     }
 
@@ -123,6 +139,7 @@ impl Traffic {
         match self {
             Self::Call { name, .. }
             | Self::Bulk { name, .. }
+            | Self::Aimd { name, .. }
             | Self::Cbr { name, .. }
             | Self::Burst { name, .. }
             | Self::Web { name, .. }

@@ -27,7 +27,8 @@ macro_rules! ready {
     };
 }
 
-/// All ready-made scenarios: first those of kim2010, then the other papers', then the radio's and the mesh's.
+/// All ready-made scenarios: first those of kim2010, then the other papers', then the radio's and the mesh's, then those of
+/// wires.
 pub fn library() -> &'static [Ready] {
     ready![
         "k-mix",
@@ -48,6 +49,9 @@ pub fn library() -> &'static [Ready] {
         "random-mesh",
         "web-and-calls",
         "video",
+        "linux-path",
+        "dumbbell",
+        "slotted-link",
     ]
 }
 

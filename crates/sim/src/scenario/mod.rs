@@ -6,6 +6,7 @@
 //! for the builder of a world to find; it speaks in [`Finding`]s, which [`Loaded::locate`] gives their places.
 
 mod check;
+mod check_wired;
 mod dscp;
 mod edca;
 mod error;
@@ -17,6 +18,7 @@ mod suggest;
 mod topology;
 mod tree;
 mod types;
+mod wired;
 
 use std::sync::Arc;
 
@@ -31,6 +33,7 @@ pub use queue::{HostOf, Queue, QueueLimit};
 pub use schema::schema;
 pub use topology::{Endpoint, Position};
 pub use types::*;
+pub use wired::{Host, HostName, LinkArq, LinkDirection, LinkLoss, SlottedChannel, Wired, WiredLink};
 
 use error::Source;
 use tree::{Node, Span, SyntaxError};

@@ -147,7 +147,11 @@ impl Shape {
             Self::Choice(words) => format!("one of {}", quoted(words, "and")),
             Self::Tagged { .. } | Self::Table => "a table".into(),
             Self::Mixed(options) => {
-                let names: Vec<_> = options.iter().map(|o| shape(o).name()).collect();
+                let any_text = options.iter().any(|o| matches!(shape(o), Self::Text));
+                // Where any string will do, words are among them.
+                let shapes =
+                    options.iter().map(|o| shape(o)).filter(|s| !(any_text && matches!(s, Self::Choice(_))));
+                let names: Vec<_> = shapes.map(|shape| shape.name()).collect();
                 names.join(" or ")
             }
             Self::List(items) => match shape(items) {
@@ -272,7 +276,8 @@ impl Checker<'_> {
             (Shape::Number, Value::Integer(i)) => self.visit_number(node, *i as f64, property, path),
             (Shape::Number, Value::Float(f)) => self.visit_number(node, *f, property, path),
             (Shape::Integer, Value::Integer(i)) => self.visit_integer(node, *i, property, path),
-            (Shape::Text, Value::String(_)) | (Shape::Boolean, Value::Boolean(_)) => {}
+            (Shape::Text, Value::String(text)) => self.visit_text(node, text, property, path),
+            (Shape::Boolean, Value::Boolean(_)) => {}
             (expected, _) => self.wrong_type(node, &expected, property, path),
         }
     }
@@ -382,6 +387,12 @@ impl Checker<'_> {
                 "a number in quotes",
                 format!("write `{} = {}`, without quotes", shown(last_of(path)), text.trim()),
             ),
+            // A string that is none of the words may be right all the same, as the name of a host: `check` knows.
+            (Some(_), Value::String(text)) if options.iter().any(|o| matches!(shape(o), Shape::Text)) => {
+                for option in options.iter().filter(|o| matches!(shape(o), Shape::Text)) {
+                    self.visit_text(node, text, option, path);
+                }
+            }
             (Some(option), Value::String(word)) if number => {
                 if let Shape::Choice(words) = shape(option) {
                     self.visit_word(node, &words, word, path, Some("a number"));
@@ -478,6 +489,19 @@ impl Checker<'_> {
         };
         self.report(member.key_span, message, what, help);
         meant
+    }
+
+    fn visit_text(&mut self, node: &Node, text: &str, property: &'static Json, path: &str) {
+        if let Some(most) = resolve(property)["maxLength"].as_u64()
+            && text.len() as u64 > most
+        {
+            self.report(
+                node.span,
+                format!("{} has {} bytes, but may have at most {most}", thing(path), text.len()),
+                "too long",
+                describe(property, path),
+            );
+        }
     }
 
     fn visit_number(&mut self, node: &Node, value: f64, property: &'static Json, path: &str) {

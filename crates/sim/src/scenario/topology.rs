@@ -8,6 +8,7 @@ use std::f64::consts::PI;
 
 use super::error::Finding;
 use super::types::{NamedPlace, Place, Scenario, Topology};
+use super::wired::Host;
 
 /// x and y in metres.
 pub type Position = (f64, f64);
@@ -25,6 +26,8 @@ pub enum Endpoint {
     Node(u32),
     /// Behind the gateway.
     Internet,
+    /// A host of `[wired]`, by its place in the list; no such place where the name is unknown.
+    Host(usize),
     /// All neighbours of the sender.
     Broadcast,
 }
@@ -37,12 +40,14 @@ impl Topology {
             Self::Grid { columns, rows, .. } => *columns as usize * *rows as usize,
             Self::Ring { nodes, .. } | Self::Random { nodes, .. } => *nodes as usize,
             Self::Explicit { nodes, .. } => nodes.len(),
+            Self::None => 0,
         }
     }
 
-    /// The node where the Internet is attached.
+    /// The node where the Internet is attached; it means nothing where there are no nodes.
     pub fn gateway(&self) -> u32 {
         match self {
+            Self::None => 0,
             Self::String { gateway, .. }
             | Self::Grid { gateway, .. }
             | Self::Ring { gateway, .. }
@@ -71,11 +76,17 @@ impl Topology {
                 connected(*nodes as usize, (*width_m, *height_m), &mut draw, &linked)?
             }
             Self::Explicit { nodes, .. } => nodes.iter().map(|n| (n.x_m, n.y_m)).collect(),
+            Self::None => Vec::new(),
         })
     }
 }
 
 impl Scenario {
+    /// The hosts of `[wired]`.
+    pub fn wired_hosts(&self) -> &[Host] {
+        self.wired.as_ref().map_or(&[], |wired| &wired.hosts)
+    }
+
     /// Where a place is: `gateway` becomes its node.
     pub fn resolve_place(&self, place: Place) -> Endpoint {
         match place {
@@ -83,6 +94,10 @@ impl Scenario {
             Place::Named(NamedPlace::Gateway) => Endpoint::Node(self.topology.gateway()),
             Place::Named(NamedPlace::Internet) => Endpoint::Internet,
             Place::Named(NamedPlace::Broadcast) => Endpoint::Broadcast,
+            Place::Host(name) => {
+                let hosts = self.wired_hosts();
+                Endpoint::Host(hosts.iter().position(|host| host.name == name).unwrap_or(hosts.len()))
+            }
         }
     }
 }

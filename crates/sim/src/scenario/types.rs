@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::dscp::Codepoint;
 use super::edca::EdcaChoice;
 use super::queue::{Queue, QueueLimit, queue_named_or_not};
+use super::wired::{HostName, Wired};
 
 /// A world to simulate: the radio, who stands where, what they send, for how long.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +44,9 @@ pub struct Scenario {
     /// The wired Internet behind the gateway; left out, there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub internet: Option<Internet>,
+    /// Other wired hosts and links; left out, there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wired: Option<Wired>,
     /// Who sends what to whom.
     #[serde(default)]
     pub traffic: Vec<Traffic>,
@@ -342,6 +346,8 @@ pub enum Topology {
         #[serde(default)]
         gateway: u32,
     },
+    /// No nodes: a wired network alone.
+    None,
 }
 
 fn one_line() -> u32 {
@@ -403,11 +409,12 @@ pub struct Internet {
     pub queue: Queue,
 }
 
-fn wired_queue() -> Queue {
+pub(super) fn wired_queue() -> Queue {
     QueueLimit::Packets(1000).into()
 }
 
-/// A place that sends or receives: a node's number, or `"internet"`, `"gateway"` or `"broadcast"`.
+/// A place that sends or receives: a node's number, `"internet"`, `"gateway"` or `"broadcast"`, or the name of a wired
+/// host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Place {
@@ -415,6 +422,8 @@ pub enum Place {
     Node(u32),
     /// A place by name.
     Named(NamedPlace),
+    /// A host of `[wired]` by name.
+    Host(#[schemars(with = "String", length(min = 1, max = 24))] HostName),
 }
 
 /// Places with names.
@@ -515,6 +524,9 @@ pub enum Traffic {
         /// Selective acknowledgments (RFC 2018).
         #[serde(default = "yes")]
         sack: bool,
+        /// Explicit congestion notification (RFC 3168): queues with `ecn` mark its packets instead of dropping them.
+        #[serde(default)]
+        ecn: bool,
         /// Timestamps (RFC 7323); 12 bytes in every segment.
         #[serde(default)]
         timestamps: bool,
@@ -527,6 +539,59 @@ pub enum Traffic {
         #[schemars(range(min = 0.0, max = 1_000_000.0))]
         start_s: f64,
         /// The application offers nothing more from here on, in seconds. Left out: the end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 0.0, max = 1_000_000.0))]
+        stop_s: Option<f64>,
+    },
+    /// AIMD(α, β) datagrams (cai2005): a window that grows by α packets a round trip and falls to β of what is
+    /// outstanding; nothing is sent again. There is always a packet to send.
+    Aimd {
+        /// Name of the flow; copies are numbered. Left out: `aimd`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// The sender.
+        from: Place,
+        /// The receiver.
+        to: Place,
+        /// How many.
+        #[serde(default = "one_flow")]
+        #[schemars(range(min = 0, max = 100_000))]
+        count: u32,
+        /// How urgent its packets are, both ways, by DSCP: a name or a number. Left out: `BE`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dscp: Option<Codepoint>,
+        /// The window grows by so many packets a round trip. Left out: what is friendly to TCP, 3 (1 − β) / (1 + β).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 0.0, max = 100.0))]
+        alpha: Option<f64>,
+        /// After a loss the window is so much of the packets outstanding.
+        #[serde(default = "beta")]
+        #[schemars(range(min = 0.0, max = 1.0))]
+        beta: f64,
+        /// Size of an IP packet in bytes.
+        #[schemars(range(min = 41, max = 9000))]
+        packet_bytes: u32,
+        /// The window that the receiver allows, in packets (cai2005's rwnd). Left out: no limit but 4096.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 1, max = 65_535))]
+        rwnd_packets: Option<u32>,
+        /// Window at the start, after a timeout and after an idle time, in packets.
+        #[serde(default = "two")]
+        #[schemars(range(min = 1, max = 100))]
+        initial_window_packets: u32,
+        /// Shortest retransmission timeout in ms (RFC 6298: 1000).
+        #[serde(default = "rto_min_ms")]
+        #[schemars(range(min = 1.0, max = 60_000.0))]
+        rto_min_ms: f64,
+        /// A packet that comes later than this after the fastest one is an outage, in ms. Left out: no outage is counted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 0.0, max = 100_000.0))]
+        delay_bound_ms: Option<f64>,
+        /// Start, in seconds.
+        #[serde(default)]
+        #[schemars(range(min = 0.0, max = 1_000_000.0))]
+        start_s: f64,
+        /// No new packet from here on, in seconds. Left out: the end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 0.0, max = 1_000_000.0))]
         stop_s: Option<f64>,
@@ -553,6 +618,10 @@ pub enum Traffic {
         /// UDP payload of a packet in bytes.
         #[schemars(range(min = 1, max = 8972))]
         payload_bytes: u32,
+        /// A packet that comes later than this after the fastest one is an outage, in ms. Left out: no outage is counted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 0.0, max = 100_000.0))]
+        delay_bound_ms: Option<f64>,
         /// First packet, in seconds, plus a random phase of one interval.
         #[serde(default)]
         #[schemars(range(min = 0.0, max = 1_000_000.0))]
@@ -780,6 +849,10 @@ fn initial_window() -> u32 {
 
 fn two() -> u32 {
     2
+}
+
+fn beta() -> f64 {
+    0.875
 }
 
 fn delayed_ack_ms() -> f64 {

@@ -1,24 +1,34 @@
 //! From a scenario to a World that is ready to run.
 
+use fairhop_model::markov::Channel;
 use fairhop_model::phy::Rate;
 use fairhop_model::units::{BitRate, Nanos};
 use fairhop_model::voice::Codec;
+use fairhop_transport::aimd::{
+    Receiver as AimdReceiver, ReceiverConfig as AimdReceiverConfig, Sender as AimdSender,
+    SenderConfig as AimdSenderConfig, SenderStats as AimdSenderStats,
+};
+use fairhop_transport::tcp::rtt::RttConfig;
 use fairhop_transport::tcp::{CongestionKind, ReceiverConfig, SenderConfig};
 
 use super::World;
+use super::aimd::AimdStream;
 use super::sessions::Session;
 use super::traffic::{
     DatagramSource, Flow, FlowKind, IP_HEADER, Interval, RTP_HEADER, Source, Transfer, UDP_HEADER, stream,
 };
 use super::video::{FrameSizes, Video, VideoPlan};
-use crate::engine::{EventKind, Events, Purpose, Stream};
+use crate::engine::{EventKind, Events, Purpose, Stream, Timer};
 use crate::mac::{BROADCAST, MacParams, Station};
 use crate::packet::{NodeId, Packets};
 use crate::queue::Queue;
 use crate::radio::{LIGHT_M_PER_S, Links, Position, RadioParams, Receiver as RadioReceiver};
 use crate::recorder::{Recorder, TransactionRecord};
-use crate::routing::{PathFinder, Routes};
-use crate::scenario::{CodecName, Endpoint, Finding, Scenario, SizeLaw, TcpVariant, TimeLaw, Traffic};
+use crate::routing::{PathFinder, Routes, Wires};
+use crate::scenario::{
+    CodecName, Endpoint, Finding, LinkDirection, LinkLoss, NamedPlace, Place, Scenario, SizeLaw,
+    SlottedChannel, TcpVariant, TimeLaw, Traffic, WiredLink,
+};
 use crate::wired::{Errors, Link, LinkParams};
 
 impl World {
@@ -41,20 +51,26 @@ impl World {
         check_reach(&links, &mac)?;
 
         let nodes = links.positions().len();
+        let hosts = hosts(scenario);
+        let wired = wire(scenario, seed, nodes as NodeId);
+        let mut wires = Wires::new(nodes + hosts.len());
+        for (direction, link) in wired.iter().enumerate() {
+            wires.add(link.from(), link.to(), link.delay(), direction as u32);
+        }
         let mut plan = Plan::new(scenario, seed, nodes as NodeId);
         for (entry, (traffic, names)) in scenario.traffic.iter().zip(scenario.flow_names()).enumerate() {
             for name in names {
                 plan.add(entry, traffic, name);
             }
         }
-        let routes = plan.routes(&links, &radio, &mac)?;
+        let routes = plan.routes(&links, &wires, &radio, &mac)?;
 
         let duration = Nanos::from_secs_f64(scenario.duration_s);
         let mut events = Events::new(nodes, 2 * (plan.sources.len() + 2 * plan.transfers.len()) + nodes + 64);
         for (index, start) in plan.starts.iter().enumerate() {
             events.push(*start, EventKind::Source, index as u32);
         }
-        let recorder = Recorder::new(
+        let mut recorder = Recorder::new(
             Nanos::from_secs_f64(scenario.warmup_s),
             Nanos::from_secs_f64(scenario.record.interval_s),
             duration,
@@ -63,27 +79,16 @@ impl World {
             plan.transfers.len(),
             nodes,
         );
+        for (index, flow) in plan.flows.iter().enumerate() {
+            if let Some(bound) = flow.delay_bound {
+                recorder.streams[stream(index, false) as usize].playout = bound;
+            }
+        }
         let first_sample =
             if recorder.warmup == Nanos::ZERO { Nanos::ZERO } else { recorder.next_sample(Nanos::ZERO) };
         if first_sample <= duration {
             events.push(first_sample, EventKind::Sample, 0);
         }
-        let gateway = scenario.topology.gateway();
-        let wired = scenario.internet.iter().flat_map(|internet| {
-            let host = nodes as NodeId;
-            [(gateway, host), (host, gateway)].map(|(from, to)| {
-                let params = LinkParams {
-                    from,
-                    to,
-                    rate: BitRate::from_mbps(internet.rate_mbps),
-                    delay: Nanos::from_millis_f64(internet.delay_ms),
-                    overhead: 0,
-                    errors: Errors::Never,
-                };
-                Link::new(params, &internet.queue, Stream::new(seed, wired_subject(from), Purpose::Queue))
-            })
-        });
-        let wired = wired.collect();
         // What a station's queue needs to know of its radio: how long a packet takes at best.
         let rate = mac.data_rate.bit_rate();
         Ok(Self {
@@ -102,7 +107,7 @@ impl World {
                 .collect(),
             on_air: vec![None; nodes],
             consequences: Vec::with_capacity(nodes),
-            gateway,
+            hosts,
             scenario: scenario.clone(),
             seed,
             events,
@@ -117,6 +122,7 @@ impl World {
             transfers: plan.transfers,
             sessions: plan.sessions,
             videos: plan.videos,
+            aimd: plan.aimd,
             recorder,
             end: duration,
             finished: false,
@@ -125,10 +131,86 @@ impl World {
     }
 }
 
-/// The subject of the random streams of a wired link's queue, apart from those of stations.
-fn wired_subject(direction: u32) -> u64 {
-    1 << 32 | u64::from(direction)
+/// The names of the hosts without radio, in the order of their numbers after the nodes'.
+fn hosts(scenario: &Scenario) -> Vec<String> {
+    let internet = scenario.internet.iter().map(|_| "internet".to_owned());
+    internet.chain(scenario.wired_hosts().iter().map(|host| host.name.to_string())).collect()
 }
+
+/// The number of a place; `nodes` is how many have a radio.
+fn number_of(scenario: &Scenario, nodes: NodeId, place: Place) -> NodeId {
+    let internet = NodeId::from(scenario.internet.is_some());
+    match scenario.resolve_place(place) {
+        Endpoint::Node(node) => node,
+        Endpoint::Internet => nodes,
+        Endpoint::Host(host) => nodes + internet + host as NodeId,
+        Endpoint::Broadcast => BROADCAST,
+    }
+}
+
+/// Both directions of every wired link: first those of the Internet, towards it and from it, then the others in the order
+/// of the scenario.
+fn wire(scenario: &Scenario, seed: u64, nodes: NodeId) -> Vec<Link> {
+    let internet = scenario.internet.iter().map(|internet| WiredLink {
+        between: vec![Place::Named(NamedPlace::Gateway), Place::Named(NamedPlace::Internet)],
+        rate_mbps: internet.rate_mbps,
+        delay_ms: internet.delay_ms,
+        queue: internet.queue.clone(),
+        overhead_bytes: 0,
+        loss: None,
+        channel: None,
+        forward: None,
+        backward: None,
+    });
+    let mut links = Vec::new();
+    for link in internet.chain(scenario.wired.iter().flat_map(|wired| wired.links.iter().cloned())) {
+        let [first, second] = [0, 1].map(|end| number_of(scenario, nodes, link.between[end]));
+        for (from, to, other) in [(first, second, &link.forward), (second, first, &link.backward)] {
+            let subject = links.len() as u64;
+            links.push(direction(&link, from, to, other.as_ref(), seed, subject));
+        }
+    }
+    links
+}
+
+/// One direction of a link, with what is different in it.
+fn direction(
+    link: &WiredLink,
+    from: NodeId,
+    to: NodeId,
+    other: Option<&LinkDirection>,
+    seed: u64,
+    subject: u64,
+) -> Link {
+    let loss = other.and_then(|other| other.loss).or(link.loss);
+    let channel = other.and_then(|other| other.channel).or(link.channel);
+    let random = |what| Stream::new(seed, WIRED_SUBJECTS + 2 * subject + what, Purpose::Channel);
+    let params = LinkParams {
+        from,
+        to,
+        rate: BitRate::from_mbps(other.and_then(|other| other.rate_mbps).unwrap_or(link.rate_mbps)),
+        delay: Nanos::from_millis_f64(other.and_then(|other| other.delay_ms).unwrap_or(link.delay_ms)),
+        overhead: link.overhead_bytes,
+        errors: match loss {
+            Some(LinkLoss { every: Some(every), over_bytes, .. }) => {
+                Errors::Every { every: u64::from(every), over_bytes, seen: 0 }
+            }
+            Some(LinkLoss { probability: Some(probability), over_bytes, .. }) => {
+                Errors::Random { probability, over_bytes, random: random(0) }
+            }
+            _ => Errors::Never,
+        },
+        channel: channel.and_then(|SlottedChannel { error, memory, states, arq, slot_bytes }| {
+            let channel = Channel::multi_state(states as usize, error, memory).ok()?;
+            Some((channel, arq, slot_bytes))
+        }),
+    };
+    let queue = other.and_then(|other| other.queue.as_ref()).unwrap_or(&link.queue);
+    Link::new(params, queue, Stream::new(seed, WIRED_SUBJECTS + subject, Purpose::Queue), random(1))
+}
+
+/// Subjects of the random streams of wired links begin here, apart from those of stations.
+const WIRED_SUBJECTS: u64 = 1 << 32;
 
 /// Places the nodes and computes who hears whom.
 fn place(
@@ -175,7 +257,7 @@ fn check_reach(links: &Links, mac: &MacParams) -> Result<(), Vec<Finding>> {
 struct Plan<'a> {
     scenario: &'a Scenario,
     seed: u64,
-    internet: NodeId,
+    nodes: NodeId,
     flows: Vec<Flow>,
     /// The entry of `[[traffic]]` that each flow comes from.
     entries: Vec<usize>,
@@ -185,14 +267,15 @@ struct Plan<'a> {
     transfers: Vec<Transfer>,
     sessions: Vec<Session>,
     videos: Vec<Video>,
+    aimd: Vec<AimdStream>,
 }
 
 impl<'a> Plan<'a> {
-    fn new(scenario: &'a Scenario, seed: u64, internet: NodeId) -> Self {
+    fn new(scenario: &'a Scenario, seed: u64, nodes: NodeId) -> Self {
         Self {
             scenario,
             seed,
-            internet,
+            nodes,
             flows: Vec::new(),
             entries: Vec::new(),
             measured: Vec::new(),
@@ -201,6 +284,7 @@ impl<'a> Plan<'a> {
             transfers: Vec::new(),
             sessions: Vec::new(),
             videos: Vec::new(),
+            aimd: Vec::new(),
         }
     }
 
@@ -212,6 +296,7 @@ impl<'a> Plan<'a> {
             from: self.node(traffic.from()),
             to: self.node(traffic.to()),
             dscp: traffic.dscp(),
+            delay_bound: traffic.delay_bound_ms().map(Nanos::from_millis_f64),
             start: Nanos::from_secs_f64(start_s),
             stop: stop_s.map_or(Nanos::MAX, Nanos::from_secs_f64),
         };
@@ -229,6 +314,10 @@ impl<'a> Plan<'a> {
             Traffic::Bulk { .. } => {
                 flow.kind = FlowKind::Bulk(self.transfers.len());
                 self.transfer(index, &flow, traffic);
+            }
+            Traffic::Aimd { .. } => {
+                flow.kind = FlowKind::Aimd(self.aimd.len());
+                self.aimd(index, &flow, traffic);
             }
             Traffic::Cbr { rate_kbps, payload_bytes, .. } => {
                 let bytes = IP_HEADER + UDP_HEADER + payload_bytes;
@@ -272,12 +361,8 @@ impl<'a> Plan<'a> {
         self.entries.push(entry);
     }
 
-    fn node(&self, place: crate::scenario::Place) -> NodeId {
-        match self.scenario.resolve_place(place) {
-            Endpoint::Node(node) => node,
-            Endpoint::Internet => self.internet,
-            Endpoint::Broadcast => BROADCAST,
-        }
+    fn node(&self, place: Place) -> NodeId {
+        number_of(self.scenario, self.nodes, place)
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -309,6 +394,42 @@ impl<'a> Plan<'a> {
         }));
     }
 
+    fn aimd(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
+        let Traffic::Aimd {
+            alpha,
+            beta,
+            packet_bytes,
+            rwnd_packets,
+            initial_window_packets,
+            rto_min_ms,
+            stop_s,
+            ..
+        } = traffic
+        else {
+            return;
+        };
+        let friendly = AimdSenderConfig::tcp_friendly(*beta);
+        let sender = AimdSenderConfig {
+            alpha: alpha.unwrap_or(friendly.alpha),
+            initial_window: *initial_window_packets,
+            rtt: RttConfig { min_rto: Nanos::from_millis_f64(*rto_min_ms), ..friendly.rtt },
+            ..friendly
+        };
+        let rwnd = rwnd_packets.map_or(u16::MAX, |packets| packets.min(u32::from(u16::MAX)) as u16);
+        let stream = self.aimd.len();
+        self.aimd.push(AimdStream {
+            flow: index,
+            sender: AimdSender::new(sender),
+            receiver: AimdReceiver::new(AimdReceiverConfig { rwnd, ..AimdReceiverConfig::default() }),
+            timer: Timer::default(),
+            packet_bytes: *packet_bytes,
+            warmup: AimdSenderStats::default(),
+        });
+        self.starts.push(flow.start);
+        let stop = stop_s.map(Nanos::from_secs_f64);
+        self.sources.push(Source::Aimd { index: stream, stop, started: false });
+    }
+
     fn transfer(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
         let Traffic::Bulk {
             tcp,
@@ -321,6 +442,7 @@ impl<'a> Plan<'a> {
             delayed_ack_segments,
             delayed_ack_ms,
             sack,
+            ecn,
             timestamps,
             rto_min_ms,
             stop_s,
@@ -334,6 +456,7 @@ impl<'a> Plan<'a> {
             initial_window: *initial_window_packets,
             congestion: congestion_of(*tcp),
             byte_counting: *byte_counting,
+            ecn: *ecn,
             sack: *sack,
             timestamps: *timestamps,
             max_window: *max_window_packets,
@@ -345,6 +468,7 @@ impl<'a> Plan<'a> {
             buffer: *receive_buffer_bytes,
             delayed_ack_segments: *delayed_ack_segments,
             delayed_ack_timeout: Nanos::from_millis_f64(*delayed_ack_ms),
+            ecn: *ecn,
             sack: *sack,
             timestamps: *timestamps,
             ..ReceiverConfig::default()
@@ -443,10 +567,16 @@ impl<'a> Plan<'a> {
     }
 
     /// Routes for every flow, both ways.
-    fn routes(&self, links: &Links, radio: &RadioParams, mac: &MacParams) -> Result<Routes, Vec<Finding>> {
+    fn routes(
+        &self,
+        links: &Links,
+        wires: &Wires,
+        radio: &RadioParams,
+        mac: &MacParams,
+    ) -> Result<Routes, Vec<Finding>> {
         let mut paths = Vec::new();
         let mut finder =
-            PathFinder::new(links, radio, &self.scenario.routing, mac.data_rate, mac.control_rate);
+            PathFinder::new(links, wires, radio, &self.scenario.routing, mac.data_rate, mac.control_rate);
         let mut findings = Vec::new();
         for (index, path) in self.scenario.routing.paths.iter().enumerate() {
             if let Some(hop) = path.windows(2).find(|hop| !finder.usable(hop[0], hop[1])) {
@@ -463,21 +593,45 @@ impl<'a> Plan<'a> {
             if flow.to == BROADCAST || told == Some(*entry) {
                 continue;
             }
-            let mesh_end = |node| if node == self.internet { self.scenario.topology.gateway() } else { node };
-            let (from, to) = (mesh_end(flow.from), mesh_end(flow.to));
-            match finder.path(from, to) {
+            match finder.path(flow.from, flow.to) {
                 Some(mut path) => {
-                    paths.push((path.clone(), flow.from, flow.to));
+                    paths.push(path.clone());
                     path.reverse();
-                    paths.push((path, flow.to, flow.from));
+                    paths.push(path);
                 }
                 None => {
                     told = Some(*entry);
-                    findings.push(Finding::no_route(*entry, from, to, &distance_hint(links, from, to)));
+                    findings.push(self.no_route(*entry, flow, links));
                 }
             }
         }
-        if findings.is_empty() { Ok(Routes::new(links.positions().len(), &paths)) } else { Err(findings) }
+        if findings.is_empty() { Ok(Routes::new(&paths, wires)) } else { Err(findings) }
+    }
+}
+
+impl Plan<'_> {
+    /// A flow has no path. The one from or to the Internet misses the way to the gateway.
+    fn no_route(&self, entry: usize, flow: &Flow, links: &Links) -> Finding {
+        let gateway = self.scenario.topology.gateway();
+        let mesh_end = |node: NodeId| {
+            if node == self.nodes && self.scenario.internet.is_some() { gateway } else { node }
+        };
+        let (from, to) = (mesh_end(flow.from), mesh_end(flow.to));
+        if from < self.nodes && to < self.nodes {
+            return Finding::no_route(entry, from, to, &distance_hint(links, from, to));
+        }
+        let names = hosts(self.scenario);
+        let name = |node: NodeId| match names.get(node.wrapping_sub(self.nodes) as usize) {
+            Some(name) if node >= self.nodes => format!("\"{name}\""),
+            _ => format!("node {node}"),
+        };
+        Finding::new(
+            format!("traffic.{entry}.to"),
+            format!("no route from {} to {}", name(flow.from), name(flow.to)),
+            "cannot be reached",
+            "join them with `[[wired.links]]`: hosts have no radio and need a link each; radio hops need nodes that hear \
+             each other",
+        )
     }
 }
 

@@ -5,6 +5,7 @@
 //! every receiver in reach ([`crate::radio`]); at the frame's end [`World::frame_end`] asks each of them what it got.
 //! Who received it acknowledges and forwards, until [`World::arrived`] hands the packet to its flow.
 
+pub mod aimd;
 mod build;
 pub mod sessions;
 pub mod traffic;
@@ -19,7 +20,7 @@ use crate::packet::{Body, Ecn, NodeId, Packet, PacketId, Packets};
 use crate::queue::{Refused, Waiting};
 use crate::radio::{Airtime, Departure, Links, Outcome, RadioParams, Receiver, Signal};
 use crate::recorder::{Loss, NodeSample, Recorder, TcpSample};
-use crate::routing::Routes;
+use crate::routing::{Routes, WIRE};
 use crate::scenario::Scenario;
 use crate::wired::{Arrived, Link, LinkContext};
 use sessions::Session;
@@ -38,8 +39,8 @@ pub trait Tap {
         packet: Option<&Packet>,
         received: bool,
     );
-    /// A packet enters (`arrived` false) or leaves the wired link at one of its ends.
-    fn wired(&mut self, node: NodeId, at: Nanos, packet: &Packet, arrived: bool);
+    /// A packet enters (`arrived` false) or leaves a wired link at one of its ends; `peer` is the other one.
+    fn wired(&mut self, node: NodeId, peer: NodeId, at: Nanos, packet: &Packet, arrived: bool);
 }
 
 /// A simulated network and everything in it.
@@ -56,8 +57,9 @@ pub struct World {
     /// What the end of a frame means to those who received it; empty between events.
     consequences: Vec<(NodeId, Received)>,
     routes: Routes,
-    gateway: NodeId,
-    /// Directions of wired links: towards the Internet, and from it.
+    /// Names of the hosts without radio.
+    hosts: Vec<String>,
+    /// Directions of wired links.
     wired: Vec<Link>,
     packets: Packets,
     flows: Vec<Flow>,
@@ -65,6 +67,7 @@ pub struct World {
     transfers: Vec<Transfer>,
     sessions: Vec<Session>,
     videos: Vec<Video>,
+    aimd: Vec<aimd::AimdStream>,
     recorder: Recorder,
     end: Nanos,
     finished: bool,
@@ -79,11 +82,6 @@ struct OnAir {
     start: Nanos,
     end: Nanos,
 }
-
-/// Towards the Internet, as an index of the wired link's directions.
-const UPLINK: usize = 0;
-/// From the Internet.
-const DOWNLINK: usize = 1;
 
 /// Why a packet is lost that a station's queue drops.
 const fn loss_at_station(why: Refused) -> Loss {
@@ -149,9 +147,33 @@ impl World {
         &self.links
     }
 
-    /// How many wireless nodes there are; the Internet host has the number after them.
+    /// How many wireless nodes there are; hosts without radio have the numbers after them, the Internet host first.
     pub fn node_count(&self) -> usize {
         self.stations.len()
+    }
+
+    /// The names of the hosts without radio, in the order of their numbers.
+    pub fn hosts(&self) -> &[String] {
+        &self.hosts
+    }
+
+    /// What a node or host is called: its number, or its name.
+    pub fn name_of(&self, node: NodeId) -> String {
+        match (node as usize).checked_sub(self.stations.len()).and_then(|host| self.hosts.get(host)) {
+            Some(name) => name.clone(),
+            None => node.to_string(),
+        }
+    }
+
+    /// Directions of wired links: of the Internet towards it and from it, then of the others forward and backward, in the
+    /// order of the scenario.
+    pub fn wired(&self) -> &[Link] {
+        &self.wired
+    }
+
+    /// Packets that wait at a station, the one in service included.
+    pub fn backlog(&self, node: usize) -> usize {
+        self.stations[node].backlog()
     }
 
     /// Lets somebody watch.
@@ -245,6 +267,11 @@ impl World {
                 if transfer.receiver_timer.fires(event, &mut self.events) {
                     transfer.receiver.on_timer(event.at);
                     self.pump_receiver(node);
+                }
+            }
+            EventKind::AimdSender => {
+                if self.aimd[node].timer.fires(event, &mut self.events) {
+                    self.aimd_timer(node, event.at);
                 }
             }
             EventKind::Sample => self.sample(),
@@ -421,12 +448,6 @@ impl World {
     fn forward(&mut self, node: NodeId, id: PacketId) {
         self.packets.get_mut(id).at = node;
         let packet = *self.packets.get(id);
-        if node as usize == self.stations.len()
-            || (self.wired_host(packet.destination) && node == self.gateway)
-        {
-            self.send_wired(node, id);
-            return;
-        }
         let next_hop = if packet.destination == BROADCAST {
             Some(BROADCAST)
         } else {
@@ -434,6 +455,9 @@ impl World {
         };
         // Every flow was given its route when the World was built.
         let Some(next_hop) = next_hop else { return self.drop_packet(node, id, Loss::RetryLimit) };
+        if next_hop & WIRE != 0 && next_hop != BROADCAST {
+            return self.send_wired((next_hop & !WIRE) as usize, id);
+        }
         let waiting = Waiting { packet: id, next_hop, bytes: packet.bytes };
         match self.at_station(node as usize, |dcf, ctx| dcf.enqueue(ctx, waiting)) {
             Ok(()) => {
@@ -447,18 +471,13 @@ impl World {
         }
     }
 
-    fn wired_host(&self, node: NodeId) -> bool {
-        node as usize == self.stations.len()
-    }
-
-    fn send_wired(&mut self, node: NodeId, id: PacketId) {
-        let direction = if self.wired_host(node) { DOWNLINK } else { UPLINK };
-        let now = self.events.now();
+    fn send_wired(&mut self, direction: usize, id: PacketId) {
         let bytes = self.packets.get(id).bytes;
         match self.at_link(direction, |link, ctx| link.send(ctx, id, bytes)) {
             Ok(()) => {
                 if let Some(tap) = &mut self.tap {
-                    tap.wired(node, now, self.packets.get(id), false);
+                    let link = &self.wired[direction];
+                    tap.wired(link.from(), link.to(), self.events.now(), self.packets.get(id), false);
                 }
             }
             Err(why) => self.drop_at_link(direction, id, why),
@@ -502,9 +521,9 @@ impl World {
         if lost {
             return self.drop_packet(self.wired[direction].from(), id, Loss::Link);
         }
-        let node = if direction == UPLINK { self.stations.len() as NodeId } else { self.gateway };
+        let (from, node) = (self.wired[direction].from(), self.wired[direction].to());
         if let Some(tap) = &mut self.tap {
-            tap.wired(node, self.events.now(), self.packets.get(id), true);
+            tap.wired(node, from, self.events.now(), self.packets.get(id), true);
         }
         if self.packets.get(id).destination == node {
             self.arrived(id);
@@ -524,7 +543,10 @@ impl World {
             self.recorder.packet_arrived(&packet, now);
         }
         match packet.body {
-            Body::Tcp(segment) => self.segment_arrived(&packet, &segment),
+            // The field of the IP header goes up with the segment.
+            Body::Tcp(segment) => self.segment_arrived(&packet, &Segment { ecn: packet.ecn, ..segment }),
+            Body::Aimd(datagram) => self.aimd_datagram(&packet, &datagram),
+            Body::AimdAck(ack) => self.aimd_ack(&packet, &ack),
             Body::Rtp { .. } | Body::Udp { .. } => {
                 let payload = Self::payload(&packet);
                 self.recorder.delivered(packet.stream, u64::from(payload), now);
@@ -542,6 +564,8 @@ impl World {
             Body::Tcp(segment) => segment.len,
             Body::Rtp { .. } => packet.bytes - IP_HEADER - UDP_HEADER - RTP_HEADER,
             Body::Udp { .. } => packet.bytes - IP_HEADER - UDP_HEADER,
+            Body::Aimd(_) => packet.bytes - aimd::DATA_HEADERS,
+            Body::AimdAck(_) => 0,
         }
     }
 
@@ -586,6 +610,13 @@ impl World {
                     }
                     self.originate(from, packet);
                 }
+            }
+            Source::Aimd { index: stream, stop, started } => {
+                let (stream, begins) = (*stream, !std::mem::replace(started, true));
+                if begins && let Some(stop) = *stop {
+                    self.events.push(stop.max(now), EventKind::Source, index as u32);
+                }
+                self.aimd_source(stream, begins);
             }
             Source::Transfer { tcp, stop, offer } => {
                 let (tcp, offer) = (*tcp, *offer);
@@ -659,7 +690,9 @@ impl World {
                 self.sessions[session].requests
             }
             FlowKind::Request(session) => Some(self.sessions[session].transfer),
-            FlowKind::Call(_) | FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) => None,
+            FlowKind::Call(_) | FlowKind::Aimd(_) | FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) => {
+                None
+            }
         }
     }
 
@@ -717,7 +750,7 @@ impl World {
             at: source,
             settled: false,
             dscp: self.flows[flow_of(stream)].dscp,
-            ecn: Ecn::NotEct,
+            ecn: segment.ecn,
             body: Body::Tcp(segment),
         };
         self.originate(source, packet);
@@ -734,15 +767,22 @@ impl World {
                 transfer.warmup = counts;
             }
             if self.recorder.is_bin_edge(now) {
+                let segments = u64::from(transfer.sender.cwnd_segments());
+                let segment_bytes = transfer.sender.cwnd() / segments.max(1);
                 self.recorder.tcp[index].push(TcpSample {
                     at: now,
                     cwnd_bytes: transfer.sender.cwnd(),
                     ssthresh_bytes: transfer.sender.ssthresh(),
                     srtt: transfer.sender.srtt(),
-                    in_flight_bytes: u64::from(transfer.sender.in_flight()),
+                    in_flight_bytes: u64::from(transfer.sender.in_flight()) * segment_bytes,
                     retransmitted: counts.retransmitted,
                     timeouts: counts.timeouts,
                 });
+            }
+        }
+        if end_of_warmup {
+            for stream in &mut self.aimd {
+                stream.warmup = *stream.sender.stats();
             }
         }
         for node in 0..self.stations.len() {

@@ -21,6 +21,8 @@ pub enum FlowKind {
     Call(Codec),
     /// A TCP transfer; the index of its machines.
     Bulk(usize),
+    /// AIMD datagrams; the index of its machines.
+    Aimd(usize),
     /// Datagrams at a constant rate.
     Cbr,
     /// Datagrams in bursts.
@@ -39,6 +41,7 @@ impl FlowKind {
         match self {
             Self::Call(_) => "call",
             Self::Bulk(_) => "bulk",
+            Self::Aimd(_) => "aimd",
             Self::Cbr => "cbr",
             Self::Burst => "burst",
             Self::Web(_) => "web",
@@ -61,6 +64,8 @@ pub struct Flow {
     pub to: NodeId,
     /// How urgent its packets are, both ways.
     pub dscp: Dscp,
+    /// A packet that comes later than this after the fastest one is an outage.
+    pub delay_bound: Option<Nanos>,
     /// When it may start.
     pub start: Nanos,
     /// When it stops.
@@ -95,6 +100,15 @@ pub enum Source {
     Session(usize),
     /// The next frame of a video; its index.
     Video(usize),
+    /// The start, and later the stop, of a stream of AIMD datagrams.
+    Aimd {
+        /// Index of the stream's machines.
+        index: usize,
+        /// When the application stops, if it does.
+        stop: Option<Nanos>,
+        /// It has started.
+        started: bool,
+    },
 }
 
 /// Datagrams at a steady interval, one or several at a time.

@@ -170,7 +170,18 @@ impl Lab {
             assert_eq!(count, 1);
             let payload_bytes = bytes - 28;
             let stop_s = Some(start_s + f64::from(payload_bytes) * 0.8e-9);
-            Traffic::Cbr { name, from, to, count: 1, dscp: None, rate_kbps, payload_bytes, start_s, stop_s }
+            Traffic::Cbr {
+                name,
+                from,
+                to,
+                count: 1,
+                dscp: None,
+                rate_kbps,
+                payload_bytes,
+                delay_bound_ms: None,
+                start_s,
+                stop_s,
+            }
         } else {
             let burst_packets = count;
             Traffic::Burst {
@@ -206,6 +217,7 @@ impl Lab {
             dscp: None,
             rate_kbps,
             payload_bytes,
+            delay_bound_ms: None,
             start_s: 0.0,
             stop_s: None,
         });
@@ -369,6 +381,8 @@ impl SeenPacket {
     fn of(packet: &Packet) -> Self {
         let number = match packet.body {
             Body::Udp { sequence } | Body::Rtp { sequence, .. } => sequence,
+            Body::Aimd(datagram) => datagram.seq.get(),
+            Body::AimdAck(ack) => ack.seq.get(),
             Body::Tcp(_) => 0,
         };
         Self { stream: packet.stream, number, bytes: packet.bytes, created: packet.created }
@@ -457,7 +471,7 @@ impl Tap for Watch {
         });
     }
 
-    fn wired(&mut self, node: NodeId, at: Nanos, packet: &Packet, arrived: bool) {
+    fn wired(&mut self, node: NodeId, _peer: NodeId, at: Nanos, packet: &Packet, arrived: bool) {
         self.0.borrow_mut().wired.push(SeenWired { node, at, packet: SeenPacket::of(packet), arrived });
     }
 }

@@ -124,6 +124,7 @@ pub struct Sender {
     rwnd: f64,
     rtt: RttEstimator,
     latest_rtt: Option<Nanos>,
+    min_rtt: Option<Nanos>,
     delay: RelativeDelay,
     latest_delay: Option<Nanos>,
     timer: Option<Nanos>,
@@ -162,6 +163,7 @@ impl Sender {
             rwnd: f64::INFINITY,
             rtt: RttEstimator::new(config.rtt),
             latest_rtt: None,
+            min_rtt: None,
             delay: RelativeDelay::default(),
             latest_delay: None,
             timer: None,
@@ -254,7 +256,9 @@ impl Sender {
         }
         if let Some(rtt) = sample {
             self.rtt.on_sample(rtt, number, self.next);
+            self.rtt.note_least(rtt);
             self.latest_rtt = Some(rtt);
+            self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
             self.latest_delay = Some(self.delay.on_transit(ack.transit_us));
         }
         if self.limited {
@@ -416,7 +420,7 @@ impl Sender {
 
     /// Shortest round-trip time, once there is a sample.
     pub fn min_rtt(&self) -> Option<Nanos> {
-        self.rtt.min_rtt()
+        self.min_rtt
     }
 
     /// The last round-trip time measured.

@@ -1,0 +1,144 @@
+//! Digests a second on one core, and memory, with 10,000 flows: `cargo bench -p fairhop-control`.
+//!
+//! Half of the flows are TCP with data and ACKs and timestamps, a quarter calls, a quarter other UDP; each digest is of
+//! another flow than the one before, so that every one of them finds cold memory. Reading digests out of packet bytes is
+//! timed apart.
+
+#![allow(clippy::print_stdout, unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use fairhop_control::digest::{PROTOCOL_TCP, PROTOCOL_UDP, Payload, RtpFields, TcpFields, tcp_flag};
+use fairhop_control::{Address, Digest, Direction, Observer, ObserverConfig};
+use fairhop_model::units::Nanos;
+
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+struct Counting;
+
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        BYTES.fetch_add(layout.size(), Ordering::Relaxed);
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const FLOWS: u32 = 10_000;
+
+/// The packet of round `round` of a flow.
+fn digest(flow: u32, round: u32, at: Nanos) -> Digest {
+    let down = round.is_multiple_of(2);
+    let (mesh, wired) = (Address::v4((0x0a01_0000 + flow).to_be_bytes()), Address::v4([192, 0, 2, 1]));
+    let port = 1024 + (flow % 60_000) as u16;
+    let step = round / 2;
+    let (protocol, bytes, payload) = match flow % 4 {
+        0 | 1 => {
+            let flags = match round {
+                0 => tcp_flag::SYN,
+                1 => tcp_flag::SYN | tcp_flag::ACK,
+                _ => tcp_flag::ACK,
+            };
+            let data = if down && round > 1 { 1448 } else { 0 };
+            let sent = step.saturating_sub(1) * 1448;
+            let (seq, ack) = if down { (1000 + sent, 5001) } else { (5001, 1000 + sent) };
+            let fields = TcpFields {
+                seq,
+                ack,
+                flags,
+                window: 500,
+                payload_bytes: data,
+                timestamps: Some((round, round.saturating_sub(1))),
+                ..TcpFields::default()
+            };
+            (PROTOCOL_TCP, 52 + data, Payload::Tcp(fields))
+        }
+        2 => {
+            let rtp = RtpFields {
+                payload_type: 18,
+                marker: false,
+                sequence: step as u16,
+                timestamp: step * 160,
+                ssrc: flow * 2 + u32::from(down),
+                payload_bytes: 20,
+            };
+            (PROTOCOL_UDP, 60, Payload::Rtp(rtp))
+        }
+        _ => (PROTOCOL_UDP, 200, Payload::Udp),
+    };
+    let (direction, source, destination) =
+        if down { (Direction::ToMesh, wired, mesh) } else { (Direction::FromMesh, mesh, wired) };
+    Digest {
+        at,
+        direction,
+        source,
+        destination,
+        source_port: port,
+        destination_port: port,
+        protocol,
+        ttl: 62,
+        traffic_class: 0,
+        bytes,
+        payload,
+    }
+}
+
+fn main() {
+    let before = BYTES.load(Ordering::Relaxed);
+    let mut observer = Observer::new(ObserverConfig::default());
+    let held = BYTES.load(Ordering::Relaxed) - before;
+
+    const ROUNDS: u32 = 200;
+    let digests: Vec<Digest> = (0..FLOWS).map(|flow| digest(flow, 0, Nanos::ZERO)).collect();
+    let mut seconds = 0.0;
+    let mut warm_allocations = 0;
+    for round in 0..ROUNDS {
+        // Made outside of the time that is taken; a flow's rounds are 10 ms apart, in either direction every 20 ms.
+        let batch: Vec<Digest> = digests
+            .iter()
+            .zip(0..)
+            .map(|(_, flow)| {
+                digest(flow, round, Nanos(u64::from(round) * 10_000_000 + u64::from(flow) * 900))
+            })
+            .collect();
+        let allocations = ALLOCATIONS.load(Ordering::Relaxed);
+        let start = Instant::now();
+        for digest in &batch {
+            observer.on_digest(digest);
+        }
+        if round >= 20 {
+            seconds += start.elapsed().as_secs_f64();
+            warm_allocations += ALLOCATIONS.load(Ordering::Relaxed) - allocations;
+        }
+    }
+    let now = Nanos(u64::from(ROUNDS) * 10_000_000);
+    let calls = observer.calls(now, Nanos::from_secs(1)).count();
+    let rate = f64::from(ROUNDS - 20) * f64::from(FLOWS) / seconds;
+    println!("flows {}, calls among them {calls}", observer.table().len());
+    println!("observer: {:.2} million digests/s, {:.0} ns each", rate / 1e6, 1e9 / rate);
+    println!("memory: {:.1} MB, allocations while warm: {warm_allocations}", held as f64 / 1e6);
+
+    let mut packet = vec![0_u8; 60];
+    packet[..20].copy_from_slice(&[0x45, 0, 0, 60, 0, 0, 0, 0, 64, 17, 0, 0, 10, 1, 0, 2, 192, 0, 2, 1]);
+    packet[20..28].copy_from_slice(&[0xc3, 0x50, 0xc3, 0x50, 0, 40, 0, 0]);
+    packet[28..30].copy_from_slice(&[0x80, 18]);
+    let start = Instant::now();
+    let mut read = 0_u64;
+    for round in 0..10_000_000_u32 {
+        packet[30..32].copy_from_slice(&(round as u16).to_be_bytes());
+        let digest = Digest::read(now, Direction::ToMesh, std::hint::black_box(&packet));
+        read += u64::from(digest.is_some_and(|digest| matches!(digest.payload, Payload::Rtp(_))));
+    }
+    println!("reading RTP packets: {:.1} ns each", start.elapsed().as_secs_f64() * 1e9 / read as f64);
+}

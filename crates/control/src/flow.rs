@@ -1,0 +1,271 @@
+//! The name of a flow, and a table of flows that never grows.
+//!
+//! [`FlowTable`] has a place for so many flows and takes all of its memory when it is made. A new flow in a full table
+//! takes the place of the one that has been silent longest: a flood of new flows pushes out those that are idle, and
+//! itself, before one that keeps sending.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use fairhop_model::units::Nanos;
+
+/// An IPv6 address, or an IPv4 one mapped into it (RFC 4291 §2.5.5.2).
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address(pub [u8; 16]);
+
+impl Address {
+    /// An IPv4 address.
+    pub const fn v4([a, b, c, d]: [u8; 4]) -> Self {
+        Self([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d])
+    }
+
+    /// An IPv6 address.
+    pub const fn v6(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] => Ipv4Addr::new(a, b, c, d).fmt(f),
+            bytes => Ipv6Addr::from(bytes).fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Both ends and the protocol: the same for both directions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowKey {
+    /// The end in the mesh.
+    pub mesh: Address,
+    /// The other end.
+    pub wired: Address,
+    /// Port in the mesh.
+    pub mesh_port: u16,
+    /// Port at the other end.
+    pub wired_port: u16,
+    /// IP protocol number.
+    pub protocol: u8,
+}
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug)]
+struct Slot<V> {
+    key: FlowKey,
+    last: Nanos,
+    /// Towards the flow that was heard next after this one.
+    newer: u32,
+    older: u32,
+    value: V,
+}
+
+/// Flows with something about each, of bounded size.
+#[derive(Debug)]
+pub struct FlowTable<V> {
+    places: HashMap<FlowKey, u32>,
+    slots: Vec<Slot<V>>,
+    free: Vec<u32>,
+    newest: u32,
+    oldest: u32,
+    capacity: u32,
+    evictions: u64,
+}
+
+impl<V> FlowTable<V> {
+    /// A table for `capacity` flows, one at least.
+    pub fn new(capacity: usize) -> Self {
+        let capacity = capacity.clamp(1, NONE as usize - 1);
+        Self {
+            // Twice the room: a map that is half empty tidies up in place, where a fuller one would grow.
+            places: HashMap::with_capacity(2 * capacity),
+            slots: Vec::with_capacity(capacity),
+            free: Vec::with_capacity(capacity),
+            newest: NONE,
+            oldest: NONE,
+            capacity: capacity as u32,
+            evictions: 0,
+        }
+    }
+
+    /// How many flows are known.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether no flow is known.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// How many flows had to go for others.
+    pub const fn evictions(&self) -> u64 {
+        self.evictions
+    }
+
+    /// What is known of a flow.
+    pub fn get(&self, key: &FlowKey) -> Option<&V> {
+        Some(&self.slots[*self.places.get(key)? as usize].value)
+    }
+
+    /// What is known of a flow, without counting as a sign of life.
+    pub fn get_mut(&mut self, key: &FlowKey) -> Option<&mut V> {
+        Some(&mut self.slots[*self.places.get(key)? as usize].value)
+    }
+
+    /// The flow, heard of at `now`; made by `new` if it is one.
+    pub fn touch(&mut self, key: &FlowKey, now: Nanos, new: impl FnOnce() -> V) -> &mut V {
+        let place = match self.places.get(key) {
+            Some(&place) => {
+                self.unlink(place);
+                place
+            }
+            None => self.place_for(key, now, new),
+        };
+        self.link_newest(place);
+        let slot = &mut self.slots[place as usize];
+        slot.last = now;
+        &mut slot.value
+    }
+
+    fn place_for(&mut self, key: &FlowKey, now: Nanos, new: impl FnOnce() -> V) -> u32 {
+        if self.places.len() as u32 >= self.capacity {
+            let victim = self.oldest;
+            self.remove_at(victim);
+            self.evictions += 1;
+        }
+        let slot = Slot { key: *key, last: now, newer: NONE, older: NONE, value: new() };
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.slots[place as usize] = slot;
+                place
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() as u32 - 1
+            }
+        };
+        self.places.insert(*key, place);
+        place
+    }
+
+    /// Forgets a flow.
+    pub fn remove(&mut self, key: &FlowKey) {
+        if let Some(&place) = self.places.get(key) {
+            self.remove_at(place);
+        }
+    }
+
+    /// Forgets flows that have not been heard of since `horizon`.
+    pub fn expire(&mut self, horizon: Nanos) {
+        while self.oldest != NONE && self.slots[self.oldest as usize].last < horizon {
+            self.remove_at(self.oldest);
+        }
+    }
+
+    /// Flows heard of at or after `horizon`, the latest first.
+    pub fn active(&self, horizon: Nanos) -> impl Iterator<Item = (&FlowKey, &V)> {
+        let mut place = self.newest;
+        std::iter::from_fn(move || {
+            let slot = self.slots.get(place as usize).filter(|slot| slot.last >= horizon)?;
+            place = slot.older;
+            Some((&slot.key, &slot.value))
+        })
+    }
+
+    fn remove_at(&mut self, place: u32) {
+        self.unlink(place);
+        self.places.remove(&self.slots[place as usize].key);
+        self.free.push(place);
+    }
+
+    fn unlink(&mut self, place: u32) {
+        let Slot { newer, older, .. } = self.slots[place as usize];
+        match newer {
+            NONE => self.newest = older,
+            newer => self.slots[newer as usize].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            older => self.slots[older as usize].newer = newer,
+        }
+    }
+
+    fn link_newest(&mut self, place: u32) {
+        let before = self.newest;
+        let slot = &mut self.slots[place as usize];
+        slot.newer = NONE;
+        slot.older = before;
+        match before {
+            NONE => self.oldest = place,
+            before => self.slots[before as usize].newer = place,
+        }
+        self.newest = place;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(port: u16) -> FlowKey {
+        FlowKey { mesh_port: port, ..FlowKey::default() }
+    }
+
+    proptest! {
+        /// Against a map with times: the one longest silent goes, and nobody else.
+        #[test]
+        fn a_full_table_loses_the_longest_silent(steps in proptest::collection::vec((0_u16..12, 0_u8..12), 1..300)) {
+            let mut table = FlowTable::new(5);
+            let mut model: BTreeMap<u16, (u64, u32)> = BTreeMap::new();
+            for (now, (port, what)) in steps.into_iter().enumerate() {
+                let now = now as u64;
+                match what {
+                    0 => {
+                        table.remove(&key(port));
+                        model.remove(&port);
+                    }
+                    1 => {
+                        let horizon = now.saturating_sub(u64::from(port) * 2);
+                        table.expire(Nanos(horizon));
+                        model.retain(|_, (last, _)| *last >= horizon);
+                    }
+                    _ => {
+                        *table.touch(&key(port), Nanos(now), || 0) += 1;
+                        if !model.contains_key(&port) && model.len() == 5 {
+                            let oldest = model.iter().min_by_key(|(_, (last, _))| *last).map(|(&port, _)| port);
+                            model.remove(&oldest.expect("five flows"));
+                        }
+                        let entry = model.entry(port).or_insert((now, 0));
+                        *entry = (now, entry.1 + 1);
+                    }
+                }
+                prop_assert_eq!(table.len(), model.len());
+                let mut expected: Vec<_> = model.iter().map(|(&port, &(last, count))| (last, key(port), count)).collect();
+                expected.sort_by(|a, b| b.cmp(a));
+                let found: Vec<_> = table.active(Nanos::ZERO).map(|(&key, &count)| (key, count)).collect();
+                prop_assert_eq!(found, expected.into_iter().map(|(_, key, count)| (key, count)).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn addresses_print_as_people_write_them() {
+        assert_eq!(Address::v4([10, 1, 0, 4]).to_string(), "10.1.0.4");
+        let mut bytes = [0; 16];
+        (bytes[0], bytes[1], bytes[15]) = (0x20, 0x01, 1);
+        assert_eq!(format!("{:?}", Address::v6(bytes)), "2001::1");
+    }
+}

@@ -1,0 +1,132 @@
+//! Small instruments: a least value that is forgotten in time, round trips, a rate.
+
+use fairhop_model::units::{BitRate, Nanos};
+
+/// The least of recent values: of the last one to two generations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Least<T> {
+    generation: Nanos,
+    began: Nanos,
+    current: Option<T>,
+    previous: Option<T>,
+}
+
+impl<T: Copy + Ord> Least<T> {
+    pub(crate) const fn new(generation: Nanos) -> Self {
+        Self { generation, began: Nanos::ZERO, current: None, previous: None }
+    }
+
+    pub(crate) fn update(&mut self, now: Nanos, value: T) {
+        if self.current.is_some() && now.saturating_sub(self.began) >= self.generation {
+            self.previous = self.current.take();
+        }
+        if self.current.is_none() {
+            self.began = now;
+        }
+        self.current = Some(self.current.map_or(value, |least| least.min(value)));
+    }
+
+    pub(crate) fn value(&self) -> Option<T> {
+        match (self.current, self.previous) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+}
+
+/// Round trips of one side of a flow.
+///
+/// The base is the least of one to two minutes. What is over it now is taken from the least sample of each 100 ms, since a
+/// receiver that holds its ACK back (RFC 5681 §4.2) lengthens single samples, and a queue all of them.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundTrip {
+    least: Least<Nanos>,
+    handshake: Option<Nanos>,
+    smoothed: Option<Nanos>,
+    recent: [(u64, Nanos); Self::RECENT],
+}
+
+impl RoundTrip {
+    const RECENT: usize = 4;
+    const BUCKET: Nanos = Nanos::from_millis(100);
+    const GENERATION: Nanos = Nanos::from_secs(60);
+
+    pub(crate) const fn new() -> Self {
+        Self {
+            least: Least::new(Self::GENERATION),
+            handshake: None,
+            smoothed: None,
+            recent: [(u64::MAX, Nanos::ZERO); Self::RECENT],
+        }
+    }
+
+    pub(crate) fn update(&mut self, now: Nanos, sample: Nanos) {
+        self.least.update(now, sample);
+        // RFC 6298 §2, α = 1/8.
+        self.smoothed = Some(self.smoothed.map_or(sample, |srtt| Nanos((7 * srtt.0 + sample.0) / 8)));
+        let bucket = now.div_floor(Self::BUCKET);
+        let place = &mut self.recent[(bucket % Self::RECENT as u64) as usize];
+        *place = (bucket, if place.0 == bucket { place.1.min(sample) } else { sample });
+    }
+
+    /// The round trip of a SYN. It is shorter than one of data by the time that large packets take on the air, so it is a
+    /// base only as long as there is no other.
+    pub(crate) const fn shake(&mut self, sample: Nanos) {
+        self.handshake = Some(sample);
+    }
+
+    /// The least one; none before the first sample.
+    pub fn base(&self) -> Option<Nanos> {
+        self.least.value().or(self.handshake)
+    }
+
+    /// A mean with a gain of 1/8; none before the first sample.
+    pub const fn smoothed(&self) -> Option<Nanos> {
+        self.smoothed
+    }
+
+    /// How far the last 300 to 400 ms are over the base: the mean over those 100 ms that have samples. None without.
+    pub fn over_base(&self, now: Nanos) -> Option<Nanos> {
+        let bucket = now.div_floor(Self::BUCKET);
+        let fresh = |&&(at, _): &&(u64, Nanos)| at != u64::MAX && at + Self::RECENT as u64 > bucket;
+        let (sum, count) =
+            self.recent.iter().filter(fresh).fold((0, 0), |(sum, count), (_, rtt)| (sum + rtt.0, count + 1));
+        let mean = Nanos(sum.checked_div(count)?);
+        Some(mean.saturating_sub(self.base()?))
+    }
+}
+
+/// Bytes a second, in windows of half a second.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Meter {
+    began: Nanos,
+    bytes: u64,
+    last: u64,
+}
+
+impl Meter {
+    /// Nothing yet.
+    pub(crate) const NONE: Self = Self { began: Nanos::ZERO, bytes: 0, last: 0 };
+    const WINDOW: Nanos = Nanos::from_millis(500);
+
+    pub(crate) fn add(&mut self, now: Nanos, bytes: u64) {
+        let age = now.saturating_sub(self.began);
+        if age >= Self::WINDOW {
+            self.last = if age < Self::WINDOW * 2 { self.bytes } else { 0 };
+            self.bytes = 0;
+            self.began = if age < Self::WINDOW * 2 { self.began + Self::WINDOW } else { now };
+        }
+        self.bytes += bytes;
+    }
+
+    /// The rate over the last half second that is complete, or of the present one where that is more already.
+    pub fn rate(&self, now: Nanos) -> BitRate {
+        let age = now.saturating_sub(self.began);
+        let bytes = match age.div_floor(Self::WINDOW) {
+            0 => self.last.max(self.bytes),
+            1 => self.bytes,
+            _ => 0,
+        };
+        BitRate(bytes * 8 * 2)
+    }
+}

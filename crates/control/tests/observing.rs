@@ -1,0 +1,284 @@
+//! What the observer makes of digests: calls by their shape, their loss and delay, round trips and losses of TCP.
+
+use fairhop_control::digest::{
+    Digest, Direction, PROTOCOL_TCP, PROTOCOL_UDP, Payload, ReceptionReport, RtcpFields, RtpFields,
+    TcpFields, tcp_flag,
+};
+use fairhop_control::flow::{Address, FlowKey};
+use fairhop_control::observer::{FlowBody, FlowKind, Observer, ObserverConfig, TcpFlow, UdpFlow};
+use fairhop_model::units::Nanos;
+use fairhop_model::voice::{self, Codec};
+
+use Direction::{FromMesh, ToMesh};
+
+const MESH: Address = Address::v4([10, 1, 0, 4]);
+const WIRED: Address = Address::v4([192, 0, 2, 1]);
+
+fn ms(ms: u64) -> Nanos {
+    Nanos::from_millis(ms)
+}
+
+fn digest(at: Nanos, direction: Direction, protocol: u8, port: u16, bytes: u32, payload: Payload) -> Digest {
+    let (source, destination) = match direction {
+        ToMesh => (WIRED, MESH),
+        FromMesh => (MESH, WIRED),
+    };
+    Digest {
+        at,
+        direction,
+        source,
+        destination,
+        source_port: port,
+        destination_port: port,
+        protocol,
+        ttl: 61,
+        traffic_class: 0,
+        bytes,
+        payload,
+    }
+}
+
+fn key(protocol: u8, port: u16) -> FlowKey {
+    FlowKey { mesh: MESH, wired: WIRED, mesh_port: port, wired_port: port, protocol }
+}
+
+fn voice_packet(at: Nanos, direction: Direction, number: u32) -> Digest {
+    let rtp = RtpFields {
+        payload_type: 18,
+        sequence: number as u16,
+        timestamp: number.wrapping_mul(160),
+        ssrc: if direction == ToMesh { 1 } else { 2 },
+        payload_bytes: 20,
+        marker: false,
+    };
+    digest(at, direction, PROTOCOL_UDP, 5004, 60, Payload::Rtp(rtp))
+}
+
+fn udp(observer: &Observer, port: u16) -> &UdpFlow {
+    match &observer.flow(&key(PROTOCOL_UDP, port)).expect("the flow").body {
+        FlowBody::Udp(udp) => udp,
+        FlowBody::Tcp(_) => panic!("not UDP"),
+    }
+}
+
+fn observer() -> Observer {
+    Observer::new(ObserverConfig { flows: 100, ..ObserverConfig::default() })
+}
+
+/// A call out of the mesh that began at sequence number 65,500: number, arrival.
+fn feed(observer: &mut Observer, packets: impl IntoIterator<Item = (u32, Nanos)>) {
+    for (number, at) in packets {
+        observer.on_digest(&voice_packet(at, FromMesh, 65_500 + number));
+    }
+}
+
+#[test]
+fn a_call_is_known_after_eight_packets_by_its_shape_alone() {
+    let mut observer = observer();
+    feed(&mut observer, (0..7).map(|n| (n, ms(20) * u64::from(n))));
+    assert_eq!(observer.calls(ms(120), ms(1000)).count(), 0);
+    feed(&mut observer, [(7, ms(140))]);
+    let call = observer.calls(ms(140), ms(1000)).next().expect("a call");
+    assert_eq!((call.key, call.down, call.packets_per_second), (key(PROTOCOL_UDP, 5004), None, 50.0));
+    assert_eq!(udp(&observer, 5004).up.codec(), Codec::G729a);
+    // It is over when nothing comes any more.
+    assert_eq!(observer.calls(ms(2200), ms(1000)).count(), 0);
+
+    // No calls: video (several packets of one timestamp), a file by RTP (no cadence), telemetry whose source changes.
+    type Shape = fn(u32) -> (u32, u32, u64);
+    let shapes: [Shape; 3] = [
+        |n| (1, n / 4 * 3600, u64::from(n) * 10),
+        |n| (1, n * 160, u64::from(n)),
+        |n| (n / 5, n * 160, u64::from(n) * 20),
+    ];
+    for (port, shape) in (7000..).zip(shapes) {
+        for n in 0..100_u32 {
+            let (ssrc, timestamp, at) = shape(n);
+            let rtp =
+                RtpFields { payload_type: 96, sequence: n as u16, timestamp, ssrc, ..RtpFields::default() };
+            observer.on_digest(&digest(ms(3000 + at), FromMesh, PROTOCOL_UDP, port, 1200, Payload::Rtp(rtp)));
+        }
+        let flow = observer.flow(&key(PROTOCOL_UDP, port)).expect("the flow");
+        assert_eq!(flow.kind(ms(3000)), FlowKind::BulkUdp, "port {port}");
+    }
+    // Opus at 48 kHz and PCMA of a phone that has the clock of its own type.
+    for (port, payload_type, step, codec) in [(8000, 111, 960, Codec::Opus), (8002, 8, 160, Codec::G711)] {
+        for n in 0..10_u32 {
+            let rtp = RtpFields {
+                payload_type,
+                sequence: n as u16,
+                timestamp: n * step,
+                ssrc: 9,
+                ..RtpFields::default()
+            };
+            let at = ms(5000 + 20 * u64::from(n));
+            observer.on_digest(&digest(at, ToMesh, PROTOCOL_UDP, port, 100, Payload::Rtp(rtp)));
+        }
+        let stream = &udp(&observer, port).down;
+        assert_eq!((stream.is_recognised(), stream.codec(), stream.interval()), (true, codec, ms(20)));
+    }
+}
+
+#[test]
+fn loss_delay_and_lateness_of_a_call_by_hand_across_the_wrap_of_its_numbers() {
+    let mut observer = observer();
+    let listening = observer.listening();
+    // Two seconds at a steady 5 ms; then a second in which each tenth is lost, numbers 9 of 10 take 30 ms more, and two take
+    // 80: too late for 60 ms of playout.
+    feed(&mut observer, (0..100).map(|n| (n, ms(20 * u64::from(n) + 5))));
+    let second = (100..150_u32).filter(|n| n % 10 != 0);
+    feed(
+        &mut observer,
+        second.map(|n| {
+            let more = if n == 115 || n == 125 {
+                80
+            } else if n % 10 == 9 {
+                30
+            } else {
+                0
+            };
+            (n, ms(20 * u64::from(n) + 5 + more))
+        }),
+    );
+    let now = ms(3010);
+    let quality = udp(&observer, 5004).up.quality(now, ms(1100), listening, true).expect("a call");
+    assert_eq!(quality.expected, 50);
+    assert!((quality.loss - 0.1).abs() < 1e-9 && (quality.late - 0.04).abs() < 1e-9, "{quality:?}");
+    assert_eq!(quality.delay_max, ms(80));
+    // (5 · 30 + 2 · 80) / 45 ms.
+    assert!((quality.delay.as_millis_f64() - 310.0 / 45.0).abs() < 0.01, "{quality:?}");
+    assert!((quality.mos - voice::mos(Codec::G729a, 0.14, ms(50), ms(60))).abs() < 1e-12);
+    assert_eq!(udp(&observer, 5004).up.counts(), (137, 5));
+    // What comes after all is not lost; a duplicate is nothing.
+    feed(&mut observer, [(140, ms(3010)), (140, ms(3011)), (149, ms(3012))]);
+    assert_eq!(udp(&observer, 5004).up.counts(), (138, 4));
+    // Silence of 200 ms from a speaker who sends all the time: what is over the playout delay is late already.
+    let quality = udp(&observer, 5004).up.quality(ms(3212), ms(300), listening, true).expect("a call");
+    assert!(quality.delay_max >= ms(180) && quality.late > 0.3, "{quality:?}");
+}
+
+#[test]
+fn the_stream_into_the_mesh_is_known_by_report_or_guessed_from_twin_and_round_trips() {
+    let mut observer = observer();
+    for n in 0..100_u32 {
+        let at = ms(20 * u64::from(n));
+        observer.on_digest(&voice_packet(at, ToMesh, n));
+        observer.on_digest(&voice_packet(at, FromMesh, n));
+    }
+    let now = ms(2000);
+    let call = observer.calls(now, ms(1000)).next().expect("a call");
+    // Nothing says otherwise: as its twin, perfect.
+    assert!(!call.down_is_reported && call.down.is_some_and(|down| down.loss == 0.0 && down.mos > 4.0));
+    // The mesh end reports a quarter lost, and jitter of 80 ticks: 10 ms.
+    let report = ReceptionReport { ssrc: 1, fraction_lost: 64, jitter: 80, ..ReceptionReport::default() };
+    let rtcp = RtcpFields { ssrc: 2, report: Some(report), ..RtcpFields::default() };
+    observer.on_digest(&digest(now, FromMesh, PROTOCOL_UDP, 5005, 80, Payload::Rtcp(rtcp)));
+    let call = observer.calls(now, ms(1000)).next().expect("a call");
+    let down = call.down.expect("reported");
+    assert!(call.down_is_reported && down.loss == 0.25 && down.jitter == ms(10) && down.mos < 2.5);
+    assert_eq!(call.mos(), Some(down.mos));
+    // A report about another stream counts for nothing.
+    let other =
+        RtcpFields { report: Some(ReceptionReport { ssrc: 9, fraction_lost: 255, ..report }), ..rtcp };
+    observer.on_digest(&digest(now, FromMesh, PROTOCOL_UDP, 5005, 80, Payload::Rtcp(other)));
+    assert_eq!(udp(&observer, 5004).far_down.map(|far| far.loss), Some(0.25));
+    // Three seconds later it is old, and TCP to the same node has 100 ms more round trip than at first.
+    let segment = |seq, bytes| {
+        let fields = TcpFields { seq, flags: tcp_flag::ACK, payload_bytes: bytes, ..TcpFields::default() };
+        Payload::Tcp(fields)
+    };
+    let ack = |ack| Payload::Tcp(TcpFields { ack, flags: tcp_flag::ACK, ..TcpFields::default() });
+    for n in 100..250_u32 {
+        observer.on_digest(&voice_packet(ms(20 * u64::from(n)), ToMesh, n));
+        observer.on_digest(&voice_packet(ms(20 * u64::from(n)), FromMesh, n));
+    }
+    for (seq, at, rtt) in [(0, 4000, 20), (1000, 4850, 120)] {
+        observer.on_digest(&digest(ms(at), ToMesh, PROTOCOL_TCP, 80, 1040, segment(seq, 1000)));
+        observer.on_digest(&digest(ms(at + rtt), FromMesh, PROTOCOL_TCP, 80, 40, ack(seq + 1000)));
+    }
+    let call = observer.calls(ms(5000), ms(1000)).next().expect("a call");
+    assert_eq!(call.down.map(|down| (down.delay_max, down.late)), Some((ms(100), 0.5)));
+    assert!(!call.down_is_reported && call.up.is_some_and(|up| up.mos > 4.0));
+}
+
+fn tcp(observer: &Observer) -> &TcpFlow {
+    match &observer.flow(&key(PROTOCOL_TCP, 80)).expect("the flow").body {
+        FlowBody::Tcp(tcp) => tcp,
+        FlowBody::Udp(_) => panic!("not TCP"),
+    }
+}
+
+#[test]
+fn a_connections_sides_scales_losses_and_round_trips_are_told_apart() {
+    let mut observer = observer();
+    let mut send = |at: u64, direction, fields: TcpFields| {
+        let bytes = 40 + fields.payload_bytes;
+        observer.on_digest(&digest(ms(at), direction, PROTOCOL_TCP, 80, bytes, Payload::Tcp(fields)));
+    };
+    let syn = |flags, seq, ack, scale, mss| TcpFields {
+        seq,
+        ack,
+        flags,
+        mss: Some(mss),
+        window_scale: Some(scale),
+        ..TcpFields::default()
+    };
+    let data = |seq, bytes| TcpFields {
+        seq,
+        ack: 501,
+        flags: tcp_flag::ACK,
+        payload_bytes: bytes,
+        ..TcpFields::default()
+    };
+    let ack = |ack| TcpFields { seq: 501, ack, flags: tcp_flag::ACK, ..TcpFields::default() };
+    // The mesh asks; 60 ms of wired round trip, 20 ms of mesh. Numbers wrap soon.
+    let first = u32::MAX - 2000;
+    send(0, FromMesh, syn(tcp_flag::SYN, 500, 0, 10, 1460));
+    send(60, ToMesh, syn(tcp_flag::SYN | tcp_flag::ACK, first, 501, 7, 1400));
+    send(80, FromMesh, ack(first.wrapping_add(1)));
+    let at = |segment: u32| first.wrapping_add(1 + segment * 1000);
+    // Five segments; 2 does not come in from the wired side until late (its loss), 1 is sent twice (the mesh's).
+    for (time, segment) in [(100, 0), (101, 1), (103, 3), (104, 4)] {
+        send(time, ToMesh, data(at(segment), 1000));
+    }
+    send(130, FromMesh, ack(at(1)));
+    for (time, segment) in [(160, 2), (170, 1)] {
+        send(time, ToMesh, data(at(segment), 1000));
+    }
+    send(200, FromMesh, ack(at(5)));
+    let tcp = tcp(&observer);
+    assert_eq!(tcp.window_scales(), Some((7, 10)));
+    assert_eq!((tcp.mss(), tcp.data_direction()), (1400, ToMesh));
+    let end = tcp.wired_end();
+    assert_eq!((end.sent, end.repeated, end.missed, end.delivered), (6000, 1000, 1000, 5000));
+    // Of the mesh the data's 30 ms, not the 20 of the small packets of the handshake.
+    assert_eq!((tcp.wired_rtt.base(), tcp.mesh_rtt.base()), (Some(ms(60)), Some(ms(30))));
+    assert_eq!(tcp.in_flight(), 0);
+    assert_eq!(observer.totals().lost_in_mesh, 1000);
+}
+
+#[test]
+fn a_flow_first_seen_in_its_middle_has_no_scale_and_uploads_lose_where_holes_are() {
+    let mut observer = observer();
+    let data = |seq, value| TcpFields {
+        seq,
+        flags: tcp_flag::ACK,
+        payload_bytes: 1000,
+        timestamps: Some((value, 0)),
+        ..TcpFields::default()
+    };
+    for (at, seq) in [(0, 0), (1, 1000), (2, 3000), (40, 2000)] {
+        let fields = data(seq, 100 + at as u32);
+        observer.on_digest(&digest(ms(at), FromMesh, PROTOCOL_TCP, 80, 1052, Payload::Tcp(fields)));
+    }
+    // An ACK into the mesh with a timestamp of its own, echoed by data 25 ms later.
+    let ack =
+        TcpFields { ack: 4000, flags: tcp_flag::ACK, timestamps: Some((7, 140)), ..TcpFields::default() };
+    observer.on_digest(&digest(ms(50), ToMesh, PROTOCOL_TCP, 80, 52, Payload::Tcp(ack)));
+    let echo = TcpFields { timestamps: Some((175, 7)), ..data(4000, 0) };
+    observer.on_digest(&digest(ms(75), FromMesh, PROTOCOL_TCP, 80, 1052, Payload::Tcp(echo)));
+    let tcp = tcp(&observer);
+    assert_eq!((tcp.window_scales(), tcp.data_direction()), (None, FromMesh));
+    assert_eq!((observer.totals().lost_in_mesh, tcp.mesh_rtt.base()), (1000, Some(ms(25))));
+    assert_eq!(observer.flow(&key(PROTOCOL_TCP, 80)).map(|flow| flow.hops), Some(4));
+}

@@ -1,0 +1,158 @@
+//! Pacers and the throttle: never faster than they should be, and nobody starves.
+
+use fairhop_control::flow::FlowKey;
+use fairhop_control::pacer::{AckPacer, Pacer, PacerConfig};
+use fairhop_control::throttle::{IngressThrottle, spacing};
+use fairhop_model::units::{BitRate, Nanos};
+use proptest::prelude::*;
+
+fn key(port: u16) -> FlowKey {
+    FlowKey { mesh_port: port, ..FlowKey::default() }
+}
+
+/// Bytes that left from any packet to any later one are at most what the rate gives in between, and one packet.
+fn never_over(rate: BitRate, left: &[(Nanos, u64)]) -> bool {
+    left.iter().enumerate().all(|(first, &(from, _))| {
+        let mut before = 0_u64;
+        left[first..].iter().all(|&(at, bytes)| {
+            let allowed = rate.time_for(before) <= at - from;
+            before += bytes;
+            allowed
+        })
+    })
+}
+
+proptest! {
+    #[test]
+    fn over_no_interval_more_than_the_rate_and_one_packet(
+        aggregate in 100_000_u64..20_000_000,
+        each in 100_000_u64..20_000_000,
+        offers in proptest::collection::vec((0_u64..4_000_000, 0_u16..4, 40_u32..1500, 0_u64..3_000_000), 1..120),
+    ) {
+        let mut pacer = Pacer::new(PacerConfig { packets: 30, flows: 3, mark_after: None });
+        pacer.set_aggregate(Some(BitRate(aggregate)));
+        pacer.set_each_flow(Some(BitRate(each)));
+        let (mut now, mut left, mut inside, mut dropped) = (Nanos::ZERO, Vec::new(), 0, 0);
+        for (wait, flow, bytes, late) in offers {
+            let until = now + Nanos(wait);
+            while let Some(at) = pacer.next_time().map(|at| at.max(now)).filter(|&at| at <= until) {
+                // Timers fire late, as they do.
+                now = (at + Nanos(late)).min(until.max(at));
+                let packet = pacer.poll(now);
+                prop_assert!(packet.is_some());
+                left.extend(packet.map(|released| (now, released.packet)));
+            }
+            now = until.max(now);
+            dropped += usize::from(pacer.offer(now, &key(flow), bytes, (flow, u64::from(bytes))).is_some());
+            inside += 1;
+            prop_assert!(pacer.len() <= 30);
+        }
+        while let Some(at) = pacer.next_time() {
+            now = now.max(at);
+            left.extend(pacer.poll(now).map(|released| (now, released.packet)));
+        }
+        // Nothing is lost but what is said to be.
+        prop_assert_eq!(left.len() + dropped, inside);
+        prop_assert_eq!(pacer.dropped() as usize, dropped);
+        let all: Vec<_> = left.iter().map(|&(at, (_, bytes))| (at, bytes)).collect();
+        prop_assert!(never_over(BitRate(aggregate), &all));
+        for flow in 0..2 {
+            let one: Vec<_> =
+                left.iter().filter(|(_, (of, _))| *of == flow).map(|&(at, (_, bytes))| (at, bytes)).collect();
+            // A flow that was away for long enough to lose its place may come back at once.
+            prop_assert!(never_over(BitRate(each), &one) || left.iter().any(|(_, (of, _))| *of == 3));
+        }
+    }
+
+    #[test]
+    fn acknowledged_bytes_come_no_faster_than_the_rate_and_one_acknowledgment(
+        rate in 100_000_u64..20_000_000,
+        acks in proptest::collection::vec((0_u64..10_000_000, 0_u16..3, 0_u32..6000), 1..100),
+    ) {
+        let mut pacer = AckPacer::new(20, 8);
+        pacer.set_rate(Some(BitRate(rate)));
+        let (mut now, mut left, mut sent) = (Nanos::ZERO, Vec::new(), [0_u32; 3]);
+        let mut highest = [None; 3];
+        let mut take = |now: Nanos, (flow, ack): (u16, u32)| {
+            let place = usize::from(flow);
+            // The first of a flow has nothing to count from.
+            let step = highest[place].map_or(0, |before| ack - before);
+            highest[place] = Some(ack);
+            left.push((now, u64::from(step)));
+        };
+        for (wait, flow, step) in acks {
+            let until = now + Nanos(wait);
+            while let Some(at) = pacer.next_time().map(|at| at.max(now)).filter(|&at| at <= until) {
+                now = at;
+                take(now, pacer.poll(now).expect("its time has come"));
+            }
+            now = until;
+            sent[usize::from(flow)] += step;
+            let ack = sent[usize::from(flow)];
+            pacer.offer(&key(flow), ack, (flow, ack));
+            prop_assert!(pacer.len() <= 20);
+        }
+        while let Some(at) = pacer.next_time() {
+            now = now.max(at);
+            take(now, pacer.poll(now).expect("its time has come"));
+        }
+        prop_assert!(never_over(BitRate(rate), &left.into_iter().filter(|&(_, bytes)| bytes > 0).collect::<Vec<_>>()));
+    }
+}
+
+#[test]
+fn flows_take_turns_by_bytes_and_the_longest_queue_pays() {
+    let mut pacer =
+        Pacer::new(PacerConfig { packets: 40, flows: 4, mark_after: Some(Nanos::from_millis(20)) });
+    pacer.set_aggregate(Some(BitRate(12_000_000)));
+    // One has 60 packets of 1500 bytes, the other 12 of 500: 32 of the first are refused, none of the second.
+    for _ in 0..60 {
+        pacer.offer(Nanos::ZERO, &key(1), 1500, 1);
+    }
+    let mut dropped = pacer.dropped();
+    assert_eq!(dropped, 20);
+    for _ in 0..12 {
+        let victim = pacer.offer(Nanos::ZERO, &key(2), 500, 2);
+        assert_eq!(victim, Some(1));
+        dropped += 1;
+    }
+    assert_eq!((pacer.dropped(), pacer.len()), (dropped, 40));
+    // The first 8 ms (12 kB): both sent about as many bytes, 4 packets and 12.
+    let mut bytes = [0, 0];
+    let mut now = Nanos::ZERO;
+    while let Some(at) = pacer.next_time().filter(|&at| at <= Nanos::from_millis(8)) {
+        now = now.max(at);
+        let released = pacer.poll(now).expect("its time has come");
+        assert!(!released.mark);
+        bytes[released.packet - 1] += if released.packet == 1 { 1500 } else { 500 };
+    }
+    assert!(bytes[1] >= 4500 && bytes[0] <= 7500, "{bytes:?}");
+    assert!(pacer.poll(Nanos::from_millis(21)).is_some_and(|released| released.mark));
+    // A rate that rises counts at once; none lets everything go.
+    pacer.set_aggregate(None);
+    assert!(pacer.poll(Nanos::from_millis(21)).is_some());
+}
+
+#[test]
+fn own_packets_are_spaced_by_mss_over_rate_and_go_before_those_forwarded() {
+    // osipov2007: 600 bytes at a third of 590 kb/s.
+    let delta = spacing(600, BitRate(196_600));
+    assert_eq!(delta, Nanos(24_415_056));
+    let mut throttle = IngressThrottle::new(1, 10);
+    throttle.set_spacing(0, delta);
+    for packet in 0..3 {
+        assert_eq!(throttle.offer_own(0, packet), None);
+        assert_eq!(throttle.offer_forwarded(10 + packet), None);
+    }
+    let at = |ns| Nanos(ns);
+    assert_eq!(throttle.poll(at(0)), Some(0));
+    assert_eq!((throttle.poll(at(1)), throttle.poll(at(2))), (Some(10), Some(11)));
+    assert_eq!(throttle.poll(delta), Some(1));
+    assert_eq!(throttle.poll(delta), Some(12));
+    assert_eq!((throttle.poll(delta * 2 - at(1)), throttle.next_time()), (None, Some(delta * 2)));
+    assert_eq!(throttle.poll(delta * 2), Some(2));
+    assert_eq!(
+        (throttle.poll(Nanos::MAX), throttle.next_time(), throttle.offer_own(7, 7)),
+        (None, None, Some(7))
+    );
+}

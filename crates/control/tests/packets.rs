@@ -1,0 +1,274 @@
+//! Packets as bytes: what is read out of them, by the standards' own layouts, and that nothing in them does harm.
+
+use std::fs;
+use std::path::Path;
+
+use fairhop_control::digest::{
+    Digest, Direction, Payload, ReceptionReport, RtcpFields, RtpFields, TcpFields, VoipMetrics, tcp_flag,
+};
+use fairhop_control::flow::{Address, FlowKey};
+use fairhop_control::window::{Clamp, mend, rewrite};
+use fairhop_model::units::Nanos;
+use proptest::prelude::*;
+
+#[path = "../../../fuzz/check_packet.rs"]
+mod check_packet;
+
+const AT: Nanos = Nanos::from_millis(7);
+
+fn v4(protocol: u8, transport: &[u8]) -> Vec<u8> {
+    let length = (20 + transport.len() as u16).to_be_bytes();
+    let mut packet = vec![0x45, 0xb8, length[0], length[1], 0, 0, 0x40, 0, 62, protocol, 0, 0];
+    packet.extend([10, 1, 0, 4, 192, 0, 2, 1]);
+    packet.extend_from_slice(transport);
+    packet
+}
+
+fn udp(payload: &[u8]) -> Vec<u8> {
+    let length = (8 + payload.len() as u16).to_be_bytes();
+    let mut bytes = vec![0xc3, 0x50, 0xc3, 0x51, length[0], length[1], 0, 0];
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+/// SYN of 10.1.0.4:50000 with MSS 1460, SACK permitted, timestamps 1000 and 0, scale 10, as Linux lays them out.
+fn syn() -> Vec<u8> {
+    let mut tcp = vec![0xc3, 0x50, 0, 80, 0, 0, 0, 9, 0, 0, 0, 0, 0xa0, 0x02, 0xfa, 0xf0, 0, 0, 0, 0];
+    tcp.extend([2, 4, 5, 0xb4, 4, 2, 8, 10, 0, 0, 3, 0xe8, 0, 0, 0, 0, 1, 3, 3, 10]);
+    tcp
+}
+
+fn read(packet: &[u8]) -> Digest {
+    Digest::read(AT, Direction::FromMesh, packet).expect("a digest")
+}
+
+#[test]
+fn a_syn_tells_all_that_a_clamp_needs() {
+    let digest = read(&v4(6, &syn()));
+    let key = FlowKey {
+        mesh: Address::v4([10, 1, 0, 4]),
+        wired: Address::v4([192, 0, 2, 1]),
+        mesh_port: 50_000,
+        wired_port: 80,
+        protocol: 6,
+    };
+    assert_eq!((digest.flow(), digest.ttl, digest.traffic_class, digest.bytes), (key, 62, 0xb8, 60));
+    let expected = TcpFields {
+        seq: 9,
+        ack: 0,
+        flags: tcp_flag::SYN,
+        window: 64_240,
+        payload_bytes: 0,
+        mss: Some(1460),
+        window_scale: Some(10),
+        sack_permitted: true,
+        has_sack: false,
+        timestamps: Some((1000, 0)),
+    };
+    assert_eq!(digest.payload, Payload::Tcp(expected));
+    assert_eq!(expected.seq_end(), 10);
+    // Cut after the MSS, as by a kernel that hands on 44 bytes.
+    let Payload::Tcp(cut) = read(&v4(6, &syn())[..44]).payload else { panic!("TCP") };
+    assert_eq!((cut.mss, cut.window_scale), (Some(1460), None));
+    // A scale of 15 counts as 14; a header that is longer than the packet is none.
+    let mut odd = syn();
+    odd[39] = 15;
+    let Payload::Tcp(fields) = read(&v4(6, &odd)).payload else { panic!("TCP") };
+    assert_eq!(fields.window_scale, Some(14));
+    odd[12] = 0xf0;
+    assert_eq!(read(&v4(6, &odd)).payload, Payload::Other);
+    // A later fragment has no ports.
+    let mut fragment = v4(6, &syn());
+    fragment[7] = 1;
+    assert_eq!((read(&fragment).payload, read(&fragment).source_port), (Payload::Other, 0));
+}
+
+#[test]
+fn ipv6_goes_past_its_extension_headers() {
+    // Hop-by-hop of 16 bytes, first fragment, UDP of 20 bytes with RTP.
+    let mut rtp = vec![0x80, 0x80 | 18, 1, 2, 0, 0, 0xa1, 0x40, 0, 0, 0, 7];
+    rtp.extend([0; 20]);
+    let transport = udp(&rtp);
+    let payload = (16 + 8 + transport.len() as u16).to_be_bytes();
+    let mut packet = vec![0x6b, 0x80, 0, 0, payload[0], payload[1], 0, 63];
+    packet.extend([0xfd; 16]);
+    packet.extend([0x20; 16]);
+    packet.extend([44, 1]);
+    packet.extend([0; 14]);
+    packet.extend([17, 0, 0, 1, 0, 0, 0, 0]);
+    packet.extend(transport);
+    let digest = read(&packet);
+    assert_eq!((digest.protocol, digest.ttl, digest.traffic_class), (17, 63, 0xb8));
+    assert_eq!((digest.source, digest.bytes as usize), (Address::v6([0xfd; 16]), packet.len()));
+    let expected = RtpFields {
+        payload_type: 18,
+        marker: true,
+        sequence: 258,
+        timestamp: 41_280,
+        ssrc: 7,
+        payload_bytes: 20,
+    };
+    assert_eq!(digest.payload, Payload::Rtp(expected));
+}
+
+#[test]
+fn rtcp_is_told_from_rtp_and_read_through_its_compound() {
+    // Sender report with a block, then XR with VoIP metrics.
+    let mut rtcp = vec![0x81, 200, 0, 12, 0, 0, 0, 5, 0, 0, 0x12, 0x34, 0x56, 0x78, 0, 0];
+    rtcp.extend([0; 12]);
+    rtcp.extend([
+        0, 0, 0, 7, 64, 0xff, 0xff, 0xfe, 0, 1, 0, 9, 0, 0, 0, 80, 0xaa, 0xbb, 0xcc, 0xdd, 0, 1, 0, 0,
+    ]);
+    rtcp.extend([0x80, 207, 0, 10, 0, 0, 0, 5, 7, 0, 0, 8, 0, 0, 0, 7, 26, 13]);
+    rtcp.resize(52 + 8 + 36, 0);
+    rtcp[52 + 8 + 27] = 31;
+    let Payload::Rtcp(fields) = read(&v4(17, &udp(&rtcp))).payload else { panic!("RTCP") };
+    let report = ReceptionReport {
+        ssrc: 7,
+        fraction_lost: 64,
+        cumulative_lost: -2,
+        highest_sequence: 65_545,
+        jitter: 80,
+        last_sender_report: 0xaabb_ccdd,
+        delay_since: 65_536,
+    };
+    let voip = VoipMetrics { ssrc: 7, loss_rate: 26, discard_rate: 13, mos_cq: 31 };
+    let expected =
+        RtcpFields { ssrc: 5, sender_report: Some(0x1234_5678), report: Some(report), voip: Some(voip) };
+    assert_eq!(fields, expected);
+    // STUN begins with two zero bits: no RTP.
+    assert_eq!(read(&v4(17, &udp(&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42, 0, 0, 0, 0]))).payload, Payload::Udp);
+}
+
+#[test]
+fn the_corpus_does_no_harm() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/packet");
+    let (mut read, mut observer) = (0, check_packet::observer());
+    for entry in fs::read_dir(folder).expect("the corpus") {
+        let bytes = fs::read(entry.expect("an entry").path()).expect("a file");
+        check_packet::check(&bytes, &mut observer, Nanos::from_millis(read));
+        read += 1;
+    }
+    assert!(read > 20, "only {read} packets");
+}
+
+/// RFC 1071 over the TCP part and its pseudo-header.
+fn tcp_checksum(packet: &[u8]) -> u16 {
+    let words = |bytes: &[u8]| {
+        bytes.chunks(2).map(|b| u32::from(b[0]) << 8 | u32::from(*b.get(1).unwrap_or(&0))).sum::<u32>()
+    };
+    let mut sum = words(&packet[12..20]) + 6 + (packet.len() as u32 - 20) + words(&packet[20..]);
+    while sum >> 16 != 0 {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+#[test]
+fn a_checksum_is_mended_as_rfc_1624_works_it_out() {
+    // §4: HC = 0xdd2f, m = 0x5555, m' = 0x3285 give 0x0000.
+    assert_eq!(mend(0xdd2f, 0x5555, 0x3285), 0x0000);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_do_harm(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+        check_packet::check(&bytes, &mut check_packet::observer(), AT);
+    }
+
+    /// Bytes that get past the first checks: a true IP header, transports of any content and any cut.
+    #[test]
+    fn no_transport_does_harm(
+        protocol in prop_oneof![Just(6_u8), Just(17)],
+        first in prop_oneof![Just(0x80_u8), Just(0x81), Just(0x50), Just(0xf0), any::<u8>()],
+        mut bytes in proptest::collection::vec(any::<u8>(), 0..120),
+        cut in 0_usize..140,
+    ) {
+        let place = if protocol == 6 { 12 } else { 8 };
+        if let Some(byte) = bytes.get_mut(place) {
+            *byte = first;
+        }
+        let packet = v4(protocol, &bytes);
+        check_packet::check(&packet[..cut.min(packet.len())], &mut check_packet::observer(), AT);
+    }
+
+    /// Whatever the segment: once its checksum is right, it is right after the clamp, and the window no larger.
+    #[test]
+    fn a_clamped_segment_has_a_right_checksum_and_no_larger_window(
+        mut tcp in proptest::collection::vec(any::<u8>(), 20..200),
+        words in 5_u8..16,
+        limit in 0_u32..100_000,
+        scale in 0_u8..15,
+    ) {
+        tcp[12] = words << 4 | tcp[12] & 0x0f;
+        (tcp[16], tcp[17]) = (0, 0);
+        let mut packet = v4(6, &tcp);
+        let check = tcp_checksum(&packet).to_be_bytes();
+        (packet[36], packet[37]) = (check[0], check[1]);
+        prop_assert_eq!(tcp_checksum(&packet), 0);
+        let before = u16::from_be_bytes([packet[34], packet[35]]);
+        let mut clamp = Clamp::new(scale, 1460);
+        rewrite(&mut packet, |fields| clamp.apply(limit, fields.ack, fields.flags, fields.window));
+        prop_assert!(u16::from_be_bytes([packet[34], packet[35]]) <= before);
+        prop_assert_eq!(tcp_checksum(&packet), 0);
+    }
+
+    /// A receiver that never moves its own edge back, ACKs that may come again or late, clamps that change at will: what the
+    /// sender may send never shrinks, is never more than the receiver offers, and is never past the clamp (its floor, at
+    /// least), but for what was promised, in whole units.
+    #[test]
+    fn the_right_edge_never_moves_back_and_never_past_the_receivers(
+        scale in 0_u8..15,
+        start in any::<u32>(),
+        steps in proptest::collection::vec((0_u32..30_000, 0_u32..60_000, 0_u32..80_000, 0_u32..4), 1..60),
+    ) {
+        let mut clamp = Clamp::new(scale, 1460);
+        let (mut ack, mut offered, mut edge) = (start, start, start);
+        let mut past: Vec<(u32, u16)> = Vec::new();
+        let grain = 1_u32 << scale;
+        for (acked, window, limit, again) in steps {
+            ack = ack.wrapping_add(acked.min(edge.wrapping_sub(ack)));
+            // Its own edge stays or goes on; the field is what it can say of it.
+            let wanted = ack.wrapping_add(window);
+            if wanted.wrapping_sub(offered).cast_signed() > 0 {
+                offered = wanted;
+            }
+            let field = (offered.wrapping_sub(ack).div_ceil(grain)).min(65_535) as u16;
+            past.push((ack, field));
+            let (number, field) = if again == 0 { past[past.len() / 2] } else { (ack, field) };
+            let passed = clamp.apply(limit, number, tcp_flag::ACK, field);
+            prop_assert!(passed <= field);
+            let new = number.wrapping_add(u32::from(passed) << scale);
+            let theirs = number.wrapping_add(u32::from(field) << scale);
+            if theirs.wrapping_sub(edge).cast_signed() >= 0 {
+                prop_assert!(new.wrapping_sub(edge).cast_signed() >= 0, "{new} {edge}");
+            }
+            if new.wrapping_sub(edge).cast_signed() > 0 {
+                let by_rounding = new.wrapping_sub(edge) < grain;
+                prop_assert!(by_rounding || new.wrapping_sub(number) <= limit.max(clamp.floor()));
+                edge = new;
+            }
+        }
+    }
+}
+
+#[test]
+fn the_floor_is_a_segment_in_whole_units_and_a_zero_window_stays_zero() {
+    assert_eq!(
+        (Clamp::new(10, 1460).floor(), Clamp::new(0, 1460).floor(), Clamp::new(7, 1448).floor()),
+        (2048, 1460, 1536)
+    );
+    let mut clamp = Clamp::new(10, 1460);
+    // 500 kB offered, clamp of 100 bytes: the floor, two units.
+    assert_eq!(clamp.apply(100, 1000, tcp_flag::ACK, 500), 2);
+    // 1000 of it acknowledged: 1048 bytes are promised still; two units again, one would move the edge back.
+    assert_eq!(clamp.apply(100, 2000, tcp_flag::ACK, 500), 2);
+    assert_eq!(clamp.apply(100, 2000, tcp_flag::ACK, 0), 0);
+    // The window update after it opens to what was promised and no further.
+    assert_eq!(clamp.apply(100, 2000, tcp_flag::ACK, 500), 2);
+    assert_eq!(clamp.apply(1 << 20, 2000, tcp_flag::ACK, 500), 500);
+    // A SYN counts in bytes and keeps a segment; a reset is nobody's business.
+    assert_eq!(Clamp::new(10, 1460).apply(100, 0, tcp_flag::SYN, 65_535), 1460);
+    assert_eq!(Clamp::new(10, 1460).apply(100, 0, tcp_flag::RST, 700), 700);
+    assert_eq!(Clamp::default().apply(100, 0, tcp_flag::ACK, 700), 700);
+}

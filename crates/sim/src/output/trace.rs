@@ -1,0 +1,118 @@
+//! Traces: how windows and queues move, sampled finely and written as comma-separated values, one line a sample, for
+//! drawing curves. A world is run in slices and looked at between them, which changes nothing in what it does.
+
+use std::fmt::Write as _;
+
+use fairhop_model::units::Nanos;
+
+use crate::world::World;
+use crate::world::traffic::FlowKind;
+
+/// What is traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Traced {
+    /// The windows of senders: TCP and AIMD datagrams.
+    Cwnd,
+    /// What waits at nodes and wired links.
+    Queue,
+}
+
+impl Traced {
+    /// The first line of the file.
+    ///
+    /// Windows are in packets, of the flow's largest segment for TCP; what does not exist yet is left empty.
+    pub const fn header(self) -> &'static str {
+        match self {
+            Self::Cwnd => "seed,t_s,flow,cwnd_packets,ssthresh_packets,srtt_ms,in_flight_packets\n",
+            Self::Queue => "seed,t_s,queue,packets\n",
+        }
+    }
+
+    /// The name of the file.
+    pub const fn file_name(self) -> &'static str {
+        match self {
+            Self::Cwnd => "cwnd.csv",
+            Self::Queue => "queue.csv",
+        }
+    }
+
+    /// Adds the lines of the world as it is at a time up to which it has been run.
+    pub fn sample(self, world: &World, at: Nanos, lines: &mut String) {
+        let (seed, t_s) = (world.seed(), at.as_secs_f64());
+        // Writing to a string cannot fail.
+        match self {
+            Self::Cwnd => {
+                for flow in world.flows() {
+                    if let Some(window) = Window::of(world, flow.kind) {
+                        let some = |number: Option<f64>| number.map_or_else(String::new, |n| n.to_string());
+                        let _ = writeln!(
+                            lines,
+                            "{seed},{t_s},{},{},{},{},{}",
+                            quoted(&flow.name),
+                            window.cwnd,
+                            some(window.ssthresh),
+                            some(window.srtt.map(Nanos::as_millis_f64)),
+                            window.in_flight,
+                        );
+                    }
+                }
+            }
+            Self::Queue => {
+                for node in 0..world.node_count() {
+                    let _ = writeln!(lines, "{seed},{t_s},node {node},{}", world.backlog(node));
+                }
+                for link in world.wired() {
+                    let (from, to) = (world.name_of(link.from()), world.name_of(link.to()));
+                    let name = quoted(&format!("{from} -> {to}"));
+                    let _ = writeln!(lines, "{seed},{t_s},{name},{}", link.backlog_at(at));
+                }
+            }
+        }
+    }
+}
+
+/// A sender's window in packets.
+struct Window {
+    cwnd: f64,
+    ssthresh: Option<f64>,
+    srtt: Option<Nanos>,
+    in_flight: f64,
+}
+
+impl Window {
+    fn of(world: &World, kind: FlowKind) -> Option<Self> {
+        match kind {
+            FlowKind::Bulk(tcp) => {
+                let sender = &world.transfers()[tcp].sender;
+                let cwnd = f64::from(sender.cwnd_segments());
+                let segment = sender.cwnd() as f64 / cwnd.max(1.0);
+                let packets = |bytes: u64| if segment > 0.0 { bytes as f64 / segment } else { 0.0 };
+                Some(Self {
+                    cwnd,
+                    ssthresh: sender.ssthresh().map(packets),
+                    srtt: sender.srtt(),
+                    in_flight: f64::from(sender.in_flight()),
+                })
+            }
+            FlowKind::Aimd(stream) => {
+                let sender = &world.aimd_streams()[stream].sender;
+                Some(Self {
+                    cwnd: sender.cwnd(),
+                    ssthresh: sender.ssthresh(),
+                    srtt: sender.srtt(),
+                    in_flight: f64::from(sender.outstanding()),
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A name as a field: in quotes where it needs them (RFC 4180).
+fn quoted(name: &str) -> String {
+    if name.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    } else {
+        name.to_owned()
+    }
+}
