@@ -57,8 +57,8 @@ pub(crate) struct RunArgs {
     /// Print the results as one JSON object instead of tables
     #[arg(long)]
     json: bool,
-    /// Write how windows (cwnd.csv) or queues (queue.csv) move: with --out there, otherwise in the current folder; can be
-    /// repeated
+    /// Write how the windows of TCP and AIMD senders (cwnd.csv) or the queues of nodes and wired links (queue.csv) move:
+    /// with --out there, otherwise in the current folder; can be repeated
     #[arg(long, value_name = "WHAT", value_enum)]
     trace: Vec<Trace>,
     /// Milliseconds of simulated time between two samples of a trace
@@ -69,12 +69,10 @@ pub(crate) struct RunArgs {
     threads: Option<u16>,
 }
 
-/// What can be traced.
+/// What can be traced. What the words mean is said with the option, so that the help stays short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 enum Trace {
-    /// Congestion window, slow-start threshold, round-trip time and packets in flight of every TCP and AIMD sender
     Cwnd,
-    /// Packets that wait at every node and wired link
     Queue,
 }
 

@@ -509,3 +509,30 @@ fn the_demo_compares_three_worlds_and_replaces_only_its_own_picture() {
     assert_eq!(refused.status.code(), Some(1));
     assert_eq!(fs::read_to_string(&picture).expect("a picture"), "<svg>somebody else's</svg>");
 }
+
+#[test]
+fn a_trace_is_a_line_a_sample_and_changes_nothing_in_the_results() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |extra: &[&str]| {
+        let mut command =
+            fairhop(["run", "slotted-link", "--set", "duration_s=10", "--json"].iter().chain(extra));
+        command.current_dir(folder.path()).output().expect("the program runs")
+    };
+    let results = |output: &Output| {
+        let mut json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        json.as_object_mut().expect("an object").remove("wall_s");
+        json
+    };
+    let plain = run(&[]);
+    let traced = run(&["--trace", "cwnd", "--trace", "queue", "--trace-interval-ms", "20"]);
+    assert!(traced.status.success(), "{traced:?}");
+    assert_eq!(results(&traced), results(&plain));
+    let lines = |name: &str| fs::read_to_string(folder.path().join(name)).expect("a trace");
+    // 500 samples of one sender, and of four directions of links.
+    assert_eq!((lines("cwnd.csv").lines().count(), lines("queue.csv").lines().count()), (501, 2001));
+    assert!(lines("cwnd.csv").contains("\n1,10,aimd-0,"), "{}", lines("cwnd.csv"));
+    assert!(lines("queue.csv").contains("\n1,0.02,base -> mobile,"));
+    let again = run(&["--trace", "cwnd"]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("cwnd.csv is already there"));
+}

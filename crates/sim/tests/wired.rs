@@ -320,3 +320,80 @@ fn a_flow_to_a_host_that_no_link_reaches_has_no_route() {
     assert_eq!(findings[0].path, "traffic.0.to");
     assert_eq!(findings[0].message, "no route from \"island\" to node 1");
 }
+
+/// The same transfer and CoDel with and without ECN: marks take the place of all early drops, so that nothing is sent again.
+#[test]
+fn a_transfer_that_understands_ecn_is_slowed_without_a_loss() {
+    let text = |ecn: bool| {
+        format!(
+            r#"
+            name = "ecn"
+            duration_s = 30
+            warmup_s = 5
+            topology = {{ kind = "none" }}
+            wired.hosts = [{{ name = "a" }}, {{ name = "b" }}]
+            [[wired.links]]
+            between = ["a", "b"]
+            rate_mbps = 5
+            delay_ms = 20
+            queue = {{ discipline = "codel", packets = 1000, ecn = true }}
+            [[traffic]]
+            kind = "bulk"
+            from = "a"
+            to = "b"
+            ecn = {ecn}
+        "#
+        )
+    };
+    let (with, without) = (run(&text(true)), run(&text(false)));
+    let resent = |summary: &Summary| flow(summary, "bulk-0").tcp.as_ref().unwrap().retransmitted;
+    assert_eq!((resent(&with), link(&with, "a", "b").queue_early_drops), (0.0, 0.0));
+    assert!(resent(&without) > 3.0 && link(&without, "a", "b").queue_early_drops > 3.0);
+    // Both are held near CoDel's target of 5 ms, over 20 ms and 2.4 ms of sending; a window that is halved when the queue is
+    // short uses three quarters of the link (of 4.87 Mb/s) on the way up again.
+    for summary in [&with, &without] {
+        let flow = flow(summary, "bulk-0");
+        assert!(flow.goodput_mbps > 3.6 && flow.delay.mean_ms < 40.0, "{flow:?}");
+    }
+}
+
+/// cai2005, section III-B: with a window of at least the round trip in slots the link is never idle, and with less it is
+/// used by window / R. R = 17 slots; the channel has no errors.
+#[test]
+fn aimd_datagrams_use_a_slotted_link_as_their_window_allows() {
+    let used = |rwnd: u32| {
+        let text = format!(
+            r#"
+            name = "aimd"
+            duration_s = 65
+            warmup_s = 5
+            topology = {{ kind = "none" }}
+            wired.hosts = [{{ name = "bs" }}, {{ name = "mh" }}]
+            [[wired.links]]
+            between = ["bs", "mh"]
+            rate_mbps = 0.2
+            delay_ms = 40
+            queue = {{ packets = 30 }}
+            forward = {{ channel = {{ slot_bytes = 125, error = 0 }} }}
+            backward = {{ rate_mbps = 1000 }}
+            [[traffic]]
+            kind = "aimd"
+            from = "bs"
+            to = "mh"
+            packet_bytes = 125
+            rwnd_packets = {rwnd}
+            delay_bound_ms = 50
+        "#
+        );
+        let summary = run(&text);
+        assert_eq!(flow(&summary, "aimd-0").loss, 0.0, "the queue has room for the window");
+        (link(&summary, "bs", "mh").utilization, flow(&summary, "aimd-0").outage.unwrap())
+    };
+    // The acknowledgment comes just after the 17th slot has begun, so that the packet it lets go has the 18th.
+    let (idle_now_and_then, _) = used(9);
+    assert!((idle_now_and_then - 0.5).abs() < 0.01, "{idle_now_and_then}");
+    assert_eq!(used(18), (1.0, 0.0));
+    // 12 more packets wait 60 ms.
+    let (utilization, outage) = used(30);
+    assert!(utilization == 1.0 && outage > 0.9, "{utilization} {outage}");
+}

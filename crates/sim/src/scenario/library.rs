@@ -50,6 +50,7 @@ pub fn library() -> &'static [Ready] {
         "linux-path",
         "dumbbell",
         "slotted-link",
+        "c-base",
     ]
 }
 
