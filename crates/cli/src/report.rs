@@ -71,6 +71,11 @@ impl<'a> View<'a> {
         self.scaled(pointer, 100.0, decimals)
     }
 
+    /// A figure in milliseconds as seconds.
+    fn seconds(self, pointer: &str) -> Cell {
+        self.scaled(pointer, 1e-3, 3)
+    }
+
     fn scaled(self, pointer: &str, factor: f64, decimals: usize) -> Cell {
         let shown = |q: Quantity| q.times(factor).show(decimals);
         self.quantity(pointer).map_or_else(|| NOTHING.to_owned(), shown).into()
@@ -105,6 +110,8 @@ pub(crate) fn report(scenario: &Scenario, runs: &[Summary], results: &Replicatio
     let mut parts = vec![header(scenario, runs)];
     parts.extend(calls(&all.list("calls")));
     parts.extend(flows(&all.list("flows"), runs.len() > 1));
+    parts.extend(transactions(&all.list("flows"), runs.len() > 1));
+    parts.extend(video(&all.list("flows")));
     parts.extend(totals(all));
     parts.extend(losses(&all.list("calls"), &all.list("flows")));
     parts.extend(nodes(&all.list("nodes")));
@@ -246,6 +253,62 @@ fn flows(flows: &[View<'_>], several: bool) -> Option<String> {
     Some(table.render() + &remark)
 }
 
+/// Pages and responses: how many, and how long one waits for them.
+fn transactions(flows: &[View<'_>], several: bool) -> Option<String> {
+    let with: Vec<View<'_>> =
+        flows.iter().copied().filter(|flow| flow.mean.get("transactions").is_some()).collect();
+    let (shown, remark) = most_telling(&with, |flow| -flow.mean("/transactions/time/mean_ms"), "slowest");
+    shown.first()?;
+    let mut table = Table::new("Pages, responses")
+        .column("done", 6)
+        .column("open", 4)
+        .column("failed", 4)
+        .column("mean s", 8)
+        .column("median s", 8)
+        .column("p95 s", 7)
+        .column("p99 s", 7);
+    let counts = usize::from(several);
+    for flow in shown {
+        table.row(
+            flow.text("name"),
+            [
+                flow.cell("/transactions/finished", counts),
+                flow.cell("/transactions/open", counts),
+                flow.cell("/transactions/failed", counts),
+                flow.seconds("/transactions/time/mean_ms"),
+                flow.seconds("/transactions/time/p50_ms"),
+                flow.seconds("/transactions/time/p95_ms"),
+                flow.seconds("/transactions/time/p99_ms"),
+            ],
+        );
+    }
+    Some(table.render() + &remark)
+}
+
+/// What became of the frames of videos.
+fn video(flows: &[View<'_>]) -> Option<String> {
+    let with: Vec<View<'_>> = flows.iter().copied().filter(|flow| flow.mean.get("video").is_some()).collect();
+    let (shown, remark) = most_telling(&with, |flow| flow.mean("/video/complete"), "worst");
+    shown.first()?;
+    let mut table = Table::new("Video frames")
+        .column("sent", 7)
+        .column("in time %", 8)
+        .column("late %", 8)
+        .column("lost %", 8);
+    for flow in shown {
+        table.row(
+            flow.text("name"),
+            [
+                whole(flow.mean("/video/frames")).into(),
+                flow.percent("/video/complete", 2),
+                flow.percent("/video/late", 2),
+                flow.percent("/video/lost", 2),
+            ],
+        );
+    }
+    Some(table.render() + &remark)
+}
+
 fn totals(all: View<'_>) -> Option<String> {
     let calls = all.list("calls").len();
     let flows = all.list("flows");
@@ -277,7 +340,7 @@ fn losses(calls: &[View<'_>], flows: &[View<'_>]) -> Option<String> {
     };
     let mut groups =
         vec![("calls, from → to", direction("forward")), ("calls, to → from", direction("backward"))];
-    for kind in ["bulk", "aimd", "cbr", "burst"] {
+    for kind in ["bulk", "aimd", "web", "request", "cbr", "burst", "video"] {
         groups.push((kind, flows.iter().copied().filter(|flow| flow.text("kind") == kind).collect()));
     }
     groups.retain(|(_, streams)| !streams.is_empty());

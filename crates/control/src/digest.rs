@@ -488,3 +488,11 @@ fn voip_metrics(packet: &[u8]) -> Option<VoipMetrics> {
         rest = rest.get(length..)?;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_digest_is_small() {
+        assert!(size_of::<super::Digest>() <= 112, "{}", size_of::<super::Digest>());
+    }
+}

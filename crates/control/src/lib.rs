@@ -18,6 +18,8 @@
 //!
 //! docs/control.md tells how it fits together.
 
+pub mod allocate;
+pub mod controller;
 pub mod digest;
 pub mod flow;
 pub mod observer;
@@ -26,6 +28,7 @@ pub mod policy;
 pub mod throttle;
 pub mod window;
 
+pub use controller::{AdaptiveConfig, Controller, ControllerConfig, FixedConfig};
 pub use digest::{Digest, Direction};
 pub use flow::{Address, FlowKey};
 pub use observer::{Observer, ObserverConfig};

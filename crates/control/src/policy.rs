@@ -18,12 +18,16 @@ pub struct Policy {
     pub expires: Nanos,
     /// Pace of all elastic packets into the mesh together (IP bytes); none for no limit.
     pub down: Option<BitRate>,
+    /// Pace of what ACKs out of the mesh acknowledge of downloads, together; none for no limit.
+    pub down_acks: Option<BitRate>,
     /// Pace of what ACKs into the mesh acknowledge of uploads, together; none for no limit.
     pub up_acks: Option<BitRate>,
     /// What holds for single flows, in the order of their keys.
     pub flows: Vec<FlowPolicy>,
     /// What holds for elastic flows that are not among these, such as new ones.
     pub others: Treatment,
+    /// What is relied upon.
+    pub means: Means,
     /// The controller's state.
     pub state: State,
     /// Why it is as it is.
@@ -49,6 +53,18 @@ pub struct FlowPolicy {
     pub key: FlowKey,
     /// How.
     pub treatment: Treatment,
+}
+
+/// What holds the budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Means {
+    /// Windows: few flows, short round trips. The pacer only guards against what windows let through.
+    Window,
+    /// Pacing: windows of so many flows cannot be small enough.
+    Pacing,
+    /// Windows keep queues short, the pacer breaks up the bursts of long round trips.
+    #[default]
+    Both,
 }
 
 /// States of a controller.
@@ -151,9 +167,11 @@ impl Policy {
             at: Nanos::ZERO,
             expires: Nanos::MAX,
             down: None,
+            down_acks: None,
             up_acks: None,
             flows: Vec::new(),
             others: Treatment { window: None, rate: None, ack_rate: None },
+            means: Means::Both,
             state: State::Off,
             reason: Reason::NoElasticTraffic,
         }

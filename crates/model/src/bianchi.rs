@@ -151,7 +151,7 @@ pub fn saturation(stations: u32, contention: &Contention, exchange: &Exchange) -
 
 /// τ at a chance of collision p: attempts of a packet over the slots that they take, Σ pⁱ / Σ pⁱ (W_i + 1)/2, where an
 /// attempt takes its mean backoff (W_i − 1)/2 and the slot of the frame.
-fn transmission_chance(contention: &Contention, p: f64) -> f64 {
+pub(crate) fn transmission_chance(contention: &Contention, p: f64) -> f64 {
     let Some(attempts) = contention.attempts else {
         // Bianchi (2000), eq. (7), in the form that has no gap at p = 1/2.
         let doublings: f64 = (0..contention.stages).map(|i| libm::pow(2.0 * p, f64::from(i))).sum();

@@ -16,6 +16,7 @@
 
 pub mod airtime;
 pub mod bianchi;
+pub mod edca;
 pub mod markov;
 pub mod outage;
 pub mod phy;

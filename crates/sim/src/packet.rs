@@ -77,6 +77,8 @@ pub enum Body {
 pub struct Packet {
     /// Which stream it belongs to.
     pub stream: u32,
+    /// Which of its flow's TCP connections it belongs to.
+    pub connection: u16,
     /// Where it comes from.
     pub source: NodeId,
     /// Where it goes.

@@ -11,11 +11,11 @@ use fairhop_model::voice::{self, Codec};
 use serde::{Deserialize, Serialize};
 
 use crate::radio::FrameLoss;
-use crate::recorder::{Loss, StreamRecord};
+use crate::recorder::{FrameRecord, Loss, StreamRecord, TransactionRecord};
 use crate::wired::Link;
 use crate::world::World;
 use crate::world::aimd::AimdStream;
-use crate::world::traffic::{FlowKind, TransferCounts, stream};
+use crate::world::traffic::{FlowKind, stream};
 
 /// A call whose worse direction is at least this good is acceptable (kim2010).
 pub const ACCEPTABLE_MOS: f64 = 3.6;
@@ -116,7 +116,7 @@ pub struct DirectionSummary {
     pub jitter_ms: f64,
 }
 
-/// A distribution of one-way delays.
+/// A distribution of times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DelaySummary {
     /// Shortest.
@@ -138,7 +138,7 @@ pub struct DelaySummary {
 pub struct FlowSummary {
     /// Its name.
     pub name: String,
-    /// `bulk`, `cbr` or `burst`.
+    /// `bulk`, `cbr`, `burst`, `web`, `request` or `video`.
     pub kind: String,
     /// Payload delivered, in order and once.
     pub goodput_mbps: f64,
@@ -166,6 +166,39 @@ pub struct FlowSummary {
     /// What only TCP has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpSummary>,
+    /// Pages, or requests with their responses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<TransactionSummary>,
+    /// Frames of a video.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub video: Option<VideoSummary>,
+}
+
+/// Pages, or requests with their responses, that began after the warm-up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TransactionSummary {
+    /// How many were complete.
+    pub finished: f64,
+    /// How many were under way at the end.
+    pub open: f64,
+    /// How many the connection gave up.
+    pub failed: f64,
+    /// Times from the start of a connection, or request, to the last byte; left out where none was complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<DelaySummary>,
+}
+
+/// Frames of a video that were made after the warm-up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VideoSummary {
+    /// Frames sent whose fate is known.
+    pub frames: f64,
+    /// Fraction of them that was complete in time.
+    pub complete: f64,
+    /// Fraction of them that was complete after the deadline.
+    pub late: f64,
+    /// Fraction of them that lost a packet.
+    pub lost: f64,
 }
 
 /// The counters of a sender of AIMD datagrams, warm-up excluded.
@@ -298,15 +331,27 @@ impl Summary {
             let backward = &recorder.streams[stream(index, true) as usize];
             match flow.kind {
                 FlowKind::Call(codec) => calls.push(call(&flow.name, codec, forward, backward)),
-                FlowKind::Bulk(_) | FlowKind::Aimd(_) | FlowKind::Cbr | FlowKind::Burst => {
-                    let tcp = match flow.kind {
-                        FlowKind::Bulk(tcp) => Some(tcp_summary(world, tcp, forward)),
-                        _ => None,
+                kind => {
+                    // What a request flow is for comes back.
+                    let data = if matches!(kind, FlowKind::Request(_)) { backward } else { forward };
+                    let mut summary = FlowSummary {
+                        outage: flow.delay_bound.map(|_| outage(data)),
+                        ..flow_summary(&flow.name, kind.name(), data, measured_s)
                     };
-                    let mut summary = flow_summary(&flow.name, flow.kind.name(), forward, measured_s, tcp);
-                    summary.outage = flow.delay_bound.map(|_| outage(forward));
-                    if let FlowKind::Aimd(aimd) = flow.kind {
-                        summary.aimd = Some(aimd_summary(&world.aimd_streams()[aimd]));
+                    match kind {
+                        FlowKind::Bulk(tcp) => summary.tcp = Some(tcp_summary(world, tcp, data)),
+                        FlowKind::Aimd(aimd) => {
+                            summary.aimd = Some(aimd_summary(&world.aimd_streams()[aimd]));
+                        }
+                        FlowKind::Web(session) | FlowKind::Request(session) => {
+                            let session = &world.sessions()[session];
+                            summary.tcp = Some(tcp_summary(world, session.transfer, data));
+                            summary.transactions = Some(transaction_summary(&session.record));
+                        }
+                        FlowKind::Video(video) => {
+                            summary.video = Some(video_summary(&world.videos()[video].record));
+                        }
+                        FlowKind::Call(_) | FlowKind::Cbr | FlowKind::Burst => {}
                     }
                     flows.push(summary);
                 }
@@ -356,13 +401,7 @@ fn call(name: &str, codec: Codec, forward: &StreamRecord, backward: &StreamRecor
     }
 }
 
-fn flow_summary(
-    name: &str,
-    kind: &str,
-    record: &StreamRecord,
-    measured_s: f64,
-    tcp: Option<TcpSummary>,
-) -> FlowSummary {
+fn flow_summary(name: &str, kind: &str, record: &StreamRecord, measured_s: f64) -> FlowSummary {
     let mbps = |bytes: u64| if measured_s > 0.0 { bytes as f64 * 8e-6 / measured_s } else { 0.0 };
     let delay = delays(record);
     FlowSummary {
@@ -378,7 +417,36 @@ fn flow_summary(
         jitter_ms: jitter_ms(record),
         outage: None,
         aimd: None,
-        tcp,
+        tcp: None,
+        transactions: None,
+        video: None,
+    }
+}
+
+fn transaction_summary(record: &TransactionRecord) -> TransactionSummary {
+    let quantile = |q| record.times.quantile(q).unwrap_or_default().as_millis_f64();
+    TransactionSummary {
+        finished: record.finished as f64,
+        open: record.begun.saturating_sub(record.finished + record.failed) as f64,
+        failed: record.failed as f64,
+        time: (record.finished > 0).then(|| DelaySummary {
+            min_ms: record.time_min.as_millis_f64(),
+            mean_ms: record.time_sum.as_millis_f64() / record.finished as f64,
+            p50_ms: quantile(0.5),
+            p95_ms: quantile(0.95),
+            p99_ms: quantile(0.99),
+            max_ms: record.time_max.as_millis_f64(),
+        }),
+    }
+}
+
+fn video_summary(record: &FrameRecord) -> VideoSummary {
+    let decided = record.complete + record.late + record.lost;
+    VideoSummary {
+        frames: decided as f64,
+        complete: fraction(record.complete, decided),
+        late: fraction(record.late, decided),
+        lost: fraction(record.lost, decided),
     }
 }
 
@@ -397,7 +465,7 @@ fn aimd_summary(stream: &AimdStream) -> AimdSummary {
 
 fn tcp_summary(world: &World, index: usize, record: &StreamRecord) -> TcpSummary {
     let transfer = &world.transfers()[index];
-    let now = TransferCounts::of(transfer.sender.stats());
+    let now = transfer.counts();
     TcpSummary {
         efficiency: fraction(record.delivered_bytes, record.sent_bytes),
         retransmitted: (now.retransmitted - transfer.warmup.retransmitted) as f64,

@@ -151,6 +151,17 @@ flows
   tcp_timeouts: integer or null
   tcp_recoveries: integer or null
   completed_s: real or null
+  transactions_finished: integer or null
+  transactions_open: integer or null
+  transactions_failed: integer or null
+  transaction_mean_ms: real or null
+  transaction_p50_ms: real or null
+  transaction_p95_ms: real or null
+  transaction_p99_ms: real or null
+  video_frames: integer or null
+  video_complete_frames: integer or null
+  video_late_frames: integer or null
+  video_lost_frames: integer or null
 frame_losses
   seed: unsigned
   node: integer

@@ -2,4 +2,5 @@
 //! packets and the time of the next timer go out.
 
 pub mod aimd;
+pub mod quic;
 pub mod tcp;

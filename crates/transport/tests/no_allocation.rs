@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 
 use fairhop_model::units::Nanos;
 use fairhop_transport::aimd;
-use fairhop_transport::tcp::{Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
+use fairhop_transport::quic;
+use fairhop_transport::tcp::{CongestionKind, Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -63,19 +64,30 @@ fn run(
     }
 }
 
+/// A minute after twenty seconds of warming up.
+fn allocations(sender: SenderConfig, receiver: ReceiverConfig) -> u64 {
+    let (mut sender, mut receiver) = (Sender::new(sender), Receiver::new(receiver));
+    let (mut flying, mut now, mut count) = (VecDeque::with_capacity(10_000), Nanos::ZERO, 0);
+    sender.offer(u64::MAX);
+    sender.open(now);
+    run(&mut sender, &mut receiver, &mut flying, &mut now, &mut count, 20_000);
+    let (before, repeated) = (ALLOCATIONS.get(), sender.stats().segments_retransmitted);
+    run(&mut sender, &mut receiver, &mut flying, &mut now, &mut count, 60_000);
+    assert!(sender.stats().segments_retransmitted > repeated + 100);
+    ALLOCATIONS.get() - before
+}
+
 #[test]
 fn a_lossy_transfer_allocates_nothing_once_it_is_warm() {
     for sack in [true, false] {
-        let mut sender = Sender::new(SenderConfig { sack, ..SenderConfig::default() });
-        let mut receiver = Receiver::new(ReceiverConfig { sack, ..ReceiverConfig::default() });
-        let (mut flying, mut now, mut count) = (VecDeque::with_capacity(10_000), Nanos::ZERO, 0);
-        sender.offer(u64::MAX);
-        sender.open(now);
-        run(&mut sender, &mut receiver, &mut flying, &mut now, &mut count, 20_000);
-        let (before, repeated) = (ALLOCATIONS.get(), sender.stats().segments_retransmitted);
-        run(&mut sender, &mut receiver, &mut flying, &mut now, &mut count, 60_000);
-        assert!(sender.stats().segments_retransmitted > repeated + 100);
-        assert_eq!(ALLOCATIONS.get() - before, 0, "sack {sack}");
+        let sender = SenderConfig { sack, ..SenderConfig::default() };
+        let receiver = ReceiverConfig { sack, ..ReceiverConfig::default() };
+        assert_eq!(allocations(sender, receiver), 0, "sack {sack}");
+    }
+    for congestion in [CongestionKind::Reno, CongestionKind::Cubic, CongestionKind::Bbr] {
+        // BBR does not mind the losses: the window is what keeps its flight finite on a link without a rate.
+        let sender = SenderConfig { congestion, max_window: Some(200), ..SenderConfig::linux() };
+        assert_eq!(allocations(sender, ReceiverConfig::linux()), 0, "{congestion:?}");
     }
 }
 
@@ -101,5 +113,41 @@ fn a_stream_of_datagrams_allocates_nothing_from_its_first_packet_on() {
         }
     }
     assert!(sender.stats().lost > 100 && sender.stats().backoffs > 100);
+    assert_eq!(ALLOCATIONS.get() - before, 0);
+}
+
+#[test]
+fn a_lossy_transfer_over_quic_allocates_nothing_once_it_is_warm() {
+    let mut sender = quic::Sender::new(quic::SenderConfig::default());
+    let mut receiver = quic::Receiver::new(quic::ReceiverConfig::default());
+    let mut flying: VecDeque<(Nanos, bool, quic::Datagram)> = VecDeque::with_capacity(10_000);
+    let (mut before, mut count) = (0, 0_u64);
+    sender.offer(u64::MAX);
+    for millis in 0..80_000 {
+        let (now, arrival) = (Nanos::from_millis(millis), Nanos::from_millis(millis + 10));
+        if millis == 20_000 {
+            before = ALLOCATIONS.get();
+        }
+        while flying.front().is_some_and(|&(at, ..)| at <= now) {
+            let Some((_, forward, datagram)) = flying.pop_front() else { break };
+            if forward {
+                receiver.on_datagram(now, &datagram);
+            } else {
+                sender.on_datagram(now, &datagram);
+            }
+        }
+        sender.on_timer(now);
+        receiver.on_timer(now);
+        while let Some(datagram) = sender.poll_transmit(now) {
+            count += 1;
+            if !count.is_multiple_of(97) {
+                flying.push_back((arrival, true, datagram));
+            }
+        }
+        while let Some(datagram) = receiver.poll_transmit(now) {
+            flying.push_back((arrival, false, datagram));
+        }
+    }
+    assert!(sender.stats().packets_retransmitted > 100);
     assert_eq!(ALLOCATIONS.get() - before, 0);
 }

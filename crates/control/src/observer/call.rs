@@ -293,9 +293,15 @@ impl Stream {
 
     /// How it fared over the last `span`, at most 1.5 s, in steps of 100 ms. None of a stream that is no call's.
     ///
-    /// A packet that is overdue by more than the playout delay counts as late before it comes, unless the speaker's side
-    /// leaves out silence.
-    pub fn quality(&self, now: Nanos, span: Nanos, listening: Listening) -> Option<Quality> {
+    /// Where `expects_more`, a packet that is overdue by more than the playout delay counts as late before it comes, unless
+    /// the speaker's side leaves out silence. A stream that has ended expects none.
+    pub fn quality(
+        &self,
+        now: Nanos,
+        span: Nanos,
+        listening: Listening,
+        expects_more: bool,
+    ) -> Option<Quality> {
         if !self.recognised {
             return None;
         }
@@ -314,7 +320,7 @@ impl Stream {
         let missing = expected.saturating_sub(received);
         let mut delay_max = Nanos::from_micros(u64::from(max));
         let waited = now.saturating_sub(self.last_at);
-        if !self.suppresses_silence && waited > self.interval {
+        if expects_more && !self.suppresses_silence && waited > self.interval {
             let overdue = waited - self.interval;
             delay_max = delay_max.max(overdue);
             let given_up = overdue.saturating_sub(listening.playout).div_floor(self.interval);

@@ -41,6 +41,7 @@ impl<T: Copy + Ord> Least<T> {
 #[derive(Clone, Copy, Debug)]
 pub struct RoundTrip {
     least: Least<Nanos>,
+    handshake: Option<Nanos>,
     smoothed: Option<Nanos>,
     recent: [(u64, Nanos); Self::RECENT],
 }
@@ -53,6 +54,7 @@ impl RoundTrip {
     pub(crate) const fn new() -> Self {
         Self {
             least: Least::new(Self::GENERATION),
+            handshake: None,
             smoothed: None,
             recent: [(u64::MAX, Nanos::ZERO); Self::RECENT],
         }
@@ -67,9 +69,15 @@ impl RoundTrip {
         *place = (bucket, if place.0 == bucket { place.1.min(sample) } else { sample });
     }
 
+    /// The round trip of a SYN. It is shorter than one of data by the time that large packets take on the air, so it is a
+    /// base only as long as there is no other.
+    pub(crate) const fn shake(&mut self, sample: Nanos) {
+        self.handshake = Some(sample);
+    }
+
     /// The least one; none before the first sample.
     pub fn base(&self) -> Option<Nanos> {
-        self.least.value()
+        self.least.value().or(self.handshake)
     }
 
     /// A mean with a gain of 1/8; none before the first sample.

@@ -269,13 +269,20 @@ impl Observer {
     /// Calls that are alive, over the last `span`.
     pub fn calls(&self, now: Nanos, span: Nanos) -> impl Iterator<Item = CallNow> {
         const SILENT: Nanos = Nanos::from_secs(2);
+        const HUNG_UP: Nanos = Nanos::from_millis(100);
         let horizon = now.saturating_sub(SILENT);
         self.active(horizon).filter_map(move |(key, flow)| {
             let FlowBody::Udp(udp) = &flow.body else { return None };
             if !udp.is_call(horizon) {
                 return None;
             }
-            let up = udp.up.is_alive(horizon).then(|| udp.up.quality(now, span, self.listening())).flatten();
+            // Who hangs up is silent both ways; if the mesh is the cause, the wired end speaks on.
+            let goes_on = !udp.down.is_recognised() || udp.down.is_alive(now.saturating_sub(HUNG_UP));
+            let up = udp
+                .up
+                .is_alive(horizon)
+                .then(|| udp.up.quality(now, span, self.listening(), goes_on))
+                .flatten();
             let (down, down_is_reported) = self.into_mesh(now, key, udp, up.as_ref());
             let rate = |stream: &Stream| {
                 if stream.is_alive(horizon) { 1.0 / stream.interval().as_secs_f64().max(0.001) } else { 0.0 }

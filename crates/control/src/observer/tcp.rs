@@ -1,10 +1,13 @@
 //! A TCP flow, as it passes the gateway.
 //!
-//! **Round trips** of both sides, by sequence numbers and ACKs (what went in by when it was acknowledged, one sample at a
-//! time, none where it was repeated: Karn) and, where an end sends nothing but ACKs, by timestamps (RFC 7323 §3: a value
-//! that is echoed for the first time, as pping does). **Losses** in the mesh: of data into it, segments that pass again;
+//! **Round trips** of both sides, by sequence numbers and ACKs (from the last segment that an ACK acknowledges; none where
+//! something was repeated: Karn) and, where an end sends nothing but ACKs, by timestamps (RFC 7323 §3: a value
+//! that is echoed for the first time, as pping does). **Losses** in the mesh: of data into it, segments that pass again and are not acknowledged yet;
 //! of data out of it, holes in what passes. A hole in data from the wired side is the Internet's loss, and what fills
 //! it is no second loss.
+//!
+//! A receiver that answers every second segment holds the ACK of a single one back for up to half a second (RFC 5681
+//! §4.2), which looks like a queue. So once a flow has shown ACKs of two segments, those of single ones give no sample.
 //!
 //! A flow whose SYNs have not been seen has no known window scale and is never clamped. Left out: SACK blocks (what has
 //! been lost is seen from its repetition), Eifel detection of needless repetitions.
@@ -24,6 +27,8 @@ pub(crate) const fn before(a: u32, b: u32) -> bool {
 pub struct End {
     /// Its SYN has passed.
     syn: bool,
+    /// Sequence number after the SYN.
+    syn_end: Option<u32>,
     /// What it offers as window scale, if its SYN has passed.
     offered_scale: Option<u8>,
     mss: Option<u16>,
@@ -35,9 +40,13 @@ pub struct End {
     has_acked: bool,
     /// Parts of the other's data that have not passed: up to two holes.
     holes: [(u32, u32); 2],
-    /// Sent and not yet answered: the sequence number to be acknowledged, since when.
-    waiting: Option<(u32, Nanos)>,
-    /// The same for a timestamp's echo.
+    /// When the last segments passed, by the sequence number after each.
+    passed: [(u32, Nanos); Self::PASSED],
+    /// How many of these count, the oldest overwritten.
+    passed_count: u32,
+    /// ACKs of two segments at once have come for what this end sends.
+    pairs: bool,
+    /// A timestamp that has not been echoed yet, and since when.
     waiting_echo: Option<(u32, Nanos)>,
     last_timestamp: u32,
     /// Payload bytes sent, repetitions too.
@@ -126,19 +135,20 @@ impl TcpFlow {
                 self.closed = false;
             }
             sender.syn = true;
+            sender.syn_end = Some(tcp.seq_end());
             sender.started = true;
             sender.offered_scale = tcp.window_scale;
             sender.mss = tcp.mss;
         }
         // What it answers: the other side's sent data, and timestamps.
         if tcp.has(tcp_flag::ACK) {
+            let is_new = !sender.has_acked || before(sender.acked, tcp.ack);
             progress.acknowledged = sender.acknowledge(tcp.ack);
             receiver.delivered += progress.acknowledged;
-            if let Some((end, sent)) = receiver.waiting
-                && !before(tcp.ack, end)
-            {
-                rtt.update(now, now.saturating_sub(sent));
-                receiver.waiting = None;
+            let is_handshake = receiver.syn_end == Some(tcp.ack);
+            let sample = receiver.answered(now, tcp.ack, progress.acknowledged);
+            if let Some(sample) = sample.filter(|_| is_new) {
+                if is_handshake { rtt.shake(sample) } else { rtt.update(now, sample) }
             }
         }
         if let (Some((_, echo)), Some((value, sent))) = (tcp.timestamps, receiver.waiting_echo)
@@ -148,7 +158,9 @@ impl TcpFlow {
             receiver.waiting_echo = None;
         }
         // What it sends.
+        let is_needed = !receiver.has_acked || before(receiver.acked, tcp.seq_end());
         let (repeated, missed) = sender.send(now, tcp);
+        let repeated = if is_needed { repeated } else { 0 };
         progress.lost_in_mesh = match direction {
             Direction::ToMesh => repeated,
             Direction::FromMesh => missed,
@@ -213,6 +225,20 @@ impl TcpFlow {
 }
 
 impl End {
+    const PASSED: usize = 16;
+
+    /// The round trip that an ACK tells which acknowledges `bytes` for the first time, as far as that is known.
+    fn answered(&mut self, now: Nanos, ack: u32, bytes: u64) -> Option<Nanos> {
+        let known = (self.passed_count as usize).min(Self::PASSED);
+        let last = self.passed[..known].iter().position(|&(end, _)| end == ack)?;
+        let before_it = (last + Self::PASSED - 1) % Self::PASSED;
+        // With a ring that is not full, nothing is before the first.
+        let has_before = last > 0 || known == Self::PASSED;
+        let is_pair = has_before && u64::from(ack.wrapping_sub(self.passed[before_it].0)) < bytes;
+        self.pairs |= is_pair;
+        (is_pair || !self.pairs).then(|| now.saturating_sub(self.passed[last].1))
+    }
+
     /// Takes an acknowledgment that this end sends; returns by how much it goes on.
     fn acknowledge(&mut self, ack: u32) -> u64 {
         let step = if self.has_acked && before(self.acked, ack) { ack.wrapping_sub(self.acked) } else { 0 };
@@ -248,9 +274,8 @@ impl End {
                 self.missed += u64::from(missed);
             }
             self.next = end;
-            if self.waiting.is_none() {
-                self.waiting = Some((end, now));
-            }
+            self.passed[self.passed_count as usize % Self::PASSED] = (end, now);
+            self.passed_count += 1;
             return (0, u64::from(missed));
         }
         // Earlier than what has passed: it fills a hole, or comes again.
@@ -261,9 +286,8 @@ impl End {
         if before(self.next, end) {
             self.next = end;
         }
-        if self.waiting.is_some_and(|(waiting, _)| before(seq, waiting)) {
-            self.waiting = None;
-        }
+        // Karn: what is acknowledged from here on may answer either.
+        self.passed_count = 0;
         self.repeated += u64::from(tcp.payload_bytes);
         (u64::from(tcp.payload_bytes), 0)
     }

@@ -48,6 +48,8 @@ pub struct Frame {
     pub kind: FrameKind,
     /// It is a repetition, which the header of a data frame says and that of an RTS does not (9.2.4.1.6).
     pub retry: bool,
+    /// User priority of a QoS data frame.
+    pub user_priority: Option<u8>,
     /// Sequence number of a data frame.
     pub sequence: u16,
     /// Receiver, or [`BROADCAST`].
@@ -66,7 +68,7 @@ pub struct Frame {
 
 /// The data frame that a station is busy with.
 #[derive(Clone, Copy, Debug)]
-pub struct Outgoing {
+pub(super) struct Outgoing {
     /// The packet and where it goes.
     pub waiting: Waiting,
     sequence: u16,
@@ -78,6 +80,53 @@ pub struct Outgoing {
     long_retries: u32,
 }
 
+impl Outgoing {
+    /// A packet as a frame that has not been sent; `next_sequence` is its number, and counts on.
+    pub(super) fn new(params: &MacParams, waiting: Waiting, next_sequence: &mut u16) -> Self {
+        let bytes = frame::of_ip_packet(waiting.bytes) + params.header_bytes;
+        let broadcast = waiting.next_hop == BROADCAST;
+        let rate = if broadcast { params.broadcast_rate } else { params.data_rate };
+        let sequence = *next_sequence;
+        *next_sequence = (sequence + 1) & 0x0fff;
+        Self {
+            waiting,
+            sequence,
+            bytes,
+            time: params.phy.frame_duration(rate, bytes),
+            protected: !broadcast && bytes > params.rts_threshold,
+            sent_before: false,
+            short_retries: 0,
+            long_retries: 0,
+        }
+    }
+
+    /// An attempt has failed, for want of an ACK or in any other way. True where it was the last one.
+    pub(super) fn count_failure(&mut self, params: &MacParams, no_ack: bool) -> bool {
+        if no_ack && self.protected {
+            self.long_retries += 1;
+            self.long_retries >= params.long_retry_limit
+        } else {
+            self.short_retries += 1;
+            self.short_retries >= params.short_retry_limit
+        }
+    }
+
+    /// Whether it is for all neighbours.
+    pub(super) fn is_broadcast(&self) -> bool {
+        self.waiting.next_hop == BROADCAST
+    }
+
+    /// Time from its first bit, or that of its RTS, to the last one of its ACK.
+    pub(super) fn exchange_time(&self, params: &MacParams) -> Nanos {
+        let data = self.time + params.nav_of_data();
+        if self.protected {
+            params.phy.frame_duration(params.control_rate, frame::RTS) + params.nav_of_rts(self.time)
+        } else {
+            data
+        }
+    }
+}
+
 /// What a station sends a SIFS after a frame that it received: an ACK or a CTS.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
@@ -87,7 +136,7 @@ struct Answer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     /// Nothing to send.
     Empty,
     /// Waits for its turn.
@@ -144,6 +193,13 @@ pub struct Context<'a> {
     pub node: u32,
 }
 
+impl Context<'_> {
+    /// The same with other parameters.
+    pub(super) fn with<'a>(&'a mut self, params: &'a MacParams) -> Context<'a> {
+        Context { events: self.events, params, packets: self.packets, node: self.node }
+    }
+}
+
 /// Medium access of one station.
 ///
 /// The order of the fields matters: what every frame in the neighbourhood touches lies in the first cache line, what the
@@ -151,34 +207,34 @@ pub struct Context<'a> {
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Dcf {
-    state: State,
+    pub(super) state: State,
     /// The medium is idle, as far as the radio knows.
-    idle: bool,
+    pub(super) idle: bool,
     /// A frame was lost: EIFS follows when the medium becomes idle.
     after_error: bool,
     /// An answer can no longer begin, but a frame is arriving that may be it.
     overdue: bool,
     /// Slots of backoff that are left at `counting_from`.
-    backoff: u32,
+    pub(super) backoff: u32,
     /// When the slots begin that are counted; holds while the medium is idle.
     counting_from: Nanos,
     /// The medium is reserved up to here.
-    nav_until: Nanos,
+    pub(super) nav_until: Nanos,
     /// The EIFS after a lost frame lasts up to here.
-    eifs_until: Nanos,
+    pub(super) eifs_until: Nanos,
     /// When the station sends; holds while it contends and the medium is idle.
     access_at: Nanos,
     /// When it no longer waits for an answer.
     timeout_at: Nanos,
-    cw: u32,
+    pub(super) cw: u32,
     next_sequence: u16,
     /// A backoff, of no slots perhaps, has been drawn and is not over.
-    backing_off: bool,
+    pub(super) backing_off: bool,
     /// The NAV was last set by an RTS, and no frame has ended here since.
     rts_unanswered: bool,
-    current: Option<Outgoing>,
+    pub(super) current: Option<Outgoing>,
     answer: Option<Answer>,
-    random: Stream,
+    pub(super) random: Stream,
     /// The last sequence number from each neighbour; in place for the neighbours that most stations have on routes.
     last_heard: SmallVec<[(u32, u16); 4]>,
     queue: Queue,
@@ -217,11 +273,6 @@ impl Dcf {
         self.queue.len() + usize::from(self.current.is_some())
     }
 
-    /// The packets that the station still has, the one in service first.
-    pub fn current(&self) -> Option<&Outgoing> {
-        self.current.as_ref()
-    }
-
     /// A packet to send.
     ///
     /// # Errors
@@ -233,7 +284,7 @@ impl Dcf {
             return self.queue.push(packet, now, ctx.packets);
         }
         let Some(packet) = self.queue.pass(packet, now, ctx.packets)? else { return Ok(()) };
-        self.current = Some(self.outgoing(ctx.params, packet));
+        self.current = Some(Outgoing::new(ctx.params, packet, &mut self.next_sequence));
         if self.idle {
             self.count_down(ctx.params, now);
         }
@@ -243,24 +294,6 @@ impl Dcf {
         }
         self.contend(ctx);
         Ok(())
-    }
-
-    fn outgoing(&mut self, params: &MacParams, waiting: Waiting) -> Outgoing {
-        let bytes = frame::of_ip_packet(waiting.bytes);
-        let broadcast = waiting.next_hop == BROADCAST;
-        let rate = if broadcast { params.broadcast_rate } else { params.data_rate };
-        let sequence = self.next_sequence;
-        self.next_sequence = (sequence + 1) & 0x0fff;
-        Outgoing {
-            waiting,
-            sequence,
-            bytes,
-            time: params.phy.frame_duration(rate, bytes),
-            protected: !broadcast && bytes > params.rts_threshold,
-            sent_before: false,
-            short_retries: 0,
-            long_retries: 0,
-        }
     }
 
     fn draw_backoff(&mut self) {
@@ -348,6 +381,7 @@ impl Dcf {
         Frame {
             kind: FrameKind::Rts,
             retry: outgoing.short_retries > 0,
+            user_priority: None,
             sequence: 0,
             to: outgoing.waiting.next_hop,
             packet: outgoing.waiting.packet,
@@ -365,6 +399,7 @@ impl Dcf {
         Some(Frame {
             kind: FrameKind::Data,
             retry,
+            user_priority: None,
             sequence: outgoing.sequence,
             to: outgoing.waiting.next_hop,
             packet: outgoing.waiting.packet,
@@ -394,7 +429,18 @@ impl Dcf {
             _ => (frame::ACK, ctx.params.ack_time),
         };
         let rate = ctx.params.control_rate;
-        Some(Frame { kind, retry: false, sequence: 0, to, packet: PacketId::MAX, bytes, rate, time, nav })
+        Some(Frame {
+            kind,
+            retry: false,
+            user_priority: None,
+            sequence: 0,
+            to,
+            packet: PacketId::MAX,
+            bytes,
+            rate,
+            time,
+            nav,
+        })
     }
 
     /// The station's own frame has ended. A broadcast is done with that.
@@ -443,13 +489,7 @@ impl Dcf {
         let waited_for = self.state;
         self.end_wait(ctx);
         let outgoing = self.current.as_mut()?;
-        let exhausted = if waited_for == State::AwaitingAck && outgoing.protected {
-            outgoing.long_retries += 1;
-            outgoing.long_retries >= ctx.params.long_retry_limit
-        } else {
-            outgoing.short_retries += 1;
-            outgoing.short_retries >= ctx.params.short_retry_limit
-        };
+        let exhausted = outgoing.count_failure(ctx.params, waited_for == State::AwaitingAck);
         self.counting_from = self.counting_from.max(ctx.events.now() + ctx.params.difs);
         if exhausted {
             return self.done(ctx, false);
@@ -467,7 +507,7 @@ impl Dcf {
         self.draw_backoff();
         self.state = State::Empty;
         if let Some(next) = self.queue.pop(ctx.events.now(), ctx.packets) {
-            self.current = Some(self.outgoing(ctx.params, next));
+            self.current = Some(Outgoing::new(ctx.params, next, &mut self.next_sequence));
             self.contend(ctx);
         }
         Some(Done { packet: outgoing.waiting.packet, delivered })
@@ -565,6 +605,8 @@ impl Dcf {
 
     /// Duplicate detection (10.3.2.14): a repetition of the last frame from this neighbour.
     fn seen_before(&mut self, from: u32, frame: &Frame) -> bool {
+        // Numbers are counted by user priority, which is known of a QoS frame.
+        let from = from | frame.user_priority.map_or(0, |up| (u32::from(up) + 1) << 28);
         match self.last_heard.iter_mut().find(|(neighbour, _)| *neighbour == from) {
             Some((_, last)) => {
                 let duplicate = frame.retry && *last == frame.sequence;

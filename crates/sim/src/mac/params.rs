@@ -3,9 +3,10 @@
 use fairhop_model::phy::{Phy, Rate, frame};
 use fairhop_model::units::Nanos;
 
+use super::edca::EdcaParams;
 use crate::scenario::{Mac, Radio};
 
-/// Parameters of the DCF.
+/// Parameters of medium access.
 #[derive(Clone, Debug)]
 pub struct MacParams {
     /// Timing of the physical layer.
@@ -38,6 +39,10 @@ pub struct MacParams {
     pub ack_time: Nanos,
     /// Time of a CTS.
     pub cts_time: Nanos,
+    /// Bytes that the header of a data frame has more than the plain one.
+    pub header_bytes: u32,
+    /// Access categories, where stations have them.
+    pub edca: Option<Box<EdcaParams>>,
 }
 
 impl MacParams {
@@ -46,7 +51,7 @@ impl MacParams {
         let phy = Phy::new(radio.standard, radio.preamble);
         let control_rate = phy.control_rate(data_rate, basic_rates);
         let lowest = basic_rates.iter().copied().min().unwrap_or(control_rate);
-        Self {
+        let mut params = Self {
             phy,
             difs: phy.difs(),
             eifs: phy.eifs(lowest),
@@ -62,7 +67,11 @@ impl MacParams {
             broadcast_rate: lowest,
             ack_time: phy.frame_duration(control_rate, frame::ACK),
             cts_time: phy.frame_duration(control_rate, frame::CTS),
-        }
+            header_bytes: 0,
+            edca: None,
+        };
+        params.edca = mac.edca.parameters().map(|written| Box::new(EdcaParams::new(&written, &params)));
+        params
     }
 
     /// The duration field of a data frame: what follows it.

@@ -8,7 +8,8 @@
 //! - Wireless interfaces have the locally administered address 02:00 and the node's number, wired ones 02:01 and the
 //!   number. Frames are those of an independent network, so that addresses are receiver, transmitter, BSSID.
 //! - Both ends of a flow use the same port, out of the dynamic range (RFC 6335) and where Wireshark expects no other
-//!   protocol: even ones from 50000 for RTP, from 61000 for TCP and other datagrams.
+//!   protocol: even ones from 50000 for RTP, from 61000 for TCP and other datagrams. Each connection of a flow has its
+//!   own.
 //! - Payload is zeros. Fragmentation is forbidden, so the identification of a packet is free (RFC 6864): the low bits
 //!   of the sequence number of a datagram, a hash for a TCP segment, the same on every hop.
 //! - The time to live counts down from 64 and stays at 1 on paths that are longer.
@@ -99,6 +100,7 @@ pub(super) fn dot11(out: &mut Vec<u8>, frame: &Frame, from: NodeId, body: impl F
     let start = out.len();
     // Version 0, then type and subtype (table 9-1).
     let control = match frame.kind {
+        FrameKind::Data if frame.user_priority.is_some() => 0x88,
         FrameKind::Data => 0x08,
         FrameKind::Rts => 0xb4,
         FrameKind::Cts => 0xc4,
@@ -118,6 +120,8 @@ pub(super) fn dot11(out: &mut Vec<u8>, frame: &Frame, from: NodeId, body: impl F
             out.extend(wireless_mac(from));
             out.extend(BSSID);
             out.extend((frame.sequence << 4).to_le_bytes());
+            // QoS control (9.2.4.5): the traffic identifier, normal acknowledgment.
+            out.extend(frame.user_priority.map(|up| [up & 7, 0]).iter().flatten());
             out.extend(LLC_SNAP_IPV4);
             body(out);
         }
@@ -162,7 +166,9 @@ pub(super) fn port(packet: &Packet) -> u16 {
     let flow = flow_of(packet.stream);
     match packet.body {
         Body::Rtp { .. } => 50_000 + 2 * (flow % 2_000) as u16,
-        Body::Tcp(_) | Body::Aimd(_) | Body::AimdAck(_) | Body::Udp { .. } => 61_000 + (flow % 4_000) as u16,
+        // Later connections of a flow are at some distance, so that neighbouring flows keep their ports.
+        Body::Tcp(_) => 61_000 + ((flow + 61 * usize::from(packet.connection)) % 4_000) as u16,
+        Body::Aimd(_) | Body::AimdAck(_) | Body::Udp { .. } => 61_000 + (flow % 4_000) as u16,
     }
 }
 
@@ -281,6 +287,7 @@ mod tests {
         Frame {
             kind,
             retry: false,
+            user_priority: None,
             sequence: 0,
             to: 1,
             packet: PacketId::MAX,
@@ -297,6 +304,7 @@ mod tests {
     fn a_data_frame_is_the_standards_byte_for_byte() {
         let packet = Packet {
             stream: 0,
+            connection: 0,
             source: 2,
             destination: 1,
             bytes: 60,
@@ -371,6 +379,7 @@ mod tests {
         for flow in [0, 1, 1_999, 2_000, 99_999] {
             let mut packet = Packet {
                 stream: flow * 2 + 1,
+                connection: 0,
                 source: 0,
                 destination: 1,
                 bytes: 60,

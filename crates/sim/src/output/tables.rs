@@ -37,7 +37,7 @@ table! {
         flow: u32,
         /// Name of the flow.
         name: Arc<str>,
-        /// `call`, `bulk`, `aimd`, `cbr` or `burst`.
+        /// `call`, `bulk`, `aimd`, `cbr`, `burst`, `web`, `request` or `video`.
         kind: &'static str,
         /// `forward` (from `from` to `to` of the scenario) or `backward`.
         direction: &'static str,
@@ -112,6 +112,28 @@ table! {
         tcp_recoveries: Option<u64>,
         /// When a finite transfer was complete at its receiver; null where it was not or has no end.
         completed_s: Option<f64>,
+        /// Pages, or requests with their responses, that were complete.
+        transactions_finished: Option<u64>,
+        /// Pages, or requests with their responses, that were under way at the end.
+        transactions_open: Option<u64>,
+        /// Pages, or requests with their responses, that the connection gave up.
+        transactions_failed: Option<u64>,
+        /// Mean time of a complete transaction, from the start of its connection, or its request, to the last byte.
+        transaction_mean_ms: Option<f64>,
+        /// Median of these times, as the middle of its bucket (1 % wide).
+        transaction_p50_ms: Option<f64>,
+        /// 95th percentile of these times.
+        transaction_p95_ms: Option<f64>,
+        /// 99th percentile of these times.
+        transaction_p99_ms: Option<f64>,
+        /// Video frames sent.
+        video_frames: Option<u64>,
+        /// Video frames that were complete in time.
+        video_complete_frames: Option<u64>,
+        /// Video frames that were complete after the deadline.
+        video_late_frames: Option<u64>,
+        /// Video frames that lost a packet.
+        video_lost_frames: Option<u64>,
     }
 
     /// One row for each recording interval of each direction of a flow; the warm-up is in it.
@@ -122,7 +144,7 @@ table! {
         flow: u32,
         /// Name of the flow.
         name: Arc<str>,
-        /// `call`, `bulk`, `cbr` or `burst`.
+        /// `call`, `bulk`, `cbr`, `burst`, `web`, `request` or `video`.
         kind: &'static str,
         /// `forward` or `backward`.
         direction: &'static str,
@@ -345,7 +367,10 @@ impl RunTables {
             }
         }
         for (index, transfer) in world.transfers().iter().enumerate() {
-            tables.tcp(world, index, transfer.flow);
+            // Requests, which nothing waits behind, would be told from responses by nothing.
+            if world.recorder().is_measured(transfer.data_stream) {
+                tables.tcp(world, index, transfer.flow);
+            }
         }
         for node in 0..world.node_count() {
             tables.node(world, node);
@@ -528,7 +553,7 @@ impl<'a> Direction<'a> {
     fn codec(&self) -> Option<Codec> {
         match self.flow.kind {
             FlowKind::Call(codec) => Some(codec),
-            FlowKind::Bulk(_) | FlowKind::Aimd(_) | FlowKind::Cbr | FlowKind::Burst => None,
+            _ => None,
         }
     }
 
@@ -548,11 +573,27 @@ impl<'a> Direction<'a> {
         let measured = measured(self.world);
         let transfer = match flow.kind {
             FlowKind::Bulk(index) => Some(&self.world.transfers()[index]),
-            FlowKind::Call(_) | FlowKind::Aimd(_) | FlowKind::Cbr | FlowKind::Burst => None,
+            FlowKind::Web(session) | FlowKind::Request(session) => {
+                Some(&self.world.transfers()[self.world.sessions()[session].transfer])
+            }
+            FlowKind::Call(_) | FlowKind::Aimd(_) | FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) => {
+                None
+            }
         };
         let tcp = |pick: fn(&TransferCounts) -> u64| {
-            let counts = TransferCounts::of(transfer?.sender.stats());
+            let counts = transfer?.counts();
             Some(pick(&counts).saturating_sub(pick(&transfer?.warmup)))
+        };
+        let transactions = match flow.kind {
+            FlowKind::Web(session) | FlowKind::Request(session) => {
+                Some(&self.world.sessions()[session].record)
+            }
+            _ => None,
+        };
+        let transaction_ms = |q| transactions?.times.quantile(q).map(Nanos::as_millis_f64);
+        let video = match flow.kind {
+            FlowKind::Video(video) => Some(&self.world.videos()[video].record),
+            _ => None,
         };
         FlowRow {
             seed: self.seed,
@@ -595,6 +636,20 @@ impl<'a> Direction<'a> {
             tcp_timeouts: tcp(|counts| counts.timeouts),
             tcp_recoveries: tcp(|counts| counts.recoveries),
             completed_s: transfer.and_then(|transfer| transfer.completed).map(Nanos::as_secs_f64),
+            transactions_finished: transactions.map(|record| record.finished),
+            transactions_open: transactions
+                .map(|record| record.begun.saturating_sub(record.finished + record.failed)),
+            transactions_failed: transactions.map(|record| record.failed),
+            transaction_mean_ms: transactions
+                .filter(|record| record.finished > 0)
+                .map(|record| record.time_sum.as_millis_f64() / record.finished as f64),
+            transaction_p50_ms: transaction_ms(0.5),
+            transaction_p95_ms: transaction_ms(0.95),
+            transaction_p99_ms: transaction_ms(0.99),
+            video_frames: video.map(|record| record.frames),
+            video_complete_frames: video.map(|record| record.complete),
+            video_late_frames: video.map(|record| record.late),
+            video_lost_frames: video.map(|record| record.lost),
         }
     }
 

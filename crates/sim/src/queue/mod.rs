@@ -239,6 +239,7 @@ pub(crate) mod testing {
     pub(crate) fn packet(packets: &mut Packets, stream: u32, bytes: u32, ecn: Ecn) -> Waiting {
         let packet = packets.insert(Packet {
             stream,
+            connection: 0,
             source: stream,
             destination: 1000,
             bytes,

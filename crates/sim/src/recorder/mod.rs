@@ -1,7 +1,9 @@
 //! What is measured while the World runs: plain counters and bins, allocated before the first event.
 
+mod applications;
 mod histogram;
 
+pub use applications::{FrameRecord, TransactionRecord};
 pub use histogram::Histogram;
 
 use fairhop_model::units::Nanos;

@@ -11,7 +11,8 @@ use super::check_wired::check_rate;
 use super::error::Finding;
 use super::queue::Queue;
 use super::topology::Endpoint;
-use super::types::{NamedPlace, Place, Propagation, Scenario, Topology, Traffic};
+use super::types::{NamedPlace, Place, Propagation, Scenario, SizeLaw, TimeLaw, Topology, Traffic};
+use crate::mac::windows;
 
 /// The most nodes that a scenario may have.
 const MAX_NODES: usize = 100_000;
@@ -24,6 +25,8 @@ const MIN_DISTANCE_M: f64 = 0.001;
 /// The largest IP packet that fits into an MSDU of 2304 bytes (IEEE 802.11-2020, 9.2.4.7.1) behind the LLC and SNAP
 /// headers.
 const MAX_IP_BYTES: u32 = 2304 - 8;
+/// The largest mean size of a video frame.
+const MAX_VIDEO_FRAME_BYTES: f64 = 1e7;
 impl Scenario {
     /// What is wrong with a scenario whose keys and ranges are right; empty where it can be simulated, as far as can be
     /// known without its links.
@@ -33,6 +36,7 @@ impl Scenario {
         self.check_rates(&mut findings);
         self.check_propagation(&mut findings);
         self.check_mac(&mut findings);
+        self.check_edca(&mut findings);
         self.check_topology(&mut findings);
         self.check_paths(&mut findings);
         self.check_internet(&mut findings);
@@ -246,6 +250,46 @@ impl Scenario {
                 "the wrong way round",
                 "the window grows from `cw_min` to `cw_max`: make one smaller or the other larger",
             );
+        }
+    }
+
+    /// The windows of access categories, with those that they take from elsewhere.
+    fn check_edca(&self, findings: &mut Findings) {
+        let Some(edca) = self.mac.edca.parameters() else { return };
+        let phy = Phy::new(self.radio.standard, self.radio.preamble);
+        let (least, most) = (self.mac.cw_min.unwrap_or(phy.cw_min), self.mac.cw_max.unwrap_or(phy.cw_max));
+        let categories = [
+            ("background", edca.background),
+            ("best_effort", edca.best_effort),
+            ("video", edca.video),
+            ("voice", edca.voice),
+        ];
+        for (index, (name, written)) in categories.into_iter().enumerate() {
+            let path = format!("mac.edca.{name}");
+            let mut valid = true;
+            for (key, window) in [("cw_min", written.cw_min), ("cw_max", written.cw_max)] {
+                if let Some(window) = window.filter(|w| !(w + 1).is_power_of_two()) {
+                    valid = false;
+                    let above = (window + 1).next_power_of_two();
+                    findings.add(
+                        format!("{path}.{key}"),
+                        format!("`{key}` is {window}, but must be one less than a power of two"),
+                        "not 2^k − 1",
+                        format!("write {} or {}", above / 2 - 1, above - 1),
+                    );
+                }
+            }
+            let (cw_min, cw_max) = windows(index, least, most, &written);
+            if valid && cw_min > cw_max {
+                let (key, note) =
+                    if written.cw_max.is_some() { ("cw_max", "") } else { ("cw_min", ", the standard's") };
+                findings.add(
+                    format!("{path}.{key}"),
+                    format!("the windows of {name} go from {cw_min} to {cw_max}{note}"),
+                    "the wrong way round",
+                    "the window grows from `cw_min` to `cw_max`: make one smaller or the other larger",
+                );
+            }
         }
     }
 
@@ -575,11 +619,13 @@ fn check_load(i: usize, entry: &Traffic, radio: bool, findings: &mut Findings) {
     let packet = entry.largest_packet_bytes();
     if radio && packet > MAX_IP_BYTES {
         let (key, value) = match entry {
-            Traffic::Bulk { mss_bytes, .. } => ("mss_bytes", *mss_bytes),
+            Traffic::Bulk { mss_bytes, .. }
+            | Traffic::Web { mss_bytes, .. }
+            | Traffic::Request { mss_bytes, .. } => ("mss_bytes", *mss_bytes),
             Traffic::Cbr { payload_bytes, .. } => ("payload_bytes", *payload_bytes),
-            Traffic::Aimd { packet_bytes, .. } | Traffic::Burst { packet_bytes, .. } => {
-                ("packet_bytes", *packet_bytes)
-            }
+            Traffic::Aimd { packet_bytes, .. }
+            | Traffic::Burst { packet_bytes, .. }
+            | Traffic::Video { packet_bytes, .. } => ("packet_bytes", *packet_bytes),
             Traffic::Call { .. } => ("codec", packet),
         };
         let most = MAX_IP_BYTES - (packet - value);
@@ -601,7 +647,75 @@ fn check_load(i: usize, entry: &Traffic, radio: bool, findings: &mut Findings) {
         Traffic::Burst { rate_kbps, packet_bytes: bytes, burst_packets, .. } => {
             check_interval(i, *rate_kbps, *bytes, *burst_packets, findings);
         }
+        Traffic::Web { size, think, .. } => {
+            check_size_law(&format!("traffic.{i}.size"), size, findings);
+            check_time_law(&format!("traffic.{i}.think"), think, findings);
+        }
+        Traffic::Request { response, think, .. } => {
+            check_size_law(&format!("traffic.{i}.response"), response, findings);
+            check_time_law(&format!("traffic.{i}.think"), think, findings);
+        }
+        Traffic::Video { rate_kbps, frames_per_s, group_frames, i_to_p, .. } => {
+            check_video(i, *rate_kbps, *frames_per_s, *group_frames, *i_to_p, findings);
+        }
         Traffic::Call { .. } | Traffic::Bulk { .. } | Traffic::Aimd { .. } => {}
+    }
+}
+
+/// The bounds of a Pareto law and the median of a log-normal one must lie below the largest value.
+fn check_size_law(path: &str, law: &SizeLaw, findings: &mut Findings) {
+    let (key, least, most) = match *law {
+        SizeLaw::Fixed { .. } => return,
+        SizeLaw::Pareto { least_bytes, most_bytes, .. } => ("least_bytes", least_bytes, most_bytes),
+        SizeLaw::LogNormal { median_bytes, most_bytes, .. } => ("median_bytes", median_bytes, most_bytes),
+    };
+    if least > most {
+        findings.add(
+            format!("{path}.{key}"),
+            format!("`{key}` is {least}, larger than `most_bytes` = {most}"),
+            "no size lies between them",
+            format!("make `{key}` at most {most}, or `most_bytes` larger; law = \"fixed\" makes all alike"),
+        );
+    }
+}
+
+fn check_time_law(path: &str, law: &TimeLaw, findings: &mut Findings) {
+    if let TimeLaw::Pareto { least_s, most_s, .. } = *law
+        && least_s > most_s
+    {
+        findings.add(
+            format!("{path}.least_s"),
+            format!("`least_s` is {least_s}, larger than `most_s` = {most_s}"),
+            "no time lies between them",
+            format!("make `least_s` at most {most_s}, or `most_s` larger; law = \"fixed\" makes all alike"),
+        );
+    }
+}
+
+fn check_video(i: usize, rate_kbps: f64, per_s: f64, group: u32, i_to_p: f64, findings: &mut Findings) {
+    if group == 1 && i_to_p != 1.0 {
+        findings.add(
+            format!("traffic.{i}.i_to_p"),
+            format!("`i_to_p` is {i_to_p}, but `group_frames` = 1 makes all frames alike"),
+            "no frame of the other kind",
+            "set `group_frames` to the frames from one I frame to the next, as in group_frames = 12",
+        );
+    }
+    let frame_bytes = rate_kbps * 125.0 / per_s;
+    let wrong = if frame_bytes < 1.0 {
+        Some(("less than a byte", "too slow"))
+    } else if frame_bytes > MAX_VIDEO_FRAME_BYTES {
+        Some(("more than 10 MB", "too fast"))
+    } else {
+        None
+    };
+    if let Some((why, label)) = wrong {
+        findings.add(
+            format!("traffic.{i}.rate_kbps"),
+            format!("`rate_kbps` is {rate_kbps}: at {per_s} frames a second, a frame would have {why}"),
+            label,
+            "`rate_kbps` is in kb/s: 500 is a usual value",
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::dscp::Codepoint;
+use super::dscp::{Codepoint, DscpName};
 use super::types::{CodecName, Place, Scenario, Traffic};
 use crate::packet::Dscp;
 
@@ -24,6 +24,9 @@ impl Traffic {
             Self::Aimd { name, .. } => (name, "aimd"),
             Self::Cbr { name, .. } => (name, "cbr"),
             Self::Burst { name, .. } => (name, "burst"),
+            Self::Web { name, .. } => (name, "web"),
+            Self::Request { name, .. } => (name, "request"),
+            Self::Video { name, .. } => (name, "video"),
         };
         name.as_deref().unwrap_or(kind)
     }
@@ -35,7 +38,10 @@ impl Traffic {
             | Self::Bulk { from, .. }
             | Self::Aimd { from, .. }
             | Self::Cbr { from, .. }
-            | Self::Burst { from, .. } => *from,
+            | Self::Burst { from, .. }
+            | Self::Web { from, .. }
+            | Self::Request { from, .. }
+            | Self::Video { from, .. } => *from,
         }
     }
 
@@ -46,7 +52,10 @@ impl Traffic {
             | Self::Bulk { to, .. }
             | Self::Aimd { to, .. }
             | Self::Cbr { to, .. }
-            | Self::Burst { to, .. } => *to,
+            | Self::Burst { to, .. }
+            | Self::Web { to, .. }
+            | Self::Request { to, .. }
+            | Self::Video { to, .. } => *to,
         }
     }
 
@@ -57,7 +66,10 @@ impl Traffic {
             | Self::Bulk { count, .. }
             | Self::Aimd { count, .. }
             | Self::Cbr { count, .. }
-            | Self::Burst { count, .. } => *count,
+            | Self::Burst { count, .. }
+            | Self::Web { count, .. }
+            | Self::Request { count, .. }
+            | Self::Video { count, .. } => *count,
         }
     }
 
@@ -68,7 +80,11 @@ impl Traffic {
             Self::Bulk { dscp, .. }
             | Self::Aimd { dscp, .. }
             | Self::Cbr { dscp, .. }
-            | Self::Burst { dscp, .. } => (dscp, Dscp::BEST_EFFORT),
+            | Self::Burst { dscp, .. }
+            | Self::Web { dscp, .. }
+            | Self::Request { dscp, .. } => (dscp, Dscp::BEST_EFFORT),
+            // RFC 4594 §4.5, for video conferences.
+            Self::Video { dscp, .. } => (dscp, Codepoint::Named(DscpName::Af41).dscp()),
         };
         written.map_or(default, Codepoint::dscp)
     }
@@ -77,7 +93,7 @@ impl Traffic {
     pub fn delay_bound_ms(&self) -> Option<f64> {
         match self {
             Self::Aimd { delay_bound_ms, .. } | Self::Cbr { delay_bound_ms, .. } => *delay_bound_ms,
-            Self::Call { .. } | Self::Bulk { .. } | Self::Burst { .. } => None,
+            _ => None,
         }
     }
 
@@ -88,7 +104,10 @@ impl Traffic {
             | Self::Bulk { start_s, stop_s, .. }
             | Self::Aimd { start_s, stop_s, .. }
             | Self::Cbr { start_s, stop_s, .. }
-            | Self::Burst { start_s, stop_s, .. } => (*start_s, *stop_s),
+            | Self::Burst { start_s, stop_s, .. }
+            | Self::Web { start_s, stop_s, .. }
+            | Self::Request { start_s, stop_s, .. }
+            | Self::Video { start_s, stop_s, .. } => (*start_s, *stop_s),
         }
     }
 
@@ -108,7 +127,10 @@ impl Traffic {
                 mss_bytes + TCP_HEADERS + if *timestamps { TIMESTAMPS } else { 0 }
             }
             Self::Cbr { payload_bytes, .. } => payload_bytes + UDP_HEADERS,
-            Self::Aimd { packet_bytes, .. } | Self::Burst { packet_bytes, .. } => *packet_bytes,
+            Self::Web { mss_bytes, .. } | Self::Request { mss_bytes, .. } => mss_bytes + TCP_HEADERS,
+            Self::Aimd { packet_bytes, .. }
+            | Self::Burst { packet_bytes, .. }
+            | Self::Video { packet_bytes, .. } => *packet_bytes,
         }
     }
 
@@ -119,7 +141,10 @@ impl Traffic {
             | Self::Bulk { name, .. }
             | Self::Aimd { name, .. }
             | Self::Cbr { name, .. }
-            | Self::Burst { name, .. } => name.is_some(),
+            | Self::Burst { name, .. }
+            | Self::Web { name, .. }
+            | Self::Request { name, .. }
+            | Self::Video { name, .. } => name.is_some(),
         }
     }
 }

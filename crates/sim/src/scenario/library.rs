@@ -47,6 +47,8 @@ pub fn library() -> &'static [Ready] {
         "ring",
         "grid-cbr",
         "random-mesh",
+        "web-and-calls",
+        "video",
         "linux-path",
         "dumbbell",
         "slotted-link",

@@ -8,6 +8,7 @@
 mod check;
 mod check_wired;
 mod dscp;
+mod edca;
 mod error;
 mod flows;
 mod library;
@@ -25,6 +26,7 @@ use miette::NamedSource;
 use serde::Deserialize;
 
 pub use dscp::{Codepoint, DscpName};
+pub use edca::{AccessCategory, DscpMapping, Edca, EdcaChoice};
 pub use error::{Finding, Problem, ScenarioErrors};
 pub use library::{Ready, library, nearest_ready_made, ready_made};
 pub use queue::{HostOf, Queue, QueueLimit};

@@ -376,6 +376,7 @@ impl Checker<'_> {
                     | (Shape::Integer | Shape::Number, Value::Integer(_))
                     | (Shape::Number, Value::Float(_))
                     | (Shape::Boolean, Value::Boolean(_))
+                    | (Shape::Table, Value::Table(_))
             )
         });
         let number = options.iter().any(|o| matches!(shape(o), Shape::Integer));

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::dscp::Codepoint;
+use super::edca::EdcaChoice;
 use super::queue::{Queue, QueueLimit, queue_named_or_not};
 use super::wired::{HostName, Wired};
 
@@ -220,7 +221,7 @@ pub enum Capture {
     Stronger,
 }
 
-/// Medium access: the DCF of IEEE 802.11.
+/// Medium access: the DCF or EDCA of IEEE 802.11.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mac {
@@ -247,7 +248,11 @@ pub struct Mac {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 9.0))]
     pub turnaround_us: Option<f64>,
-    /// The interface queue of every node.
+    /// Enhanced distributed channel access (802.11e): four access categories with a queue each, chosen by the DSCP of a
+    /// packet. `true` for the standard's parameters, or a table of what differs.
+    #[serde(skip_serializing_if = "EdcaChoice::is_off")]
+    pub edca: EdcaChoice,
+    /// The interface queue of every node, or of each access category.
     #[serde(deserialize_with = "queue_named_or_not")]
     pub queue: Queue,
 }
@@ -261,6 +266,7 @@ impl Default for Mac {
             long_retry_limit: 4,
             rts_threshold_bytes: None,
             turnaround_us: None,
+            edca: EdcaChoice::default(),
             queue: QueueLimit::Packets(50).into(),
         }
     }
@@ -659,10 +665,174 @@ pub enum Traffic {
         #[schemars(range(min = 0.0, max = 1_000_000.0))]
         stop_s: Option<f64>,
     },
+    /// Somebody who reads pages: one TCP connection a page, then a pause. A page's time runs from the first SYN to the
+    /// last byte; the way of the request is not modelled apart from the handshake.
+    Web {
+        /// Name of the flow; copies are numbered. Left out: `web`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// The server, which sends the pages.
+        from: Place,
+        /// The reader.
+        to: Place,
+        /// How many.
+        #[serde(default = "one_flow")]
+        #[schemars(range(min = 0, max = 100_000))]
+        count: u32,
+        /// How urgent its packets are, both ways, by DSCP: a name or a number. Left out: `BE`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dscp: Option<Codepoint>,
+        /// Size of a page.
+        #[serde(default)]
+        size: SizeLaw,
+        /// Pause from the end of a page to the start of the next one.
+        #[serde(default)]
+        think: TimeLaw,
+        /// Congestion control.
+        #[serde(default)]
+        tcp: TcpVariant,
+        /// Largest segment in bytes of data.
+        #[serde(default = "mss")]
+        #[schemars(range(min = 88, max = 8960))]
+        mss_bytes: u32,
+        /// Segments that the first flight may have (RFC 6928).
+        #[serde(default = "initial_window")]
+        #[schemars(range(min = 1, max = 100))]
+        initial_window_packets: u32,
+        /// Shortest retransmission timeout in ms (RFC 6298: 1000).
+        #[serde(default = "rto_min_ms")]
+        #[schemars(range(min = 1.0, max = 60_000.0))]
+        rto_min_ms: f64,
+        /// The first pause begins here, in seconds.
+        #[serde(default)]
+        #[schemars(range(min = 0.0, max = 1_000_000.0))]
+        start_s: f64,
+        /// No new page from here on, in seconds. Left out: the end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 0.0, max = 1_000_000.0))]
+        stop_s: Option<f64>,
+    },
+    /// Somebody who asks and waits for the answer, over TCP connections that stay open: one for the requests and one for
+    /// the responses, so that no acknowledgment rides on data. A response's time runs from the request.
+    Request {
+        /// Name of the flow; copies are numbered. Left out: `request`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// Who asks.
+        from: Place,
+        /// Who answers.
+        to: Place,
+        /// How many.
+        #[serde(default = "one_flow")]
+        #[schemars(range(min = 0, max = 100_000))]
+        count: u32,
+        /// How urgent its packets are, both ways, by DSCP: a name or a number. Left out: `BE`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dscp: Option<Codepoint>,
+        /// Size of a request in bytes.
+        #[serde(default = "request_bytes")]
+        #[schemars(range(min = 1, max = 1_000_000_000))]
+        request_bytes: u32,
+        /// Size of a response.
+        #[serde(default)]
+        response: SizeLaw,
+        /// Pause from the end of a response to the next request.
+        #[serde(default)]
+        think: TimeLaw,
+        /// Congestion control.
+        #[serde(default)]
+        tcp: TcpVariant,
+        /// Largest segment in bytes of data.
+        #[serde(default = "mss")]
+        #[schemars(range(min = 88, max = 8960))]
+        mss_bytes: u32,
+        /// Segments that the first flight may have (RFC 6928).
+        #[serde(default = "initial_window")]
+        #[schemars(range(min = 1, max = 100))]
+        initial_window_packets: u32,
+        /// Shortest retransmission timeout in ms (RFC 6298: 1000).
+        #[serde(default = "rto_min_ms")]
+        #[schemars(range(min = 1.0, max = 60_000.0))]
+        rto_min_ms: f64,
+        /// The first pause begins here, in seconds.
+        #[serde(default)]
+        #[schemars(range(min = 0.0, max = 1_000_000.0))]
+        start_s: f64,
+        /// No new request from here on, in seconds. Left out: the end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 0.0, max = 1_000_000.0))]
+        stop_s: Option<f64>,
+    },
+    /// Video: frames by the clock over UDP, each split into packets that leave at once. A frame of which a packet is lost
+    /// is lost.
+    Video {
+        /// Name of the flow; copies are numbered. Left out: `video`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// The sender.
+        from: Place,
+        /// The receiver.
+        to: Place,
+        /// How many.
+        #[serde(default = "one_flow")]
+        #[schemars(range(min = 0, max = 100_000))]
+        count: u32,
+        /// How urgent its packets are, by DSCP: a name or a number. Left out: `AF41`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dscp: Option<Codepoint>,
+        /// Mean rate in kb/s of UDP payload.
+        #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000_000.0))]
+        rate_kbps: f64,
+        /// Frames a second.
+        #[serde(default = "frames_per_s")]
+        #[schemars(range(min = 0.01, max = 1_000.0))]
+        frames_per_s: f64,
+        /// Frames of a group, of which the first one is coded by itself (I) and the others from the one before (P). 1: all
+        /// frames are alike, as at a constant rate.
+        #[serde(default = "one_flow")]
+        #[schemars(range(min = 1, max = 1_000))]
+        group_frames: u32,
+        /// Mean size of an I frame over that of a P frame.
+        #[serde(default = "one_metre")]
+        #[schemars(range(min = 1.0, max = 100.0))]
+        i_to_p: f64,
+        /// Standard deviation of the size of frames of a kind over its mean; sizes are log-normal. 0: constant.
+        #[serde(default)]
+        #[schemars(range(min = 0.0, max = 5.0))]
+        variation: f64,
+        /// Largest IP packet in bytes.
+        #[serde(default = "mtu")]
+        #[schemars(range(min = 68, max = 9000))]
+        packet_bytes: u32,
+        /// A frame that is complete later than this after it was sent is late, in ms. Left out: no frame is late.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 0.0, max = 100_000.0))]
+        deadline_ms: Option<f64>,
+        /// First frame, in seconds, plus a random phase of one interval.
+        #[serde(default)]
+        #[schemars(range(min = 0.0, max = 1_000_000.0))]
+        start_s: f64,
+        /// No frame from here on, in seconds. Left out: the end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 0.0, max = 1_000_000.0))]
+        stop_s: Option<f64>,
+    },
 }
 
 fn one_flow() -> u32 {
     1
+}
+
+fn request_bytes() -> u32 {
+    400
+}
+
+fn frames_per_s() -> f64 {
+    25.0
+}
+
+fn mtu() -> u32 {
+    1500
 }
 
 fn mss() -> u32 {
@@ -695,6 +865,90 @@ fn yes() -> bool {
 
 fn rto_min_ms() -> f64 {
     1000.0
+}
+
+/// Sizes of pages and responses. The default is that of the sizes that users ask web servers for, Pareto with exponent 1
+/// from 1000 bytes (Barford and Crovella, SIGMETRICS 1998), cut at 10 MB; its mean is 9.2 kB.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "law", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum SizeLaw {
+    /// All alike.
+    Fixed {
+        /// The size.
+        #[schemars(range(min = 1, max = 1_000_000_000))]
+        bytes: u32,
+    },
+    /// Bounded Pareto: P(X > x) falls as x^-shape between two bounds.
+    Pareto {
+        /// Smallest size.
+        #[schemars(range(min = 1, max = 1_000_000_000))]
+        least_bytes: u32,
+        /// Largest size.
+        #[schemars(range(min = 1, max = 1_000_000_000))]
+        most_bytes: u32,
+        /// Exponent; up to 2 the tail is heavy.
+        #[schemars(range(min = 0.1, max = 10.0))]
+        shape: f64,
+    },
+    /// The logarithm is normal; cut at `most_bytes`.
+    LogNormal {
+        /// Median.
+        #[schemars(range(min = 1, max = 1_000_000_000))]
+        median_bytes: u32,
+        /// Standard deviation of the natural logarithm.
+        #[schemars(range(min = 0.0, max = 10.0))]
+        sigma: f64,
+        /// Largest size.
+        #[serde(default = "most_bytes")]
+        #[schemars(range(min = 1, max = 1_000_000_000))]
+        most_bytes: u32,
+    },
+}
+
+fn most_bytes() -> u32 {
+    10_000_000
+}
+
+impl Default for SizeLaw {
+    fn default() -> Self {
+        Self::Pareto { least_bytes: 1_000, most_bytes: most_bytes(), shape: 1.0 }
+    }
+}
+
+/// Lengths of pauses. The default is the reader's off time of Barford and Crovella (SIGMETRICS 1998), cut at 100 s.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "law", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum TimeLaw {
+    /// All alike.
+    Fixed {
+        /// The time in seconds.
+        #[schemars(range(min = 0.0, max = 1_000_000.0))]
+        seconds: f64,
+    },
+    /// Exponential.
+    Exponential {
+        /// Mean in seconds.
+        #[schemars(range(min = 0.0, max = 1_000_000.0))]
+        mean_s: f64,
+    },
+    /// Bounded Pareto: P(X > x) falls as x^-shape between two bounds.
+    Pareto {
+        /// Shortest time in seconds.
+        #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 1_000_000.0))]
+        least_s: f64,
+        /// Longest time in seconds.
+        #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 1_000_000.0))]
+        most_s: f64,
+        /// Exponent; up to 2 the tail is heavy.
+        #[schemars(range(min = 0.1, max = 10.0))]
+        shape: f64,
+    },
+}
+
+impl Default for TimeLaw {
+    fn default() -> Self {
+        Self::Pareto { least_s: 1.0, most_s: 100.0, shape: 1.5 }
+    }
 }
 
 /// Voice codecs.

@@ -98,6 +98,7 @@ impl World {
         let (source, destination) = if back { (to, from) } else { (from, to) };
         let packet = Packet {
             stream: stream(flow, back),
+            connection: 0,
             source,
             destination,
             bytes,

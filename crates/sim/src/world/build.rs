@@ -9,24 +9,25 @@ use fairhop_transport::aimd::{
     SenderConfig as AimdSenderConfig, SenderStats as AimdSenderStats,
 };
 use fairhop_transport::tcp::rtt::RttConfig;
-use fairhop_transport::tcp::{CongestionKind, Receiver, ReceiverConfig, Sender, SenderConfig};
+use fairhop_transport::tcp::{CongestionKind, ReceiverConfig, SenderConfig};
 
 use super::World;
 use super::aimd::AimdStream;
+use super::sessions::Session;
 use super::traffic::{
-    DatagramSource, Flow, FlowKind, IP_HEADER, Interval, RTP_HEADER, Source, Transfer, TransferCounts,
-    UDP_HEADER, stream,
+    DatagramSource, Flow, FlowKind, IP_HEADER, Interval, RTP_HEADER, Source, Transfer, UDP_HEADER, stream,
 };
+use super::video::{FrameSizes, Video, VideoPlan};
 use crate::engine::{EventKind, Events, Purpose, Stream, Timer};
-use crate::mac::{BROADCAST, Dcf, MacParams};
+use crate::mac::{BROADCAST, MacParams, Station};
 use crate::packet::{NodeId, Packets};
 use crate::queue::Queue;
 use crate::radio::{LIGHT_M_PER_S, Links, Position, RadioParams, Receiver as RadioReceiver};
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, TransactionRecord};
 use crate::routing::{PathFinder, Routes, Wires};
 use crate::scenario::{
-    CodecName, Endpoint, Finding, LinkDirection, LinkLoss, NamedPlace, Place, Scenario, SlottedChannel,
-    TcpVariant, Traffic, WiredLink,
+    CodecName, Endpoint, Finding, LinkDirection, LinkLoss, NamedPlace, Place, Scenario, SizeLaw,
+    SlottedChannel, TcpVariant, TimeLaw, Traffic, WiredLink,
 };
 use crate::wired::{Errors, Link, LinkParams};
 
@@ -96,9 +97,12 @@ impl World {
                 .collect(),
             stations: (0..nodes)
                 .map(|n| {
-                    let queue =
-                        Queue::new(&scenario.mac.queue, rate, Stream::new(seed, n as u64, Purpose::Queue));
-                    Dcf::new(&mac, queue, Stream::new(seed, n as u64, Purpose::Backoff))
+                    let mut subjects = (0..).map(|category: u64| n as u64 | category << 32);
+                    let queue = || {
+                        let random = Stream::new(seed, subjects.next().unwrap_or_default(), Purpose::Queue);
+                        Queue::new(&scenario.mac.queue, rate, random)
+                    };
+                    Station::new(&mac, queue, Stream::new(seed, n as u64, Purpose::Backoff))
                 })
                 .collect(),
             on_air: vec![None; nodes],
@@ -116,6 +120,8 @@ impl World {
             flows: plan.flows,
             sources: plan.sources,
             transfers: plan.transfers,
+            sessions: plan.sessions,
+            videos: plan.videos,
             aimd: plan.aimd,
             recorder,
             end: duration,
@@ -259,6 +265,8 @@ struct Plan<'a> {
     sources: Vec<Source>,
     starts: Vec<Nanos>,
     transfers: Vec<Transfer>,
+    sessions: Vec<Session>,
+    videos: Vec<Video>,
     aimd: Vec<AimdStream>,
 }
 
@@ -274,6 +282,8 @@ impl<'a> Plan<'a> {
             sources: Vec::new(),
             starts: Vec::new(),
             transfers: Vec::new(),
+            sessions: Vec::new(),
+            videos: Vec::new(),
             aimd: Vec::new(),
         }
     }
@@ -320,9 +330,33 @@ impl<'a> Plan<'a> {
                     f64::from(*packet_bytes) * 8.0 * f64::from(*burst_packets) / (rate_kbps * 1000.0);
                 self.datagrams(index, &flow, false, *packet_bytes, seconds, *burst_packets, None);
             }
+            Traffic::Web { size, think, tcp, mss_bytes, initial_window_packets, rto_min_ms, .. } => {
+                flow.kind = FlowKind::Web(self.sessions.len());
+                let configs = tcp_configs(*tcp, *mss_bytes, *initial_window_packets, *rto_min_ms);
+                self.session(index, &flow, *size, *think, None, configs);
+            }
+            Traffic::Request {
+                request_bytes,
+                response,
+                think,
+                tcp,
+                mss_bytes,
+                initial_window_packets,
+                rto_min_ms,
+                ..
+            } => {
+                flow.kind = FlowKind::Request(self.sessions.len());
+                let configs = tcp_configs(*tcp, *mss_bytes, *initial_window_packets, *rto_min_ms);
+                self.session(index, &flow, *response, *think, Some(*request_bytes), configs);
+            }
+            Traffic::Video { .. } => {
+                flow.kind = FlowKind::Video(self.videos.len());
+                self.video(index, &flow, traffic);
+            }
         }
-        self.measured.push(true);
-        self.measured.push(matches!(flow.kind, FlowKind::Call(_)));
+        // The data of a request flow is what comes back.
+        self.measured.push(!matches!(flow.kind, FlowKind::Request(_)));
+        self.measured.push(matches!(flow.kind, FlowKind::Call(_) | FlowKind::Request(_)));
         self.flows.push(flow);
         self.entries.push(entry);
     }
@@ -420,9 +454,7 @@ impl<'a> Plan<'a> {
         let sender = SenderConfig {
             mss: *mss_bytes,
             initial_window: *initial_window_packets,
-            congestion: match tcp {
-                TcpVariant::Newreno => CongestionKind::NewReno,
-            },
+            congestion: congestion_of(*tcp),
             byte_counting: *byte_counting,
             ecn: *ecn,
             sack: *sack,
@@ -443,19 +475,95 @@ impl<'a> Plan<'a> {
         };
         let tcp = self.transfers.len();
         self.transfers.push(Transfer {
-            flow: index,
-            sender: Sender::new(sender),
-            receiver: Receiver::new(receiver),
-            sender_timer: Timer::default(),
-            receiver_timer: Timer::default(),
-            delivered: 0,
-            warmup: TransferCounts::default(),
-            completed: None,
             size: *size_bytes,
+            ..Transfer::new(index, (flow.from, flow.to), sender, receiver)
         });
         self.starts.push(flow.start);
         let offer = size_bytes.unwrap_or(u64::MAX);
         self.sources.push(Source::Transfer { tcp, stop: stop_s.map(Nanos::from_secs_f64), offer });
+    }
+
+    /// A session of pages from one end, or of requests from one end that the other answers.
+    fn session(
+        &mut self,
+        index: usize,
+        flow: &Flow,
+        size: SizeLaw,
+        think: TimeLaw,
+        request_bytes: Option<u32>,
+        (sender, receiver): (SenderConfig, ReceiverConfig),
+    ) {
+        let session = self.sessions.len();
+        let ends = if request_bytes.is_some() { (flow.to, flow.from) } else { (flow.from, flow.to) };
+        let mut data = Transfer { session: Some(session), ..Transfer::new(index, ends, sender, receiver) };
+        let mut requests = None;
+        if request_bytes.is_some() {
+            let ask = Transfer {
+                session: Some(session),
+                ack_stream: stream(index, false),
+                ..Transfer::new(index, (flow.from, flow.to), sender, receiver)
+            };
+            requests = Some(self.transfers.len());
+            self.transfers.push(ask);
+            (data.connection, data.data_stream, data.ack_stream) =
+                (1, stream(index, true), stream(index, false));
+        }
+        let transfer = self.transfers.len();
+        self.transfers.push(data);
+        let mut session = Session {
+            transfer,
+            requests,
+            request_bytes: request_bytes.unwrap_or_default(),
+            size,
+            think,
+            stop: flow.stop,
+            source: self.sources.len() as u32,
+            random: Stream::new(self.seed, u64::from(stream(index, false)), Purpose::Source),
+            began: None,
+            asking: false,
+            awaited: 0,
+            asked: 0,
+            answered: 0,
+            record: TransactionRecord::default(),
+        };
+        self.starts.push(flow.start.saturating_add(session.pause()));
+        self.sources.push(Source::Session(self.sessions.len()));
+        self.sessions.push(session);
+    }
+
+    fn video(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
+        let Traffic::Video {
+            rate_kbps,
+            frames_per_s,
+            group_frames,
+            i_to_p,
+            variation,
+            packet_bytes,
+            deadline_ms,
+            ..
+        } = traffic
+        else {
+            return;
+        };
+        let mut random = Stream::new(self.seed, u64::from(stream(index, false)), Purpose::Source);
+        let seconds = 1.0 / frames_per_s;
+        let start = flow.start.saturating_add(Nanos::from_secs_f64(random.unit() * seconds));
+        let frame_bytes = rate_kbps * 125.0 * seconds;
+        self.starts.push(start);
+        self.sources.push(Source::Video(self.videos.len()));
+        self.videos.push(Video::new(VideoPlan {
+            stream: stream(index, false),
+            from: flow.from,
+            to: flow.to,
+            sizes: FrameSizes::new(frame_bytes, *group_frames, *i_to_p, *variation),
+            packet_bytes: *packet_bytes,
+            headers: IP_HEADER + UDP_HEADER,
+            dscp: flow.dscp,
+            interval: Interval::new(start, seconds),
+            stop: flow.stop,
+            deadline: deadline_ms.map_or(Nanos::MAX, Nanos::from_millis_f64),
+            random,
+        }));
     }
 
     /// Routes for every flow, both ways.
@@ -543,6 +651,29 @@ fn distance_hint(links: &Links, from: u32, to: u32) -> String {
         nearest(from),
         nearest(to),
     )
+}
+
+fn congestion_of(tcp: TcpVariant) -> CongestionKind {
+    match tcp {
+        TcpVariant::Newreno => CongestionKind::NewReno,
+    }
+}
+
+/// Machines whose other settings are the defaults of a bulk transfer.
+fn tcp_configs(
+    tcp: TcpVariant,
+    mss: u32,
+    initial_window: u32,
+    rto_min_ms: f64,
+) -> (SenderConfig, ReceiverConfig) {
+    let sender = SenderConfig {
+        mss,
+        initial_window,
+        congestion: congestion_of(tcp),
+        min_rto: Nanos::from_millis_f64(rto_min_ms),
+        ..SenderConfig::default()
+    };
+    (sender, ReceiverConfig { mss, ..ReceiverConfig::default() })
 }
 
 fn codec_of(name: CodecName) -> Codec {

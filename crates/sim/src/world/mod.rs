@@ -7,13 +7,15 @@
 
 pub mod aimd;
 mod build;
+pub mod sessions;
 pub mod traffic;
+pub mod video;
 
 use fairhop_model::units::Nanos;
-use fairhop_transport::tcp::Segment;
+use fairhop_transport::tcp::{Segment, SenderState};
 
 use crate::engine::{Event, EventKind, Events};
-use crate::mac::{BROADCAST, Context, Data, Dcf, Done, Frame, MacParams, Received};
+use crate::mac::{BROADCAST, Context, Data, Done, Frame, MacParams, Received, Station};
 use crate::packet::{Body, Ecn, NodeId, Packet, PacketId, Packets};
 use crate::queue::{Refused, Waiting};
 use crate::radio::{Airtime, Departure, Links, Outcome, RadioParams, Receiver, Signal};
@@ -21,7 +23,9 @@ use crate::recorder::{Loss, NodeSample, Recorder, TcpSample};
 use crate::routing::{Routes, WIRE};
 use crate::scenario::Scenario;
 use crate::wired::{Arrived, Link, LinkContext};
-use traffic::{Flow, IP_HEADER, RTP_HEADER, Source, Transfer, TransferCounts, UDP_HEADER, flow_of, stream};
+use sessions::Session;
+use traffic::{Flow, FlowKind, IP_HEADER, RTP_HEADER, Source, Transfer, UDP_HEADER, flow_of};
+use video::Video;
 
 /// Somebody who watches packets and frames go by, to write them down.
 pub trait Tap {
@@ -48,7 +52,7 @@ pub struct World {
     mac: MacParams,
     links: Links,
     receivers: Vec<Receiver>,
-    stations: Vec<Dcf>,
+    stations: Vec<Station>,
     on_air: Vec<Option<OnAir>>,
     /// What the end of a frame means to those who received it; empty between events.
     consequences: Vec<(NodeId, Received)>,
@@ -61,6 +65,8 @@ pub struct World {
     flows: Vec<Flow>,
     sources: Vec<Source>,
     transfers: Vec<Transfer>,
+    sessions: Vec<Session>,
+    videos: Vec<Video>,
     aimd: Vec<aimd::AimdStream>,
     recorder: Recorder,
     end: Nanos,
@@ -124,6 +130,16 @@ impl World {
     /// The TCP transfers.
     pub fn transfers(&self) -> &[Transfer] {
         &self.transfers
+    }
+
+    /// The sessions of web and request flows.
+    pub fn sessions(&self) -> &[Session] {
+        &self.sessions
+    }
+
+    /// The streams of video.
+    pub fn videos(&self) -> &[Video] {
+        &self.videos
     }
 
     /// Who hears whom.
@@ -209,12 +225,12 @@ impl World {
         match event.kind {
             EventKind::FrameEnd => self.frame_end(event.subject),
             EventKind::Access => {
-                if let Some(frame) = self.at_station(node, Dcf::on_access) {
+                if let Some(frame) = self.at_station(node, Station::on_access) {
                     self.transmit(event.subject, frame);
                 }
             }
             EventKind::Response => {
-                if let Some(frame) = self.at_station(node, Dcf::on_response) {
+                if let Some(frame) = self.at_station(node, Station::on_response) {
                     self.transmit(event.subject, frame);
                 }
             }
@@ -237,7 +253,13 @@ impl World {
                 let transfer = &mut self.transfers[node];
                 if transfer.sender_timer.fires(event, &mut self.events) {
                     transfer.sender.on_timer(event.at);
+                    let session = transfer.session;
                     self.pump_sender(node);
+                    if let Some(session) = session
+                        && self.transfers[node].sender.state() == SenderState::Failed
+                    {
+                        self.session_failed(session);
+                    }
                 }
             }
             EventKind::TcpReceiver => {
@@ -257,7 +279,7 @@ impl World {
     }
 
     #[inline]
-    fn at_station<T>(&mut self, node: usize, act: impl FnOnce(&mut Dcf, &mut Context<'_>) -> T) -> T {
+    fn at_station<T>(&mut self, node: usize, act: impl FnOnce(&mut Station, &mut Context<'_>) -> T) -> T {
         let mut ctx = Context {
             events: &mut self.events,
             params: &self.mac,
@@ -388,6 +410,11 @@ impl World {
         let packet = self.packets.get_mut(id);
         if packet.at == node && !std::mem::replace(&mut packet.settled, true) {
             self.recorder.packet_lost(packet, why);
+            if let (Body::Udp { sequence }, FlowKind::Video(video)) =
+                (packet.body, self.flows[flow_of(packet.stream)].kind)
+            {
+                self.video_packet(video, sequence, false);
+            }
         }
         self.packets.release(id);
     }
@@ -523,6 +550,11 @@ impl World {
             Body::Rtp { .. } | Body::Udp { .. } => {
                 let payload = Self::payload(&packet);
                 self.recorder.delivered(packet.stream, u64::from(payload), now);
+                if let (Body::Udp { sequence }, FlowKind::Video(video)) =
+                    (packet.body, self.flows[flow_of(packet.stream)].kind)
+                {
+                    self.video_packet(video, sequence, true);
+                }
             }
         }
     }
@@ -560,6 +592,7 @@ impl World {
                 let (from, burst) = (source.from, source.burst);
                 let mut packet = Packet {
                     stream: source.stream,
+                    connection: 0,
                     source: from,
                     destination: source.to,
                     bytes: source.bytes,
@@ -604,6 +637,14 @@ impl World {
                 }
                 self.pump_sender(tcp);
             }
+            Source::Session(session) => {
+                let session = *session;
+                self.begin_transaction(session);
+            }
+            Source::Video(video) => {
+                let video = *video;
+                self.video_frame(video, index as u32);
+            }
         }
     }
 
@@ -611,10 +652,12 @@ impl World {
 
     fn segment_arrived(&mut self, packet: &Packet, segment: &Segment) {
         let now = self.events.now();
-        let Some(tcp) = self.transfer_of(packet.stream) else { return };
-        let back = packet.stream % 2 == 1;
+        let Some(tcp) = self.transfer_of(packet) else { return };
         let transfer = &mut self.transfers[tcp];
-        if back {
+        if packet.connection != transfer.connection {
+            return; // nobody listens on its port any more
+        }
+        if packet.source != transfer.from {
             transfer.sender.on_segment(now, segment);
             self.pump_sender(tcp);
         } else {
@@ -625,17 +668,33 @@ impl World {
             if transfer.completed.is_none() && transfer.size.is_some_and(|size| delivered >= size) {
                 transfer.completed = Some(now);
             }
+            let session = transfer.session;
             if fresh > 0 {
                 self.recorder.delivered(packet.stream, fresh, now);
             }
             self.pump_receiver(tcp);
+            if let Some(session) = session
+                && fresh > 0
+            {
+                self.session_delivered(session, tcp);
+            }
         }
     }
 
-    fn transfer_of(&self, stream: u32) -> Option<usize> {
-        match self.flows[flow_of(stream)].kind {
-            traffic::FlowKind::Bulk(tcp) => Some(tcp),
-            _ => None,
+    fn transfer_of(&self, packet: &Packet) -> Option<usize> {
+        match self.flows[flow_of(packet.stream)].kind {
+            FlowKind::Bulk(tcp) => Some(tcp),
+            FlowKind::Web(session) => Some(self.sessions[session].transfer),
+            // Requests have even connections and responses odd ones.
+            FlowKind::Request(session) if packet.connection.is_multiple_of(2) => {
+                self.sessions[session].requests
+            }
+            FlowKind::Request(session) => Some(self.sessions[session].transfer),
+            FlowKind::Call(_)
+            | FlowKind::Aimd(_)
+            | FlowKind::Cbr
+            | FlowKind::Burst
+            | FlowKind::Video(_) => None,
         }
     }
 
@@ -643,9 +702,8 @@ impl World {
     fn pump_sender(&mut self, tcp: usize) {
         let now = self.events.now();
         while let Some(segment) = self.transfers[tcp].sender.poll_transmit(now) {
-            let flow = self.transfers[tcp].flow;
-            let (from, to) = (self.flows[flow].from, self.flows[flow].to);
-            self.originate_segment(stream(flow, false), from, to, segment);
+            let Transfer { data_stream, connection, from, to, .. } = self.transfers[tcp];
+            self.originate_segment(data_stream, connection, (from, to), segment);
         }
         let transfer = &mut self.transfers[tcp];
         match transfer.sender.next_timer() {
@@ -660,9 +718,8 @@ impl World {
     fn pump_receiver(&mut self, tcp: usize) {
         let now = self.events.now();
         while let Some(segment) = self.transfers[tcp].receiver.poll_transmit(now) {
-            let flow = self.transfers[tcp].flow;
-            let (from, to) = (self.flows[flow].from, self.flows[flow].to);
-            self.originate_segment(stream(flow, true), to, from, segment);
+            let Transfer { ack_stream, connection, from, to, .. } = self.transfers[tcp];
+            self.originate_segment(ack_stream, connection, (to, from), segment);
         }
         let transfer = &mut self.transfers[tcp];
         match transfer.receiver.next_timer() {
@@ -678,9 +735,16 @@ impl World {
         }
     }
 
-    fn originate_segment(&mut self, stream: u32, source: NodeId, destination: NodeId, segment: Segment) {
+    fn originate_segment(
+        &mut self,
+        stream: u32,
+        connection: u16,
+        (source, destination): (NodeId, NodeId),
+        segment: Segment,
+    ) {
         let packet = Packet {
             stream,
+            connection,
             source,
             destination,
             bytes: IP_HEADER + segment.header_bytes() + segment.len,
@@ -700,9 +764,9 @@ impl World {
         let now = self.events.now();
         let end_of_warmup = now == self.recorder.warmup;
         for (index, transfer) in self.transfers.iter_mut().enumerate() {
-            let stats = transfer.sender.stats();
+            let counts = transfer.counts();
             if end_of_warmup {
-                transfer.warmup = TransferCounts::of(stats);
+                transfer.warmup = counts;
             }
             if self.recorder.is_bin_edge(now) {
                 let segments = u64::from(transfer.sender.cwnd_segments());
@@ -713,8 +777,8 @@ impl World {
                     ssthresh_bytes: transfer.sender.ssthresh(),
                     srtt: transfer.sender.srtt(),
                     in_flight_bytes: u64::from(transfer.sender.in_flight()) * segment_bytes,
-                    retransmitted: stats.segments_retransmitted,
-                    timeouts: stats.timeouts,
+                    retransmitted: counts.retransmitted,
+                    timeouts: counts.timeouts,
                 });
             }
         }

@@ -2,7 +2,7 @@
 
 use fairhop_model::units::Nanos;
 use fairhop_model::voice::Codec;
-use fairhop_transport::tcp::{Receiver, Sender, SenderStats};
+use fairhop_transport::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig, SenderState, SenderStats};
 
 use crate::engine::Timer;
 use crate::packet::{Body, Dscp, NodeId};
@@ -27,6 +27,12 @@ pub enum FlowKind {
     Cbr,
     /// Datagrams in bursts.
     Burst,
+    /// Pages; the index of the session.
+    Web(usize),
+    /// Requests and responses; the index of the session.
+    Request(usize),
+    /// Video; its index.
+    Video(usize),
 }
 
 impl FlowKind {
@@ -38,6 +44,9 @@ impl FlowKind {
             Self::Aimd(_) => "aimd",
             Self::Cbr => "cbr",
             Self::Burst => "burst",
+            Self::Web(_) => "web",
+            Self::Request(_) => "request",
+            Self::Video(_) => "video",
         }
     }
 }
@@ -87,6 +96,10 @@ pub enum Source {
         /// Bytes that the application offers at the start.
         offer: u64,
     },
+    /// The end of a pause of a session; its index.
+    Session(usize),
+    /// The next frame of a video; its index.
+    Video(usize),
     /// The start, and later the stop, of a stream of AIMD datagrams.
     Aimd {
         /// Index of the stream's machines.
@@ -163,11 +176,29 @@ impl Interval {
     }
 }
 
-/// The two ends of a TCP transfer.
+/// The two ends of a TCP transfer, or of one connection after the other.
 #[derive(Debug)]
 pub struct Transfer {
     /// The flow that it is.
     pub flow: usize,
+    /// The session that it serves.
+    pub session: Option<usize>,
+    /// Which of the flow's connections it is.
+    pub connection: u16,
+    /// Where data comes from.
+    pub from: NodeId,
+    /// Where data goes.
+    pub to: NodeId,
+    /// The stream of data.
+    pub data_stream: u32,
+    /// The stream of acknowledgments.
+    pub ack_stream: u32,
+    /// How its senders behave.
+    pub sender_config: SenderConfig,
+    /// How its receivers behave.
+    pub receiver_config: ReceiverConfig,
+    /// Counters of the connections before this one.
+    pub past: TransferCounts,
     /// The end that sends data.
     pub sender: Sender,
     /// The end that receives data.
@@ -186,6 +217,54 @@ pub struct Transfer {
     pub size: Option<u64>,
 }
 
+impl Transfer {
+    /// A transfer of `flow` from its one end to the other, that waits to be opened.
+    pub fn new(flow: usize, ends: (NodeId, NodeId), sender: SenderConfig, receiver: ReceiverConfig) -> Self {
+        Self {
+            flow,
+            session: None,
+            connection: 0,
+            from: ends.0,
+            to: ends.1,
+            data_stream: stream(flow, false),
+            ack_stream: stream(flow, true),
+            sender_config: sender,
+            receiver_config: receiver,
+            past: TransferCounts::default(),
+            sender: Sender::new(sender),
+            receiver: Receiver::new(receiver),
+            sender_timer: Timer::default(),
+            receiver_timer: Timer::default(),
+            delivered: 0,
+            warmup: TransferCounts::default(),
+            completed: None,
+            size: None,
+        }
+    }
+
+    /// Connections of a flow differ by this much: two may be open at a time, one a direction.
+    const CONNECTION_STEP: u16 = 2;
+
+    /// Puts a new connection into the place of the last one, which is forgotten.
+    pub fn renew(&mut self) {
+        if self.sender.state() == SenderState::Closed {
+            return; // the first one
+        }
+        self.past = self.counts();
+        self.sender = Sender::new(self.sender_config);
+        self.receiver = Receiver::new(self.receiver_config);
+        self.sender_timer.cancel();
+        self.receiver_timer.cancel();
+        self.delivered = 0;
+        self.connection = self.connection.wrapping_add(Self::CONNECTION_STEP);
+    }
+
+    /// The sender's counters, with those of the connections before.
+    pub fn counts(&self) -> TransferCounts {
+        self.past.plus(&TransferCounts::of(self.sender.stats()))
+    }
+}
+
 /// Counters of a TCP sender at one time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TransferCounts {
@@ -202,6 +281,16 @@ pub struct TransferCounts {
 }
 
 impl TransferCounts {
+    fn plus(&self, other: &Self) -> Self {
+        Self {
+            bytes_sent: self.bytes_sent + other.bytes_sent,
+            segments_sent: self.segments_sent + other.segments_sent,
+            retransmitted: self.retransmitted + other.retransmitted,
+            timeouts: self.timeouts + other.timeouts,
+            recoveries: self.recoveries + other.recoveries,
+        }
+    }
+
     /// The counters as they stand.
     pub fn of(stats: &SenderStats) -> Self {
         Self {

@@ -12,8 +12,11 @@ use fairhop_model::units::Nanos;
 /// the window that a buffer for `n` segments gives is `n` times this many bytes.
 const WINDOW_PER_SEGMENT: u64 = 1492;
 
-/// The window at the start: half of `tcp_rmem[1]`.
-const INITIAL_WINDOW: u64 = 65_536;
+/// The window at the start: half of `tcp_rmem[1]`, less a segment (`tcp_init_buffer_space`).
+const INITIAL_WINDOW: u64 = 65_536 - 1448;
+
+/// What the segment that has just arrived takes of the window that the buffer gives, until it is read.
+const ARRIVED: u64 = 1152;
 
 /// State of one receiver.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +63,7 @@ impl Autotune {
                 rtt8 => rtt8 - (rtt8 >> 3) + sample,
             };
         }
-        let room = self.clamp.saturating_sub(self.window);
+        let room = self.clamp.saturating_sub(self.window + ARRIVED);
         self.window += room.min(2 * self.mss);
         room > 0
     }
@@ -82,5 +85,28 @@ impl Autotune {
         }
         self.begin = read;
         self.since = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_grows_when_more_is_read_in_a_round_trip_than_ever_before() {
+        let ms = Nanos::from_millis;
+        let mut autotune = Autotune::new(1448, 6 << 20, ms(0));
+        assert!(!autotune.on_segment(Some((1, 40))));
+        autotune.on_read(ms(1), 1448);
+        // Twenty segments in the first round trip of 40 ms, where ten were the measure: 2 · 28960 + 16 · 1448 = 81088,
+        // and twice as much again for a sender that doubles: 168 segments of 1492 B.
+        autotune.on_read(ms(41), 20 * 1448);
+        assert_eq!(autotune.clamp, 168 * WINDOW_PER_SEGMENT);
+        // Room for 250656 − 64088 − 1152 bytes, 2896 at a time.
+        let grown = (0..200).filter(|_| autotune.on_segment(None)).count();
+        assert_eq!(grown, 65);
+        // No more in the next round trip: no growth.
+        autotune.on_read(ms(82), 40 * 1448);
+        assert!(!autotune.on_segment(None));
     }
 }

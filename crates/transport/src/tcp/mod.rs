@@ -46,7 +46,9 @@ mod sender;
 mod seq;
 
 pub use congestion::{CongestionKind, HyStart, Tuning};
+pub(crate) use rate::RateEstimator;
 pub use receiver::{Receiver, ReceiverConfig, ReceiverState, ReceiverStats};
+pub(crate) use scoreboard::Newest;
 pub use segment::{
     Decoded, Ecn, Flags, HeaderError, MAX_HEADER_BYTES, SackBlock, SackBlocks, Segment, Timestamps, checksum,
 };

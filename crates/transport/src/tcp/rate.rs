@@ -24,7 +24,7 @@ struct Snapshot {
 
 /// The estimator of one connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RateEstimator {
+pub(crate) struct RateEstimator {
     ring: VecDeque<Snapshot>,
     /// Number of the oldest snapshot.
     first: u64,
@@ -37,7 +37,7 @@ pub(super) struct RateEstimator {
 
 impl RateEstimator {
     /// The segment `number` goes out, for the first time or again; `idle` if nothing is outstanding.
-    pub(super) fn on_sent(&mut self, number: u64, now: Nanos, delivered: u64, idle: bool) {
+    pub(crate) fn on_sent(&mut self, number: u64, now: Nanos, delivered: u64, idle: bool) {
         if idle {
             self.first_sent_at = now;
             self.delivered_at = now;
@@ -65,18 +65,18 @@ impl RateEstimator {
     }
 
     /// The application has nothing to send though the window would allow it, or the variant holds back by itself.
-    pub(super) fn limit(&mut self, delivered: u64, in_flight: u32) {
+    pub(crate) fn limit(&mut self, delivered: u64, in_flight: u32) {
         self.app_limited_until = (delivered + u64::from(in_flight)).max(1);
     }
 
-    pub(super) fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.app_limited_until > 0
     }
 
     /// An acknowledgment said `newly_delivered` segments to have arrived, `newest` of them sent last; `delivered` in
     /// all. Segments before the number `oldest` are outstanding no more. A sample over less than the shortest round trip
     /// comes from a needless repetition and is none.
-    pub(super) fn on_ack(
+    pub(crate) fn on_ack(
         &mut self,
         now: Nanos,
         newest: Option<Newest>,

@@ -482,6 +482,8 @@ impl Receiver {
         }
         if from == self.next {
             self.take_in_order(now, to);
+            // Linux's `tcp_cleanup_rbuf`: the other side has nothing more for now, and the application has read all.
+            self.ack_due |= self.config.autotune && segment.flags.has(Flags::PSH) && self.unread() == 0;
             if let Some(autotune) = self.autotune.as_deref_mut() {
                 autotune.on_read(now, self.read);
             }

@@ -50,12 +50,12 @@ impl Sent {
 
 /// Of the segments that an acknowledgment says to have arrived, the one that was sent last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Newest {
-    pub(super) number: u64,
-    pub(super) sent_at: Nanos,
-    pub(super) end: u64,
+pub(crate) struct Newest {
+    pub(crate) number: u64,
+    pub(crate) sent_at: Nanos,
+    pub(crate) end: u64,
     /// It was sent more than once.
-    pub(super) ambiguous: bool,
+    pub(crate) ambiguous: bool,
 }
 
 /// What an acknowledgment says to have arrived.

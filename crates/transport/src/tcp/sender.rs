@@ -866,7 +866,7 @@ impl Sender {
         });
         self.note_sent(now, number, len, idle);
         if self.racktlp.is_some() {
-            if idle || matches!(self.timer, Some((Timer::Probe, _))) {
+            if idle || matches!(self.timer, None | Some((Timer::Probe, _))) {
                 self.rearm(now);
             }
             self.schedule_probe(now, false);

@@ -30,10 +30,16 @@ impl Limits {
 
 /// Compares a run with the kernel's of that name, and leaves files where the environment asks for them.
 pub(crate) fn compare(name: &str, ours: &Trace, limits: Limits) {
-    let kernel = Trace::of_kernel(name);
+    compare_as(name, name, ours, limits);
+}
+
+/// The same under another name than the kernel's trace.
+pub(crate) fn compare_as(name: &str, kernel: &str, ours: &Trace, limits: Limits) {
+    let kernel = Trace::of_kernel(kernel);
     leave_files(name, ours, &kernel);
     let (a, b) = (ours.summary(), kernel.summary());
     let report = format!("{name}\n ours   {a:?} queue drops {:?}\n kernel {b:?}", ours.queue_drops);
+    println!("{report}");
     let ratio = a.goodput_mbps / b.goodput_mbps;
     assert!((ratio - 1.0).abs() <= limits.goodput, "goodput {ratio:.4} of the kernel's: {report}");
     assert!((a.cwnd_mean - b.cwnd_mean).abs() <= limits.cwnd_mean, "mean window: {report}");

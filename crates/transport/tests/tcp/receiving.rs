@@ -99,3 +99,39 @@ fn an_unread_stream_keeps_the_receiver_open_after_the_senders_fin() {
     assert_eq!(r.receiver.read(5000), 600);
     assert_eq!(r.poll()[0].flags, Flags::FIN | Flags::ACK);
 }
+
+fn linux() -> ReceiverConfig {
+    let config = ReceiverScript::config();
+    ReceiverConfig {
+        mss: config.mss,
+        initial_seq: config.initial_seq,
+        timestamps: false,
+        ..ReceiverConfig::linux()
+    }
+}
+
+#[test]
+fn linux_acknowledges_sixteen_segments_at_once_and_then_each_second() {
+    let mut r = ReceiverScript::established(ReceiverConfig { autotune: false, ..linux() });
+    let acked: Vec<_> = (0..22).map(|number| r.data(number).acks().len()).collect();
+    assert_eq!(acked, [[1; 16].as_slice(), &[0, 1, 0, 1, 0, 1]].concat());
+    // What is left over waits 40 ms.
+    assert!(r.data(22).acks().is_empty());
+    assert!(r.after(39).acks().is_empty());
+    assert_eq!(r.after(1).acks(), [(23, vec![])]);
+}
+
+#[test]
+fn linux_tells_of_a_gap_three_times_at_once_and_then_when_its_timer_says() {
+    let mut r = ReceiverScript::established(ReceiverConfig { quick_acks: 0, autotune: false, ..linux() });
+    // The script's handshake takes no time, and a twentieth of it is none: the next look at the clock.
+    for number in 1..4 {
+        assert_eq!(r.data(number).acks(), [(0, vec![(1, number + 1)])]);
+    }
+    assert!(r.data(4).acks().is_empty());
+    assert!(r.data(5).acks().is_empty());
+    assert_eq!(r.receiver.next_timer(), Some(r.now));
+    assert_eq!(r.after(1).acks(), [(0, vec![(1, 6)])]);
+    // The gap is filled: at once.
+    assert_eq!(r.data(0).acks(), [(6, vec![])]);
+}

@@ -8,14 +8,19 @@
 //! is the sender's: which segments are lost, what is sent next, and that the window does not grow while it is not used
 //! (RFC 7661's concern, done as Linux does it; see `Sender`).
 
+mod bbr;
 mod compound;
+mod cubic;
+mod hystart;
 mod newreno;
 mod round_trips;
 mod vegas;
 mod veno;
 mod westwood;
 
+pub use bbr::Bbr;
 pub use compound::{Compound, CompoundParameters};
+pub use cubic::Cubic;
 use fairhop_model::units::Nanos;
 pub use newreno::NewReno;
 pub use vegas::Vegas;
@@ -42,6 +47,25 @@ pub enum CongestionKind {
     WestwoodPlus,
     /// Tan et al.'s: [`Compound`].
     Compound,
+    /// RFC 9438, as in Linux: [`Cubic`].
+    Cubic,
+    /// Cardwell et al.'s, version 1 as in Linux: [`Bbr`].
+    Bbr,
+}
+
+impl CongestionKind {
+    /// Every variant.
+    pub const ALL: [Self; 9] = [
+        Self::Reno,
+        Self::NewReno,
+        Self::Vegas,
+        Self::Veno,
+        Self::Westwood,
+        Self::WestwoodPlus,
+        Self::Compound,
+        Self::Cubic,
+        Self::Bbr,
+    ];
 }
 
 /// What some variants can be told beside their name.
@@ -373,11 +397,15 @@ pub enum Congestion {
     WestwoodPlus(WestwoodPlus),
     /// Tan et al.
     Compound(Compound),
+    /// RFC 9438.
+    Cubic(Cubic),
+    /// Cardwell et al., on the heap, as it is several times as large as the others.
+    Bbr(Box<Bbr>),
 }
 
 impl Congestion {
     /// A fresh instance of a variant.
-    pub fn new(kind: CongestionKind, _tuning: Tuning) -> Self {
+    pub fn new(kind: CongestionKind, tuning: Tuning) -> Self {
         match kind {
             CongestionKind::Reno | CongestionKind::NewReno => Self::NewReno(NewReno::default()),
             CongestionKind::Vegas => Self::Vegas(Vegas::default()),
@@ -385,6 +413,8 @@ impl Congestion {
             CongestionKind::Westwood => Self::Westwood(Westwood::default()),
             CongestionKind::WestwoodPlus => Self::WestwoodPlus(WestwoodPlus::default()),
             CongestionKind::Compound => Self::Compound(Compound::default()),
+            CongestionKind::Cubic => Self::Cubic(Cubic::new(tuning.hystart)),
+            CongestionKind::Bbr => Self::Bbr(Box::new(Bbr::new(tuning.seed))),
         }
     }
 }
@@ -399,6 +429,8 @@ macro_rules! each {
             Congestion::Westwood($variant) => $call,
             Congestion::WestwoodPlus($variant) => $call,
             Congestion::Compound($variant) => $call,
+            Congestion::Cubic($variant) => $call,
+            Congestion::Bbr($variant) => $call,
         }
     };
 }

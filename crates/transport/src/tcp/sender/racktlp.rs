@@ -233,11 +233,8 @@ impl Sender {
 
     fn finish_recovery(&mut self, now: Nanos) {
         let undone = !self.has_marker();
-        if let Some(this) = self.racktlp.as_deref_mut() {
-            if !undone {
-                this.rack.on_recovered();
-            }
-            this.undo = Undo::default();
+        if let Some(this) = self.racktlp.as_deref_mut().filter(|_| !undone) {
+            this.rack.on_recovered();
         }
         self.phase = Phase::Open;
         if undone {
@@ -342,6 +339,8 @@ impl Sender {
         }
         if let Some(this) = self.racktlp.as_deref_mut() {
             this.frto = self.config.undo && (fresh || self.retries > 1);
+            // The oldest segment goes out again before anything else (RFC 5682 §3 step 1).
+            this.new_data_first = false;
             this.probe_end = None;
             this.probe_due = false;
             let rack = &this.rack;

@@ -111,10 +111,14 @@ impl Sender {
     }
 
     pub(super) fn loss_event(&self, now: Nanos, reason: Reason) -> LossEvent {
+        // A mark asks for half the window (RFC 3168 §6.1.2), and with RACK-TLP Linux is followed, which takes the window
+        // for the flight: when the loss is noticed, much of it may have arrived.
+        let outstanding = self.board.outstanding();
+        let by_window = reason == Reason::Ecn || self.racktlp.is_some();
         LossEvent {
             now,
             reason,
-            flight: self.board.outstanding(),
+            flight: if by_window { outstanding.max(self.window.cwnd) } else { outstanding },
             in_flight: self.board.in_flight(),
             delivered: self.delivered,
             lost: self.board.losses(),

@@ -1,0 +1,786 @@
+//! The adaptive controller: finds, while it runs, how much elastic traffic the mesh carries without harm to calls.
+//!
+//! **The budget** is the one number that is sought: bits a second times price (see [`crate::allocate`]) for all elastic
+//! flows together. No capacity is configured. It is split by shares of C-load and enforced by window, pacing or both.
+//!
+//! **The signals.** A call is a probe of 50 packets a second each way. Every tick, over all calls that end at one node
+//! together (they take one path, and one call alone gives too few packets), the worst node counts:
+//! *unheard*, the fraction lost or late; *delay* over the fastest packet; and, where TCP passes, the *excess* of its round
+//! trips through the mesh over their base. Each is set against what is tolerable, and the largest quotient is the stress:
+//! 1 is the point at which to stay.
+//!
+//! **The law.** The logarithm of the budget moves at a speed of g · (1 − stress): it rises while nothing is wrong, falls the
+//! faster the worse it is, and rests where the stress is 1 on average. The tolerable part of unheard packets follows from
+//! the aim: with independent losses, 50 packets a second hold two or more, which is a MOS under 3.6 for G.729A, in
+//! 2.5 % of the seconds if 0.5 % are lost, and a call has two directions.
+//!
+//! Past a point a mesh breaks down within less than a second, for which the law is too slow. So a stress that is *acute*
+//! (several packets of 300 ms, or delays near the playout delay) cuts the budget at once by a third, and for a moment more,
+//! so that queues drain. The budget at which that happened is remembered as the *ceiling*: the budget returns to just
+//! under it fast, stays, and tries to go past it only after a hold that doubles with every try that fails, and is short
+//! again after one that succeeds. So trouble of its own making becomes rare, and a world that has become wider is found.
+//!
+//! **States.** *Learning*: doubles every second until the first stress. *Steady*: the law. *Protecting*: after a cut, until
+//! its effect can be seen; if calls are still bad, it cuts again. *Starved*: the budget was cut to a small part and calls did
+//! not become better: so it is given back, and calls are asked again after a while. *Off*: nobody to control.
+//!
+//! **Without calls** the excess of round trips alone makes the stress, so that queues are short and no more is sent than
+//! comes through. What TCP loses is no signal: radio loses too, and a pacer that holds packets for long makes senders
+//! repeat them.
+//!
+//! **Noise.** Calls lose packets without any TCP, too. If the law has pushed the budget down by a third and about as many
+//! packets are unheard as near its top, that much is taken for the mesh's own, and tolerated for the next minute beside half
+//! of what is tolerable. It takes a top to compare with: noise near the tolerable from the very start is taken for harm.
+//!
+//! Left out: demands of flows that share none but other regions than the gateway's, and weights.
+
+use fairhop_model::units::{BitRate, Nanos};
+
+use super::TICK;
+use crate::allocate::{Claim, price, split};
+use crate::digest::Direction;
+use crate::flow::{Address, FlowKey};
+use crate::observer::{CallNow, Flow, FlowBody, FlowKind, Observer, Quality, RoundTrip, TcpFlow};
+use crate::policy::{FlowPolicy, Means, Policy, Reason, State, Treatment};
+
+/// What is tolerable and how fast to move. None of it says what the network carries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdaptiveConfig {
+    /// Fraction of a call's packets that may be lost or late in the long run.
+    pub unheard: f64,
+    /// Mean delay of call packets over the fastest that is tolerable.
+    pub delay: Nanos,
+    /// Excess of TCP's round trips through the mesh that is tolerable where there are calls.
+    pub excess: Nanos,
+    /// The same where there is none.
+    pub excess_alone: Nanos,
+    /// Budget to begin with, in bits a second times price.
+    pub first_budget: f64,
+    /// The budget never falls under this for each flow: bits a second times price.
+    pub least_per_flow: f64,
+    /// MOS that a call should have.
+    pub mos: f64,
+    /// How many hops share the air ([`fairhop_model::airtime::shared_links`]).
+    pub shared_links: u32,
+    /// What a packet costs beside its bytes, in bytes: for the airtime of a call that begins. 802.11a at 12 Mb/s takes as
+    /// long for headers, gaps and ACK as for 200 bytes.
+    pub packet_overhead: u32,
+    /// Most flows that are treated one by one.
+    pub flows: usize,
+}
+
+impl Default for AdaptiveConfig {
+    fn default() -> Self {
+        Self {
+            unheard: 0.005,
+            delay: Nanos::from_millis(20),
+            excess: Nanos::from_millis(30),
+            excess_alone: Nanos::from_millis(40),
+            first_budget: 1e6,
+            least_per_flow: 12_000.0,
+            mos: 3.6,
+            shared_links: 4,
+            packet_overhead: 200,
+            flows: 256,
+        }
+    }
+}
+
+/// Spans over which calls are looked at.
+const FAST: Nanos = Nanos::from_millis(300);
+const SLOW: Nanos = Nanos::from_millis(1000);
+
+/// Speeds of the law, a second.
+const LEARNING_SPEED: f64 = core::f64::consts::LN_2;
+const RETURN_SPEED: f64 = 0.25;
+const SPEED: f64 = 0.06;
+const PROBE_SPEED: f64 = 0.03;
+/// The law's greatest downward quotient.
+const STRESS_MOST: f64 = 8.0;
+
+/// Fraction unheard over the fast span that is acute, where no noise is tolerated; with noise, chance makes more.
+const ACUTE: f64 = 0.08;
+
+/// What a cut leaves of the budget, what another one right after it, and what of that while queues drain.
+const CUT: f64 = 0.65;
+const CUT_AGAIN: f64 = 0.5;
+const DRAIN: f64 = 0.35;
+const DRAIN_TIME: Nanos = Nanos::from_millis(250);
+/// Time after a cut before its effect is judged: what is in the mesh has left, and the fast span is clean.
+const SETTLE: Nanos = Nanos::from_millis(500);
+
+/// Where under the ceiling to stay.
+const UNDER_CEILING: f64 = 0.93;
+const HOLD_LEAST: Nanos = Nanos::from_secs(5);
+const HOLD_MOST: Nanos = Nanos::from_secs(60);
+
+/// Cut to this part of what it was when trouble began, for so long, without calls becoming better, TCP is not the cause.
+const STARVED_AT: f64 = 0.3;
+const STARVED_AFTER: Nanos = Nanos::from_secs(3);
+const TROUBLE_OVER: Nanos = Nanos::from_secs(2);
+const STARVED_FOR: Nanos = Nanos::from_secs(12);
+
+/// What is wrong now.
+#[derive(Clone, Copy, Debug)]
+struct Stress {
+    /// 1 is what is tolerable.
+    level: f64,
+    /// The same with the benefit of the doubt: a deviation off the count of unheard packets.
+    sure: f64,
+    /// Fraction of call packets unheard over the slow span, both directions together, worst node.
+    mean_unheard: f64,
+    acute: bool,
+    /// Fraction of call packets unheard over the slow span, worst node.
+    unheard: f64,
+    /// A call is under the MOS that it should have over the slow span.
+    bad_call: bool,
+    reason: Reason,
+}
+
+/// Sums over the calls that end at one node.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    address: Address,
+    /// Expected and unheard packets, and delay by packets in seconds: into the mesh, out of it.
+    fast: [Sum; 2],
+    slow: [Sum; 2],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    expected: f64,
+    unheard: f64,
+    delay: f64,
+}
+
+impl Sum {
+    fn add(&mut self, quality: &Quality) {
+        let expected = f64::from(quality.expected.max(1));
+        self.expected += expected;
+        self.unheard += expected * (quality.loss + quality.late).min(1.0);
+        self.delay += expected * quality.delay.as_secs_f64();
+    }
+
+    fn part(&self, of: f64) -> f64 {
+        if self.expected > 0.0 { of / self.expected } else { 0.0 }
+    }
+}
+
+/// Calls that are bad, and what has been tried.
+#[derive(Clone, Copy, Debug)]
+struct Trouble {
+    /// The budget when it began.
+    budget: f64,
+    /// What was unheard with the budget not much under that, and with a small part of it.
+    before: Mean,
+    after: Mean,
+    /// Since when the budget has been a small part.
+    small_since: Option<Nanos>,
+    /// When a call was last bad.
+    last_bad: Nanos,
+}
+
+/// A mean.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    sum: f64,
+    count: f64,
+}
+
+impl Mean {
+    fn add(&mut self, value: f64) {
+        self.sum += value;
+        self.count += 1.0;
+    }
+
+    fn value(&self) -> f64 {
+        if self.count > 0.0 { self.sum / self.count } else { 0.0 }
+    }
+}
+
+/// A call that is known.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    key: FlowKey,
+    load: f64,
+    seen: bool,
+}
+
+/// The controller's memory.
+#[derive(Debug)]
+pub(super) struct Adaptive {
+    config: AdaptiveConfig,
+    state: State,
+    reason: Reason,
+    budget: f64,
+    ceiling: f64,
+    /// Since when the ceiling is what it is, and for how long it is not questioned.
+    ceiling_at: Nanos,
+    hold: Nanos,
+    probing: Option<Nanos>,
+    cut_at: Nanos,
+    drain_until: Nanos,
+    trouble: Option<Trouble>,
+    starved_until: Nanos,
+    /// When the stress was last over a half.
+    stressed_at: Nanos,
+    /// Fraction unheard that is tolerated now, and since when more than configured.
+    tolerance: f64,
+    tolerant_since: Nanos,
+    /// The largest budget of late, fading; what is unheard near it, and far under it, for so many seconds.
+    top: f64,
+    unheard_high: f64,
+    unheard_low: f64,
+    low_for: f64,
+    /// By how much windows are wider than round trips say.
+    slack: f64,
+    calls: Vec<Known>,
+    nodes: Vec<Node>,
+    claims: Vec<Claim>,
+    last: Option<Nanos>,
+}
+
+impl Adaptive {
+    pub(super) fn new(config: AdaptiveConfig) -> Self {
+        Self {
+            config,
+            state: State::Off,
+            reason: Reason::NoElasticTraffic,
+            budget: config.first_budget,
+            ceiling: f64::INFINITY,
+            ceiling_at: Nanos::ZERO,
+            hold: HOLD_LEAST,
+            probing: None,
+            cut_at: Nanos::ZERO,
+            drain_until: Nanos::ZERO,
+            trouble: None,
+            starved_until: Nanos::ZERO,
+            stressed_at: Nanos::ZERO,
+            tolerance: config.unheard,
+            tolerant_since: Nanos::ZERO,
+            top: 0.0,
+            unheard_high: 0.0,
+            unheard_low: 0.0,
+            low_for: 0.0,
+            slack: 1.0,
+            calls: Vec::new(),
+            nodes: Vec::new(),
+            claims: Vec::with_capacity(config.flows),
+            last: None,
+        }
+    }
+
+    pub(super) fn tick(&mut self, now: Nanos, observer: &Observer, policy: &mut Policy) {
+        let seconds = self.last.map_or(TICK, |last| now.saturating_sub(last)).as_secs_f64().min(1.0);
+        self.last = Some(now);
+        let used = self.gather_claims(now, observer, policy);
+        let change = self.gather_calls(now, observer);
+        let stress = self.stress(now, observer);
+        if stress.level > 0.5 {
+            self.stressed_at = now;
+        }
+        self.learn_noise(now, seconds, &stress);
+        self.fit_windows(seconds, used, &stress);
+
+        if self.claims.is_empty() {
+            self.rest();
+        } else {
+            if self.state == State::Off {
+                self.enter(State::Learning, Reason::RoomToGrow);
+            }
+            self.on_calls_changed(now, change);
+            self.decide(now, seconds, used, &stress);
+        }
+        let least = self.config.least_per_flow * self.claims.len().max(1) as f64;
+        self.budget = self.budget.max(least);
+        self.ceiling = self.ceiling.max(least);
+        self.write(now, observer, policy);
+    }
+
+    /// Nobody to control. What has been learnt stays, so that a flow that comes next finds it.
+    fn rest(&mut self) {
+        self.enter(State::Off, Reason::NoElasticTraffic);
+    }
+
+    fn enter(&mut self, state: State, reason: Reason) {
+        self.state = state;
+        self.reason = reason;
+    }
+
+    /// Elastic flows that are alive, as claims; returns the budget that they use now.
+    fn gather_claims(&mut self, now: Nanos, observer: &Observer, policy: &Policy) -> f64 {
+        const ALIVE: Nanos = Nanos::from_secs(1);
+        self.claims.clear();
+        let mut used = 0.0;
+        for (key, flow) in observer.active(now.saturating_sub(ALIVE)) {
+            let Some(rate) = elastic_rate(now, flow) else { continue };
+            let price = price(if flow.hops == 0 { u8::MAX } else { flow.hops }, self.config.shared_links);
+            used += rate * price;
+            if self.claims.len() < self.config.flows {
+                let treatment = policy.treatment(now, key);
+                let granted = treatment.rate.or(treatment.ack_rate);
+                // Who does not use two thirds of what he has, hands some of it on: half as much again as he uses stays his.
+                let demand = match granted {
+                    Some(granted) if rate * 1.5 < granted.0 as f64 => {
+                        (rate * 1.5).max(granted.0 as f64 / 2.0)
+                    }
+                    _ => f64::INFINITY,
+                };
+                self.claims.push(Claim { key: *key, price, demand });
+            }
+        }
+        self.claims.sort_unstable_by_key(|claim| claim.key);
+        used
+    }
+
+    /// Calls that are alive, summed by node; returns the change of the load of all calls since the last tick, if calls came
+    /// or went, in bits a second times price, as data of elastic flows would have it.
+    fn gather_calls(&mut self, now: Nanos, observer: &Observer) -> Option<f64> {
+        self.nodes.clear();
+        for known in &mut self.calls {
+            known.seen = false;
+        }
+        let mut change = None;
+        let mut slow = observer.calls(now, SLOW);
+        for call in observer.calls(now, FAST) {
+            self.add_to_node(&call, slow.next().as_ref());
+            match self.calls.iter_mut().find(|known| known.key == call.key) {
+                Some(known) => known.seen = true,
+                None => {
+                    let load = self.load_of(observer, &call);
+                    self.calls.push(Known { key: call.key, load, seen: true });
+                    *change.get_or_insert(0.0) += load;
+                }
+            }
+        }
+        self.calls.retain(|known| {
+            if !known.seen {
+                *change.get_or_insert(0.0) -= known.load;
+            }
+            known.seen
+        });
+        change
+    }
+
+    fn add_to_node(&mut self, fast: &CallNow, slow: Option<&CallNow>) {
+        let address = fast.key.mesh;
+        let place = self.nodes.iter().position(|node| node.address == address).unwrap_or_else(|| {
+            self.nodes.push(Node { address, fast: <_>::default(), slow: <_>::default() });
+            self.nodes.len() - 1
+        });
+        let node = &mut self.nodes[place];
+        for (sums, call) in [(&mut node.fast, Some(fast)), (&mut node.slow, slow)] {
+            let both = call.map_or([None, None], |call| [call.down, call.up]);
+            for (sum, quality) in sums.iter_mut().zip(both) {
+                if let Some(quality) = quality {
+                    sum.add(&quality);
+                }
+            }
+        }
+    }
+
+    /// What a call takes, as elastic data would: its bytes and what its packets cost beside, on all hops that share.
+    fn load_of(&self, observer: &Observer, call: &CallNow) -> f64 {
+        const VOICE_BYTES: u32 = 60;
+        let hops = observer.flow(&call.key).map_or(u8::MAX, |flow| flow.hops.max(1));
+        let bits = f64::from(8 * (VOICE_BYTES + self.config.packet_overhead));
+        call.packets_per_second * bits * price(hops, self.config.shared_links)
+    }
+
+    fn stress(&self, now: Nanos, observer: &Observer) -> Stress {
+        let config = &self.config;
+        let mut stress = Stress {
+            level: 0.0,
+            sure: 0.0,
+            mean_unheard: 0.0,
+            acute: false,
+            unheard: 0.0,
+            bad_call: false,
+            reason: Reason::RoomToGrow,
+        };
+        let mut raise = |level: f64, sure: f64, reason: Reason| {
+            stress.sure = stress.sure.max(sure);
+            if level > stress.level {
+                (stress.level, stress.reason) = (level, reason);
+            }
+        };
+        let ignores_calls = self.state == State::Starved;
+        let playout = observer.listening().playout.as_secs_f64();
+        let (mut acute, mut worst, mut mean) = (false, 0.0_f64, 0.0_f64);
+        for node in &self.nodes {
+            let mut both = Sum::default();
+            for (fast, slow) in node.fast.iter().zip(&node.slow) {
+                let (unheard, delay) = (slow.part(slow.unheard), fast.part(fast.delay));
+                let at_once = fast.part(fast.unheard);
+                worst = worst.max(unheard);
+                both.expected += slow.expected;
+                both.unheard += slow.unheard;
+                if !ignores_calls {
+                    let level = delay / config.delay.as_secs_f64();
+                    let reason = Reason::CallSuffers {
+                        unheard: unheard.max(at_once),
+                        delay: Nanos::from_secs_f64(delay),
+                    };
+                    raise(level, level, reason);
+                    let many = ACUTE * (self.tolerance / config.unheard).sqrt();
+                    acute |= (fast.unheard >= 2.0 && at_once >= many) || delay > 0.6 * playout;
+                }
+            }
+            let unheard = both.part(both.unheard);
+            mean = mean.max(unheard);
+            if !ignores_calls {
+                let surely = both.part((both.unheard - libm::sqrt(both.unheard)).max(0.0));
+                let reason = Reason::CallSuffers { unheard, delay: Nanos::ZERO };
+                raise(unheard / self.tolerance, surely / self.tolerance, reason);
+            }
+        }
+        let has_calls = !self.nodes.is_empty() && !ignores_calls;
+        let tolerable = if has_calls { config.excess } else { config.excess_alone };
+        if let Some(excess) = observer.mesh_excess(now, None) {
+            let level = excess.as_secs_f64() / tolerable.as_secs_f64().max(1e-3);
+            raise(level, level, Reason::QueueGrows { excess });
+            acute |= level > 3.0;
+        }
+        stress.acute = acute;
+        stress.unheard = worst;
+        stress.mean_unheard = mean;
+        stress.bad_call =
+            observer.calls(now, SLOW).any(|call| call.mos().is_some_and(|mos| mos < config.mos));
+        stress
+    }
+
+    /// Raises the tolerance where less TCP has not made calls lose less. See the module's head.
+    fn learn_noise(&mut self, now: Nanos, seconds: f64, stress: &Stress) {
+        const SPAN: f64 = 4.0;
+        const PUSHED_TO: f64 = 0.65;
+        const FADES: f64 = 600.0;
+        const MEMORY: Nanos = Nanos::from_secs(60);
+        // G.729A with 2 % unheard is at 3.7 with the default delays: not much more is noise that calls bear.
+        const MOST: f64 = 0.015;
+        if now.saturating_sub(self.tolerant_since) > MEMORY {
+            self.tolerance = self.config.unheard;
+        }
+        if self.nodes.is_empty() || stress.acute || self.state != State::Steady {
+            return;
+        }
+        let gain = (seconds / SPAN).min(1.0);
+        self.top = self.budget.max(self.top * (1.0 - seconds / FADES));
+        if self.budget > 0.85 * self.top {
+            self.unheard_high += (stress.mean_unheard - self.unheard_high) * gain;
+            self.low_for = 0.0;
+        } else if self.budget < PUSHED_TO * self.top {
+            if self.low_for == 0.0 {
+                self.unheard_low = 0.0;
+            }
+            self.low_for += seconds;
+            // A plain mean.
+            self.unheard_low += (stress.mean_unheard - self.unheard_low) * (seconds / self.low_for);
+            if self.low_for > SPAN && self.unheard_low > (0.5 * self.unheard_high).max(0.7 * self.tolerance) {
+                let tolerance = self.unheard_low + 0.5 * self.config.unheard;
+                self.tolerance = tolerance.clamp(self.config.unheard, MOST);
+                self.tolerant_since = now;
+                self.budget = 0.85 * self.top;
+                self.ceiling = self.ceiling.max(self.budget);
+                self.low_for = 0.0;
+            }
+        }
+    }
+
+    /// A call came: it gets its airtime before it asks for it by suffering. A call went: the ceiling is that much higher.
+    fn on_calls_changed(&mut self, now: Nanos, change: Option<f64>) {
+        let Some(load) = change else { return };
+        self.ceiling = (self.ceiling - load).max(self.config.first_budget / 10.0);
+        if load > 0.0 {
+            if self.state != State::Starved {
+                // What was learnt without calls is no measure for what they bear.
+                let first = self.calls.iter().map(|known| known.load).sum::<f64>() <= load * 1.01;
+                let left = if first { 0.8 } else { 1.0 };
+                if first {
+                    self.ceiling = f64::INFINITY;
+                }
+                self.budget = (left * self.budget - load).max(self.budget / 4.0);
+                self.drain_until = now.saturating_add(DRAIN_TIME);
+                self.cut_at = now;
+                self.enter(State::Protecting, Reason::CallStarted);
+            }
+        } else if load < 0.0 {
+            self.hold = HOLD_LEAST;
+            if self.calls.is_empty() {
+                // What calls bore is no measure for a mesh without them.
+                self.ceiling = f64::INFINITY;
+            }
+            if self.state == State::Steady {
+                self.reason = Reason::CallEnded;
+            }
+        }
+    }
+
+    fn decide(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {
+        if self.state != State::Starved && self.follow_trouble(now, stress) {
+            if let Some(trouble) = self.trouble {
+                self.budget = trouble.budget;
+            }
+            self.starved_until = now.saturating_add(STARVED_FOR);
+            self.enter(State::Starved, Reason::TcpIsNotTheCause);
+            return;
+        }
+        match self.state {
+            State::Starved => self.starve(now, seconds, stress),
+            State::Protecting if now.saturating_sub(self.cut_at) < SETTLE => {}
+            State::Protecting => {
+                if stress.acute {
+                    self.cut(now, stress);
+                } else {
+                    self.enter(State::Steady, Reason::Hold);
+                }
+            }
+            _ if stress.acute => self.cut(now, stress),
+            State::Learning => {
+                if stress.sure > 1.0 {
+                    self.budget *= 0.85;
+                    self.enter(State::Steady, stress.reason);
+                } else if used > 0.5 * self.budget {
+                    self.grow(seconds * LEARNING_SPEED);
+                    self.reason = Reason::RoomToGrow;
+                } else {
+                    self.reason = Reason::NotUsed;
+                }
+            }
+            _ => self.move_by_law(now, seconds, used, stress),
+        }
+    }
+
+    fn grow(&mut self, by: f64) {
+        self.budget *= 1.0 + by;
+    }
+
+    fn move_by_law(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {
+        let pull = 1.0 - stress.level.min(STRESS_MOST);
+        if pull < 0.0 {
+            self.grow(seconds * SPEED * pull);
+            self.reason = stress.reason;
+            if self.probing.is_some() && (stress.sure > 2.0 || self.budget < self.ceiling * UNDER_CEILING) {
+                self.fail_probe(now);
+            }
+            return;
+        }
+        if used < 0.6 * self.budget {
+            self.reason = Reason::NotUsed;
+            return;
+        }
+        let stay = self.ceiling * UNDER_CEILING;
+        if let Some(since) = self.probing {
+            // Slowly at first, and the faster the longer it holds.
+            let held = now.saturating_sub(since).as_secs_f64();
+            let speed = (PROBE_SPEED * (1.0 + held / 2.0)).min(RETURN_SPEED);
+            self.grow(seconds * speed * pull);
+            self.reason = Reason::Probe;
+            if self.budget > self.ceiling {
+                // It holds: what was learnt is old.
+                self.ceiling = self.budget;
+                self.hold = HOLD_LEAST;
+            }
+        } else if self.budget < stay {
+            // The longer nothing has been wrong the faster, and slower just under the ceiling.
+            let calm = now.saturating_sub(self.stressed_at).as_secs_f64();
+            let far = if stay.is_finite() { (5.0 * (stay - self.budget) / stay).min(1.0) } else { 1.0 };
+            let speed = SPEED + (RETURN_SPEED - SPEED) * far * (calm / 4.0).min(1.0);
+            let grown = self.budget * (1.0 + seconds * speed * pull);
+            self.budget = grown.min(stay.max(self.budget));
+            self.reason = Reason::RoomToGrow;
+        } else {
+            self.reason = Reason::Hold;
+            if now.saturating_sub(self.ceiling_at) >= self.hold {
+                self.probing = Some(now);
+            }
+        }
+    }
+
+    fn fail_probe(&mut self, now: Nanos) {
+        self.probing = None;
+        self.ceiling_at = now;
+        self.ceiling = self.ceiling.min(self.budget);
+        self.hold = Nanos(self.hold.0 * 2).min(HOLD_MOST);
+    }
+
+    fn cut(&mut self, now: Nanos, stress: &Stress) {
+        if self.probing.is_some() {
+            self.fail_probe(now);
+        } else if self.state != State::Protecting {
+            // Under what held until now: the world has become narrower, or this is the first time.
+            self.ceiling = self.ceiling.min(self.budget);
+            self.hold = HOLD_LEAST;
+            self.ceiling_at = now;
+        }
+        let is_small = self.trouble.is_some_and(|trouble| trouble.small_since.is_some());
+        if !is_small {
+            self.budget *= if self.state == State::Protecting { CUT_AGAIN } else { CUT };
+            self.drain_until = now.saturating_add(DRAIN_TIME);
+        }
+        self.cut_at = now;
+        // What is unheard from here on has another cause than what was before.
+        self.top = self.budget;
+        self.enter(State::Protecting, stress.reason);
+    }
+
+    /// Keeps in mind what has been tried for calls that are bad; true once it is known that TCP is not the cause.
+    fn follow_trouble(&mut self, now: Nanos, stress: &Stress) -> bool {
+        if stress.bad_call {
+            let begun = Trouble {
+                budget: self.budget,
+                before: Mean::default(),
+                after: Mean::default(),
+                small_since: None,
+                last_bad: now,
+            };
+            self.trouble.get_or_insert(begun).last_bad = now;
+        }
+        let least = self.config.least_per_flow * self.claims.len() as f64;
+        let Some(trouble) = &mut self.trouble else { return false };
+        if now.saturating_sub(trouble.last_bad) > TROUBLE_OVER {
+            self.trouble = None;
+            return false;
+        }
+        if self.budget > (trouble.budget * STARVED_AT).max(least) {
+            trouble.before.add(stress.unheard);
+            trouble.small_since = None;
+            trouble.after = Mean::default();
+            return false;
+        }
+        // The slow span still has what was before, at first.
+        let small_for = now.saturating_sub(*trouble.small_since.get_or_insert(now));
+        if small_for > SLOW {
+            trouble.after.add(stress.unheard);
+        }
+        small_for >= STARVED_AFTER && stress.bad_call && trouble.after.value() > 0.6 * trouble.before.value()
+    }
+
+    /// Calls are bad whatever TCP does. It is treated as if there were none, until they are good, or time has come to ask
+    /// again.
+    fn starve(&mut self, now: Nanos, seconds: f64, stress: &Stress) {
+        if !stress.bad_call {
+            self.trouble = None;
+            self.enter(State::Steady, Reason::Hold);
+        } else if now >= self.starved_until {
+            let mut before = Mean::default();
+            before.add(stress.unheard);
+            self.trouble = Some(Trouble {
+                budget: self.budget,
+                before,
+                after: Mean::default(),
+                small_since: Some(now),
+                last_bad: now,
+            });
+            self.budget *= STARVED_AT;
+            self.cut_at = now;
+            self.enter(State::Protecting, Reason::TryAgain);
+        } else {
+            self.grow(seconds * SPEED * (1.0 - stress.level.min(STRESS_MOST)));
+        }
+    }
+
+    /// The round trip of a flow from end to end without queues but with what its packets take on the air: what it is,
+    /// but over its base by no more than is tolerable; 10 ms for a side that is not known.
+    fn round_trip(&self, tcp: &TcpFlow) -> Nanos {
+        const UNKNOWN: Nanos = Nanos::from_millis(10);
+        let of = |side: &RoundTrip| match (side.smoothed(), side.base()) {
+            (Some(smoothed), Some(base)) => smoothed.min(base.saturating_add(self.config.excess)),
+            (_, base) => base.unwrap_or(UNKNOWN),
+        };
+        of(&tcp.mesh_rtt).saturating_add(of(&tcp.wired_rtt))
+    }
+
+    /// Windows from a round trip are wrong where it is not known well. Where the budget is not used and nobody suffers, they
+    /// are widened; where queues grow, they come back.
+    fn fit_windows(&mut self, seconds: f64, used: f64, stress: &Stress) {
+        const SPEED: f64 = 0.4;
+        const MOST: f64 = 8.0;
+        let is_queue = matches!(stress.reason, Reason::QueueGrows { .. });
+        if stress.level > 1.0 && is_queue {
+            self.slack = (self.slack * (1.0 - seconds * SPEED)).max(1.0);
+        } else if used < 0.85 * self.budget && stress.level < 0.8 {
+            self.slack = (self.slack * (1.0 + seconds * SPEED)).min(MOST);
+        }
+    }
+
+    /// Puts the budget into a policy.
+    fn write(&mut self, now: Nanos, observer: &Observer, policy: &mut Policy) {
+        policy.state = self.state;
+        policy.reason = self.reason;
+        policy.flows.clear();
+        policy.up_acks = None;
+        policy.down_acks = None;
+        let draining = now < self.drain_until;
+        let budget = if draining { self.budget * DRAIN } else { self.budget };
+        let most = f64::from(self.config.shared_links.max(1));
+        if self.claims.is_empty() {
+            // The first flow that comes finds calls protected; without calls there is nothing to ask for.
+            let guard = !self.calls.is_empty();
+            policy.down = guard.then(|| rate_of(budget / most));
+            policy.others = Treatment { window: guard.then_some(NEW_FLOW), ..Treatment::default() };
+            return;
+        }
+        let Ok(rates) = split(budget, &self.claims, &[]) else { return };
+        let equal = budget / self.claims.len() as f64;
+        let (mut down, mut up) = (0.0, 0.0);
+        let (mut windows_fit, mut bursts_are_small) = (true, true);
+        for (claim, rate) in self.claims.iter().zip(rates) {
+            let mut treatment = Treatment { rate: Some(rate_of(rate)), ..Treatment::default() };
+            if let Some(Flow { body: FlowBody::Tcp(tcp), .. }) = observer.flow(&claim.key) {
+                let mss = f64::from(tcp.mss());
+                // A window that follows what a flow uses would hold it there.
+                let fair = rate.max(equal / claim.price);
+                let in_path = fair / 8.0 * self.round_trip(tcp).as_secs_f64();
+                windows_fit &= in_path >= mss;
+                bursts_are_small &= in_path <= 4.0 * mss;
+                // What the path holds at this rate, and two segments so that there is always one to send.
+                treatment.window = Some((self.slack * in_path + 2.0 * mss).min(f64::from(u32::MAX)) as u32);
+                if tcp.data_direction() == Direction::FromMesh {
+                    treatment.ack_rate = treatment.rate.take();
+                    up += rate;
+                } else {
+                    down += rate;
+                }
+            } else {
+                down += rate;
+            }
+            policy.flows.push(FlowPolicy { key: claim.key, treatment });
+        }
+        policy.means = match (windows_fit, bursts_are_small) {
+            (false, _) => Means::Pacing,
+            (true, true) => Means::Window,
+            (true, false) => Means::Both,
+        };
+        // Where windows hold the budget, the pacer only stops what they let through.
+        let guard = if policy.means == Means::Window { 1.25 } else { 1.0 };
+        policy.down = Some(rate_of((guard * down).max(budget / most / 10.0)));
+        policy.up_acks = (up > 0.0).then(|| rate_of(guard * up));
+        policy.others = Treatment { window: Some(NEW_FLOW), ..Treatment::default() };
+    }
+}
+
+/// Window of a flow that is too new for a treatment of its own: two full segments of Ethernet.
+const NEW_FLOW: u32 = 3000;
+
+fn rate_of(bits: f64) -> BitRate {
+    // Never none: a rate of zero would hold packets for ever.
+    BitRate((bits.round() as u64).max(1000))
+}
+
+/// The rate of an elastic flow now, in bits a second of data's direction; none if it is no elastic flow, or one that
+/// has sent nothing to speak of.
+fn elastic_rate(now: Nanos, flow: &Flow) -> Option<f64> {
+    match &flow.body {
+        FlowBody::Tcp(tcp) if !tcp.is_closed() => {
+            let meter = match tcp.data_direction() {
+                Direction::ToMesh => &tcp.down,
+                Direction::FromMesh => &tcp.up,
+            };
+            Some(meter.rate(now).0 as f64)
+        }
+        FlowBody::Udp(udp) if udp.kind(now) == FlowKind::BulkUdp => {
+            Some((udp.down_meter.rate(now).0 + udp.up_meter.rate(now).0) as f64)
+        }
+        _ => None,
+    }
+}

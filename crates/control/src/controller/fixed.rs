@@ -1,0 +1,36 @@
+//! Settings that somebody chose: the window W and the rate R of kim2010, each alone or together.
+
+use fairhop_model::units::{BitRate, Nanos};
+
+use crate::policy::{Means, Policy, Reason, State, Treatment};
+
+/// The settings; none of them is the same as no control.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FixedConfig {
+    /// Clamp on the window of every flow in bytes.
+    pub window: Option<u32>,
+    /// Pace of elastic data into the mesh, all together.
+    pub data_rate: Option<BitRate>,
+    /// Pace of elastic data into the mesh, each flow.
+    pub flow_rate: Option<BitRate>,
+    /// Pace of what ACKs acknowledge, in either direction, all together.
+    pub ack_rate: Option<BitRate>,
+}
+
+impl FixedConfig {
+    /// Asks for what is configured.
+    pub(super) fn tick(&self, _now: Nanos, policy: &mut Policy) {
+        policy.down = self.data_rate;
+        policy.down_acks = self.ack_rate;
+        policy.up_acks = self.ack_rate;
+        policy.others = Treatment { window: self.window, rate: self.flow_rate, ack_rate: None };
+        policy.means =
+            match (self.window.is_some(), self.data_rate.or(self.flow_rate).or(self.ack_rate).is_some()) {
+                (true, false) => Means::Window,
+                (false, _) => Means::Pacing,
+                (true, true) => Means::Both,
+            };
+        policy.state = State::Steady;
+        policy.reason = Reason::Configured;
+    }
+}

@@ -1,0 +1,474 @@
+//! A small mesh behind a gateway, for trying controllers: one shared channel that serves a packet at a time, a queue of 50 on
+//! either side of it, and losses that grow when both sides contend. Real TCP machines, calls of G.729A. It has a cliff, as
+//! meshes have, and nothing else of them: what a controller does to a mesh is the simulator's matter.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use fairhop_control::controller::TICK;
+use fairhop_control::digest::{Digest, Direction, PROTOCOL_TCP, PROTOCOL_UDP, Payload, RtpFields, TcpFields};
+use fairhop_control::flow::{Address, FlowKey};
+use fairhop_control::pacer::{Pacer, PacerConfig};
+use fairhop_control::policy::{Policy, Reason, State};
+use fairhop_control::window::Clamps;
+use fairhop_control::{Controller, ControllerConfig, ObserverConfig};
+use fairhop_model::units::Nanos;
+use fairhop_model::voice::{self, Codec};
+use fairhop_transport::tcp::{Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
+
+const MESH: Address = Address::v4([10, 1, 0, 4]);
+const WIRED: Address = Address::v4([192, 0, 2, 1]);
+const CALL_PORT: u16 = 5000;
+const TCP_PORT: u16 = 6000;
+const VOICE_BYTES: u32 = 60;
+const INTERVAL: Nanos = Nanos::from_millis(20);
+const PLAYOUT: Nanos = Nanos::from_millis(60);
+const QUEUE: usize = 50;
+
+/// What a packet is.
+#[derive(Clone, Copy, Debug)]
+enum Body {
+    Voice { call: usize, number: u32, sent: Nanos },
+    Tcp { flow: usize, segment: Segment },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    body: Body,
+    direction: Direction,
+    bytes: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// At the gateway from the wired side, or at the host from the gateway.
+    AtGateway(Packet),
+    AtHost(Packet),
+    Served(Packet, bool),
+    Pace,
+    Voice(usize),
+    Sender(usize),
+    Receiver(usize),
+    Tick,
+}
+
+struct Call {
+    until: Nanos,
+    number: u32,
+    /// By direction: when sent, delay if it came.
+    heard: [Vec<(Nanos, Option<Nanos>)>; 2],
+}
+
+struct Transfer {
+    from: Nanos,
+    sender: Sender,
+    receiver: Receiver,
+    delivered: Vec<(Nanos, u64)>,
+    /// When the timers of sender and receiver are set to fire.
+    timers: [Option<Nanos>; 2],
+}
+
+/// The world.
+pub(crate) struct Plant {
+    now: Nanos,
+    events: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
+    slab: Vec<Event>,
+    free: Vec<usize>,
+    sequence: u64,
+    random: u64,
+    /// Airtime of a packet: fixed and by byte; changes at a time.
+    airtime: Vec<(Nanos, f64, f64)>,
+    /// Loss whatever TCP does, from a time on.
+    noise: Vec<(Nanos, f64)>,
+    wired: Nanos,
+    busy: bool,
+    queues: [VecDeque<Packet>; 2],
+    calls: Vec<Call>,
+    flows: Vec<Transfer>,
+    controller: Controller,
+    policy: Policy,
+    pacer: Pacer<Packet>,
+    pace_at: Option<Nanos>,
+    clamps: Clamps,
+    /// State, reason and pace at each tick.
+    pub(crate) log: Vec<(Nanos, State, Reason, u64)>,
+}
+
+fn index(direction: Direction) -> usize {
+    usize::from(direction == Direction::FromMesh)
+}
+
+impl Plant {
+    /// Four hops at 12 Mb/s, roughly: 0.7 ms a packet and 4 µs a byte; 11 calls, or 1.6 Mb/s.
+    pub(crate) fn new(config: ControllerConfig, wired_ms: u64) -> Self {
+        let observer = ObserverConfig { flows: 200, ..ObserverConfig::default() };
+        let mut plant = Self {
+            now: Nanos::ZERO,
+            events: BinaryHeap::new(),
+            slab: Vec::new(),
+            free: Vec::new(),
+            sequence: 0,
+            random: 1,
+            airtime: vec![(Nanos::ZERO, 700.0, 3.6)],
+            noise: vec![(Nanos::ZERO, 0.0005)],
+            wired: Nanos::from_millis(wired_ms),
+            busy: false,
+            queues: [VecDeque::new(), VecDeque::new()],
+            calls: Vec::new(),
+            flows: Vec::new(),
+            controller: Controller::new(observer, config),
+            policy: Policy::none(),
+            pacer: Pacer::new(PacerConfig { packets: 300, flows: 64, mark_after: None }),
+            pace_at: None,
+            clamps: Clamps::new(200),
+            log: Vec::new(),
+        };
+        plant.at(TICK, Event::Tick);
+        plant
+    }
+
+    /// From `from` on a packet takes `factor` times the airtime.
+    pub(crate) fn slower(&mut self, from: Nanos, factor: f64) {
+        self.airtime.push((from, 700.0 * factor, 3.6 * factor));
+    }
+
+    /// From `from` on so many packets are lost whatever the load.
+    pub(crate) fn noise(&mut self, from: Nanos, loss: f64) {
+        self.noise.push((from, loss));
+    }
+
+    pub(crate) fn call(&mut self, from: Nanos, until: Nanos) {
+        let call = self.calls.len();
+        // Not all at one instant.
+        let from = from + Nanos(call as u64 * 1_830_000);
+        self.calls.push(Call { until, number: 0, heard: [Vec::new(), Vec::new()] });
+        self.at(from, Event::Voice(call));
+    }
+
+    pub(crate) fn transfer(&mut self, from: Nanos) {
+        let flow = self.flows.len();
+        let mut sender = Sender::new(SenderConfig::default());
+        sender.offer(u64::MAX);
+        let receiver = Receiver::new(ReceiverConfig { buffer: 1 << 20, ..ReceiverConfig::default() });
+        self.flows.push(Transfer { from, sender, receiver, delivered: Vec::new(), timers: [None; 2] });
+        self.at(from, Event::Sender(flow));
+    }
+
+    fn at(&mut self, time: Nanos, event: Event) {
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.slab[place] = event;
+                place
+            }
+            None => {
+                self.slab.push(event);
+                self.slab.len() - 1
+            }
+        };
+        self.sequence += 1;
+        self.events.push(Reverse((time, self.sequence, place)));
+    }
+
+    fn chance(&mut self, probability: f64) -> bool {
+        // PCG-XSH-RR's constants, upper bits.
+        self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.random >> 33) as f64) < probability * 2_147_483_648.0
+    }
+
+    pub(crate) fn run(&mut self, until: Nanos) {
+        while let Some(&Reverse((time, _, place))) = self.events.peek() {
+            if time > until {
+                break;
+            }
+            self.events.pop();
+            self.now = time;
+            let event = self.slab[place];
+            self.free.push(place);
+            self.handle(event);
+        }
+        self.now = until;
+    }
+
+    fn handle(&mut self, event: Event) {
+        let now = self.now;
+        match event {
+            Event::Tick => {
+                self.policy = self.controller.tick(now).clone();
+                self.obey();
+                let pace = self.policy.down.map_or(0, |rate| rate.0);
+                self.log.push((now, self.policy.state, self.policy.reason, pace));
+                self.at(now + TICK, Event::Tick);
+            }
+            Event::Voice(call) => self.speak(call),
+            Event::Sender(flow) => {
+                let Transfer { from, sender, timers, .. } = &mut self.flows[flow];
+                fired(&mut timers[0], now);
+                if now == *from {
+                    sender.open(now);
+                }
+                sender.on_timer(now);
+                self.pump_sender(flow);
+            }
+            Event::Receiver(flow) => {
+                fired(&mut self.flows[flow].timers[1], now);
+                self.flows[flow].receiver.on_timer(now);
+                self.pump_receiver(flow);
+            }
+            Event::AtGateway(packet) => {
+                let Body::Tcp { flow, .. } = packet.body else { return self.enter_mesh(packet) };
+                self.pacer.offer(now, &key(PROTOCOL_TCP, TCP_PORT + flow as u16), packet.bytes, packet);
+                self.pace();
+            }
+            Event::Pace => {
+                fired(&mut self.pace_at, now);
+                self.pace();
+            }
+            Event::AtHost(packet) => {
+                let Body::Tcp { flow, segment } = packet.body else { return };
+                self.flows[flow].sender.on_segment(now, &segment);
+                self.pump_sender(flow);
+            }
+            Event::Served(packet, lost) => {
+                self.busy = false;
+                if !lost {
+                    self.leave_mesh(packet);
+                }
+                self.serve();
+            }
+        }
+    }
+
+    fn obey(&mut self) {
+        self.pacer.set_aggregate(self.policy.down);
+        self.pacer.set_each_flow(self.policy.others.rate);
+        for flow in &self.policy.flows {
+            self.pacer.set_flow(&flow.key, flow.treatment.rate);
+        }
+        self.pace();
+    }
+
+    fn pace(&mut self) {
+        while let Some(released) = self.pacer.poll(self.now) {
+            self.enter_mesh(released.packet);
+        }
+        if let Some(next) = sooner(&mut self.pace_at, self.pacer.next_time(), self.now) {
+            self.at(next, Event::Pace);
+        }
+    }
+
+    fn speak(&mut self, call: usize) {
+        let now = self.now;
+        let Call { until, number, heard, .. } = &mut self.calls[call];
+        if now >= *until {
+            return;
+        }
+        *number += 1;
+        let number = *number;
+        for heard in heard {
+            heard.push((now, None));
+        }
+        let body = Body::Voice { call, number, sent: now };
+        self.enter_mesh(Packet { body, direction: Direction::ToMesh, bytes: VOICE_BYTES });
+        self.queue(Packet { body, direction: Direction::FromMesh, bytes: VOICE_BYTES });
+        self.at(now + INTERVAL, Event::Voice(call));
+    }
+
+    fn pump_sender(&mut self, flow: usize) {
+        let now = self.now;
+        while let Some(segment) = self.flows[flow].sender.poll_transmit(now) {
+            let packet = Packet {
+                body: Body::Tcp { flow, segment },
+                direction: Direction::ToMesh,
+                bytes: 20 + segment.header_bytes() + segment.len,
+            };
+            self.at(now + self.wired, Event::AtGateway(packet));
+        }
+        let Transfer { sender, timers, .. } = &mut self.flows[flow];
+        if let Some(next) = sooner(&mut timers[0], sender.next_timer(), now) {
+            self.at(next, Event::Sender(flow));
+        }
+    }
+
+    fn pump_receiver(&mut self, flow: usize) {
+        let now = self.now;
+        while let Some(segment) = self.flows[flow].receiver.poll_transmit(now) {
+            let packet = Packet {
+                body: Body::Tcp { flow, segment },
+                direction: Direction::FromMesh,
+                bytes: 20 + segment.header_bytes(),
+            };
+            self.queue(packet);
+        }
+        let delivered = self.flows[flow].receiver.delivered();
+        self.flows[flow].delivered.push((now, delivered));
+        let Transfer { receiver, timers, .. } = &mut self.flows[flow];
+        if let Some(next) = sooner(&mut timers[1], receiver.next_timer(), now) {
+            self.at(next, Event::Receiver(flow));
+        }
+    }
+
+    /// Out of the gateway: it is seen, and queues for the air.
+    fn enter_mesh(&mut self, packet: Packet) {
+        let digest = digest(self.now, &packet);
+        self.controller.on_digest(&digest);
+        if let Payload::Tcp(fields) = digest.payload {
+            self.clamps.on_segment(self.now, &digest.flow(), Direction::ToMesh, &fields, None);
+        }
+        self.queue(packet);
+    }
+
+    fn queue(&mut self, packet: Packet) {
+        let queue = &mut self.queues[index(packet.direction)];
+        if queue.len() < QUEUE {
+            queue.push_back(packet);
+        }
+        self.serve();
+    }
+
+    fn serve(&mut self) {
+        if self.busy {
+            return;
+        }
+        let contended = self.queues.iter().all(|queue| !queue.is_empty());
+        let side =
+            if contended { usize::from(self.chance(0.5)) } else { usize::from(self.queues[0].is_empty()) };
+        let Some(packet) = self.queues[side].pop_front() else { return };
+        let (_, fixed, by_byte) =
+            *self.airtime.iter().rfind(|(from, ..)| *from <= self.now).expect("from the start");
+        let (_, noise) = *self.noise.iter().rfind(|(from, _)| *from <= self.now).expect("from the start");
+        let backlog: usize = self.queues.iter().map(VecDeque::len).sum();
+        let lost = self.chance(noise + if contended { 0.002 * backlog.min(10) as f64 } else { 0.0 });
+        let micros = fixed + by_byte * f64::from(packet.bytes);
+        self.busy = true;
+        self.at(self.now + Nanos((micros * 1e3) as u64), Event::Served(packet, lost));
+    }
+
+    fn leave_mesh(&mut self, mut packet: Packet) {
+        let now = self.now;
+        if packet.direction == Direction::FromMesh {
+            let digest = digest(now, &packet);
+            self.controller.on_digest(&digest);
+            if let (Body::Tcp { segment, .. }, Payload::Tcp(fields)) = (&mut packet.body, digest.payload) {
+                let limit = self.policy.treatment(now, &digest.flow()).window;
+                segment.window =
+                    self.clamps.on_segment(now, &digest.flow(), Direction::FromMesh, &fields, limit);
+            }
+        }
+        match (packet.body, packet.direction) {
+            (Body::Voice { call, number, sent }, direction) => {
+                self.calls[call].heard[index(direction)][number as usize - 1].1 = Some(now - sent);
+            }
+            (Body::Tcp { flow, segment }, Direction::ToMesh) => {
+                self.flows[flow].receiver.on_segment(now, &segment);
+                self.pump_receiver(flow);
+            }
+            (Body::Tcp { .. }, Direction::FromMesh) => self.at(now + self.wired, Event::AtHost(packet)),
+        }
+    }
+
+    /// The part of one-second windows of all calls, worse direction, in which MOS was 3.6 at least.
+    pub(crate) fn good_seconds(&self, from: u64, until: u64) -> f64 {
+        let (mut good, mut all) = (0, 0);
+        for second in from..until {
+            for call in &self.calls {
+                let window = |heard: &&(Nanos, Option<Nanos>)| {
+                    heard.0 >= Nanos::from_secs(second) && heard.0 < Nanos::from_secs(second + 1)
+                };
+                let mos = |heard: &Vec<(Nanos, Option<Nanos>)>| {
+                    let least = heard.iter().filter_map(|heard| heard.1).min()?;
+                    let sent: Vec<_> = heard.iter().filter(window).collect();
+                    let unheard = sent
+                        .iter()
+                        .filter(|heard| heard.1.is_none_or(|delay| voice::is_late(delay, least, PLAYOUT)));
+                    let part = unheard.count() as f64 / sent.len() as f64;
+                    (sent.len() >= 45)
+                        .then(|| voice::mos(Codec::G729a, part, Nanos::from_millis(40), PLAYOUT))
+                };
+                if let (Some(down), Some(up)) = (mos(&call.heard[0]), mos(&call.heard[1])) {
+                    all += 1;
+                    good += usize::from(down.min(up) >= 3.6);
+                }
+            }
+        }
+        if all == 0 { 1.0 } else { good as f64 / all as f64 }
+    }
+
+    /// Goodput of all transfers in b/s.
+    pub(crate) fn goodput(&self, from: u64, until: u64) -> f64 {
+        let (from, until) = (Nanos::from_secs(from), Nanos::from_secs(until));
+        let at = |flow: &Transfer, time: Nanos| {
+            flow.delivered.iter().rfind(|(at, _)| *at <= time).map_or(0, |(_, bytes)| *bytes)
+        };
+        let bytes: u64 = self.flows.iter().map(|flow| at(flow, until) - at(flow, from)).sum();
+        bytes as f64 * 8.0 / (until - from).as_secs_f64()
+    }
+}
+
+/// Sets a timer to `wanted` if that is sooner than what it is set to; tells when it must fire then.
+fn sooner(timer: &mut Option<Nanos>, wanted: Option<Nanos>, now: Nanos) -> Option<Nanos> {
+    let wanted = wanted?.max(now + Nanos(1));
+    if timer.is_some_and(|set| set <= wanted) {
+        return None;
+    }
+    *timer = Some(wanted);
+    Some(wanted)
+}
+
+fn fired(timer: &mut Option<Nanos>, now: Nanos) {
+    if timer.is_some_and(|set| set <= now) {
+        *timer = None;
+    }
+}
+
+fn key(protocol: u8, port: u16) -> FlowKey {
+    FlowKey { mesh: MESH, wired: WIRED, mesh_port: port, wired_port: port, protocol }
+}
+
+fn digest(at: Nanos, packet: &Packet) -> Digest {
+    let (protocol, port, payload) = match packet.body {
+        Body::Voice { call, number, .. } => {
+            let rtp = RtpFields {
+                payload_type: 18,
+                marker: false,
+                sequence: number as u16,
+                timestamp: number.wrapping_mul(160),
+                ssrc: (2 * call + index(packet.direction)) as u32,
+                payload_bytes: 20,
+            };
+            (PROTOCOL_UDP, CALL_PORT + 2 * call as u16, Payload::Rtp(rtp))
+        }
+        Body::Tcp { flow, segment } => {
+            let fields = TcpFields {
+                seq: segment.seq.0,
+                ack: segment.ack.0,
+                flags: segment.flags.0,
+                window: segment.window,
+                payload_bytes: segment.len,
+                mss: segment.mss,
+                window_scale: segment.window_scale,
+                sack_permitted: segment.sack_permitted,
+                has_sack: !segment.sack.is_empty(),
+                timestamps: segment.timestamps.map(|stamps| (stamps.value, stamps.echo)),
+            };
+            (PROTOCOL_TCP, TCP_PORT + flow as u16, Payload::Tcp(fields))
+        }
+    };
+    let (source, destination) = match packet.direction {
+        Direction::ToMesh => (WIRED, MESH),
+        Direction::FromMesh => (MESH, WIRED),
+    };
+    Digest {
+        at,
+        direction: packet.direction,
+        source,
+        destination,
+        source_port: port,
+        destination_port: port,
+        protocol,
+        ttl: 61,
+        traffic_class: 0,
+        bytes: packet.bytes,
+        payload,
+    }
+}

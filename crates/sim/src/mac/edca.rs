@@ -1,0 +1,510 @@
+//! One station's enhanced distributed channel access (IEEE 802.11-2020, 10.23.2): four access categories that contend
+//! with each other and with other stations, each with its own queue, window, AIFS and TXOP limit.
+//!
+//! The station is a [`Dcf`] that never contends by itself: it senses, keeps the NAV, answers, and carries out the exchange of
+//! the category that has won, whose window and retries it borrows for so long. What differs from the DCF is here:
+//!
+//! - *Slot boundaries* (10.23.2.4). A category takes a slot off its backoff when a slot begins, where the DCF does so when the
+//!   slot is over; so every idle period of at least AIFS brings it one slot on. Over an idle medium both send at the same time.
+//! - *Internal collision.* Where several categories are due in the same slot, the highest one sends; for the others it is a
+//!   failed attempt: their windows grow and their retries count, but nothing was on the air.
+//! - *TXOP.* After an acknowledged frame, a category with a limit sends its next one a SIFS later, if it and its answer fit
+//!   in the limit. A failure ends the TXOP with a backoff.
+//! - While the station waits for an answer no category counts; after the timeout all count from their AIFS.
+//!
+//! Left out: admission control, block acknowledgment, the recovery of a TXOP after a PIFS, fragmentation of frames that are
+//! longer than the limit (they are sent whole), duration fields that reserve more than the exchange, group addresses in a
+//! TXOP, and per-category limits on lifetimes.
+
+use fairhop_model::phy::{Phy, Standard};
+use fairhop_model::units::Nanos;
+
+use super::dcf::{Context, Dcf, Done, Frame, FrameKind, Outgoing, Received, State};
+use super::params::MacParams;
+use crate::engine::{Event, EventKind, Stream};
+use crate::packet::Dscp;
+use crate::queue::{Queue, Refused, Waiting};
+use crate::scenario::{AccessCategory, DscpMapping, Edca as Written};
+
+/// Access categories, from the lowest to the highest.
+const CATEGORIES: usize = 4;
+
+/// Bytes of the QoS control field (9.2.4.5).
+const QOS_CONTROL: u32 = 2;
+
+/// The category of each user priority (table 10-1): background, best effort, video, voice.
+const CATEGORY_OF: [usize; 8] = [1, 0, 0, 1, 2, 2, 3, 3];
+
+/// Parameters of EDCA.
+#[derive(Clone, Debug)]
+pub struct EdcaParams {
+    /// From the lowest category to the highest.
+    categories: [CategoryParams; CATEGORIES],
+    mapping: DscpMapping,
+}
+
+#[derive(Clone, Debug)]
+struct CategoryParams {
+    /// Those of the DCF with the category's AIFS, windows and headers.
+    mac: MacParams,
+    txop_limit: Nanos,
+}
+
+impl EdcaParams {
+    /// The parameters of a scenario over those of the DCF.
+    pub fn new(written: &Written, dcf: &MacParams) -> Self {
+        let phy = &dcf.phy;
+        let overrides = [&written.background, &written.best_effort, &written.video, &written.voice];
+        let categories = std::array::from_fn(|index| {
+            let (cw_min, cw_max) = windows(index, dcf.cw_min, dcf.cw_max, overrides[index]);
+            let aifsn = overrides[index].aifsn.unwrap_or([7, 3, 2, 2][index]);
+            let txop_limit = overrides[index]
+                .txop_limit_us
+                .map_or_else(|| default_txop(phy, index), |us| Nanos::from_secs_f64(us * 1e-6));
+            let mac = MacParams {
+                difs: phy.sifs + phy.slot * u64::from(aifsn),
+                cw_min,
+                cw_max,
+                header_bytes: QOS_CONTROL,
+                edca: None,
+                ..dcf.clone()
+            };
+            CategoryParams { mac, txop_limit }
+        });
+        Self { categories, mapping: written.mapping }
+    }
+
+    /// The user priority of a packet.
+    pub fn user_priority(&self, dscp: Dscp) -> u8 {
+        match self.mapping {
+            DscpMapping::Rfc8325 => rfc8325(dscp),
+            DscpMapping::Precedence => dscp.class(),
+        }
+    }
+}
+
+/// The windows of a category by table 9-155, from those of the physical layer, with what the scenario sets.
+pub fn windows(index: usize, cw_min: u32, cw_max: u32, overrides: &AccessCategory) -> (u32, u32) {
+    let default = match index {
+        0 | 1 => (cw_min, cw_max),
+        2 => (cw_min.div_ceil(2).saturating_sub(1), cw_min),
+        _ => (((cw_min + 1) / 4).saturating_sub(1), cw_min.div_ceil(2).saturating_sub(1)),
+    };
+    (overrides.cw_min.unwrap_or(default.0), overrides.cw_max.unwrap_or(default.1))
+}
+
+/// The TXOP limits of table 9-155.
+fn default_txop(phy: &Phy, index: usize) -> Nanos {
+    Nanos::from_micros(match phy.standard {
+        Standard::Dot11b => [3264, 3264, 6016, 3264][index],
+        Standard::Dot11a | Standard::Dot11g => [2528, 2528, 4096, 2080][index],
+    })
+}
+
+/// The user priority that RFC 8325 §4 recommends; what it does not name is best effort. Network control (CS6, CS7) counts as
+/// coming from within the network; lower effort goes with CS1 (RFC 8622).
+fn rfc8325(dscp: Dscp) -> u8 {
+    match dscp.value() {
+        48 | 56 => 7,
+        44 | 46 => 6,
+        40 => 5,
+        24 | 26 | 28 | 30 | 32 | 34 | 36 | 38 => 4,
+        18 | 20 | 22 => 3,
+        1 | 8 => 1,
+        _ => 0,
+    }
+}
+
+/// One access category.
+#[derive(Clone, Debug)]
+struct Category {
+    queue: Queue,
+    current: Option<Outgoing>,
+    cw: u32,
+    backoff: u32,
+    /// A backoff, of no slots perhaps, has been drawn and is not over.
+    backing_off: bool,
+    /// The end of AIFS; holds while the medium is idle.
+    free_from: Nanos,
+    /// The next slot boundary at which something is counted.
+    counting_from: Nanos,
+    next_sequence: u16,
+}
+
+impl Category {
+    /// When it sends, if the medium stays idle.
+    fn access_at(&self, slot: Nanos) -> Nanos {
+        if self.current.is_none() {
+            return Nanos::MAX;
+        }
+        self.counting_from + slot * u64::from(self.backoff)
+    }
+
+    /// Takes the slots off that have begun up to `now`, while the medium was idle.
+    fn count_down(&mut self, slot: Nanos, now: Nanos) {
+        if self.backing_off && now >= self.counting_from {
+            let begun = ((now - self.counting_from).div_floor(slot) + 1).min(u64::from(self.backoff));
+            self.backoff -= begun as u32;
+            self.backing_off = self.backoff > 0;
+            self.counting_from += slot * begun;
+        }
+    }
+}
+
+/// Medium access of one station with four access categories.
+#[derive(Clone, Debug)]
+pub struct Edca {
+    station: Dcf,
+    categories: [Category; CATEGORIES],
+    /// The category whose exchange the station carries out.
+    holder: Option<usize>,
+    txop_until: Nanos,
+    /// The next frame of the TXOP is due a SIFS after the last one's answer.
+    goes_on: bool,
+    /// Packets given up by internal collisions that nobody has heard of yet.
+    given_up: Vec<Done>,
+}
+
+impl Edca {
+    /// An idle station; `queue` makes the queue of each category, `random` draws the backoffs.
+    pub fn new(
+        params: &MacParams,
+        edca: &EdcaParams,
+        mut queue: impl FnMut() -> Queue,
+        random: Stream,
+    ) -> Self {
+        let category = |index: usize| {
+            let mac = &edca.categories[index].mac;
+            Category {
+                queue: queue(),
+                current: None,
+                cw: mac.cw_min,
+                backoff: 0,
+                backing_off: false,
+                free_from: mac.difs,
+                counting_from: mac.difs,
+                next_sequence: 0,
+            }
+        };
+        Self {
+            categories: std::array::from_fn(category),
+            station: Dcf::new(params, queue(), random),
+            holder: None,
+            txop_until: Nanos::ZERO,
+            goes_on: false,
+            given_up: Vec::with_capacity(CATEGORIES),
+        }
+    }
+
+    /// Packets that wait, those in service included.
+    pub fn backlog(&self) -> usize {
+        let waiting: usize = self
+            .categories
+            .iter()
+            .map(|category| category.queue.len() + usize::from(category.current.is_some()))
+            .sum();
+        waiting + usize::from(self.station.current.is_some()) + self.given_up.len()
+    }
+
+    /// A packet to send.
+    ///
+    /// # Errors
+    /// The queue of its category does not take it. The packet is still the caller's.
+    pub fn enqueue(&mut self, ctx: &mut Context<'_>, packet: Waiting) -> Result<(), Refused> {
+        let Some(edca) = ctx.params.edca.as_deref() else { return Err(Refused::Full) };
+        let up = edca.user_priority(ctx.packets.get(packet.packet).dscp);
+        let index = CATEGORY_OF[usize::from(up & 7)];
+        let now = ctx.events.now();
+        let category = &mut self.categories[index];
+        if category.current.is_some() || self.holder == Some(index) {
+            return category.queue.push(packet, now, ctx.packets);
+        }
+        let Some(packet) = category.queue.pass(packet, now, ctx.packets)? else { return Ok(()) };
+        let params = &edca.categories[index].mac;
+        category.current = Some(Outgoing::new(params, packet, &mut category.next_sequence));
+        let idle = self.station.idle && self.holder.is_none();
+        if idle {
+            category.count_down(params.phy.slot, now);
+        }
+        let at_once = idle && now >= category.free_from;
+        if !category.backing_off && !at_once {
+            category.backoff = self.station.random.up_to(category.cw);
+            category.backing_off = true;
+        }
+        self.set_access(ctx);
+        Ok(())
+    }
+
+    /// Sets the time at which the first category is due.
+    fn set_access(&mut self, ctx: &mut Context<'_>) {
+        let slot = ctx.params.phy.slot;
+        let first = self.categories.iter().map(|category| category.access_at(slot)).min();
+        match first {
+            Some(at) if self.station.idle && self.holder.is_none() && at != Nanos::MAX => {
+                ctx.events.set_station(at.max(ctx.events.now()), EventKind::Access, ctx.node);
+            }
+            _ => ctx.events.cancel_station(EventKind::Access, ctx.node),
+        }
+    }
+
+    /// Slots count anew from an AIFS after `base`.
+    fn count_from(&mut self, ctx: &Context<'_>, base: Nanos) {
+        let Some(edca) = ctx.params.edca.as_deref() else { return };
+        for (category, params) in self.categories.iter_mut().zip(&edca.categories) {
+            category.free_from = base + params.mac.difs;
+            category.counting_from = category.free_from;
+        }
+    }
+
+    /// The medium becomes busy; see [`Dcf::medium_busy`].
+    #[inline]
+    pub fn medium_busy(&mut self, ctx: &mut Context<'_>, at: Nanos, locked: bool) {
+        let (slot, noticed) = (ctx.params.phy.slot, at + ctx.params.turnaround);
+        let contends = self.station.idle && self.holder.is_none();
+        self.station.medium_busy(ctx, at, locked);
+        if !contends || self.categories.iter().any(|category| category.access_at(slot) <= noticed) {
+            return; // too late to notice, where the station contends
+        }
+        for category in &mut self.categories {
+            category.count_down(slot, noticed);
+        }
+        ctx.events.cancel_station(EventKind::Access, ctx.node);
+    }
+
+    /// The medium is idle from `at` on.
+    #[inline]
+    pub fn medium_idle(&mut self, ctx: &mut Context<'_>, at: Nanos) {
+        self.station.medium_idle(ctx, at);
+        // EIFS − DIFS + AIFS where the last frame was lost (10.23.2.4).
+        let after_error = self.station.eifs_until.saturating_sub(ctx.params.difs);
+        self.count_from(ctx, at.max(self.station.nav_until).max(after_error));
+        self.set_access(ctx);
+    }
+
+    /// The slot of a category has come: the frame of the highest one that is due.
+    pub fn on_access(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
+        let edca = ctx.params.edca.as_deref()?;
+        let (now, slot) = (ctx.events.now(), ctx.params.phy.slot);
+        let due = |category: &Category| category.access_at(slot) <= now;
+        let winner = self.categories.iter().rposition(due)?;
+        for index in 0..CATEGORIES {
+            if index == winner {
+                continue;
+            }
+            if due(&self.categories[index]) {
+                self.collide_within(ctx, &edca.categories[index].mac, index);
+            } else {
+                self.categories[index].count_down(slot, now);
+            }
+        }
+        let (category, params) = (&mut self.categories[winner], &edca.categories[winner]);
+        category.backoff = 0;
+        category.backing_off = false;
+        self.station.current = category.current.take();
+        self.station.cw = category.cw;
+        self.holder = Some(winner);
+        self.txop_until = now + params.txop_limit;
+        let frame = self.station.on_access(&mut ctx.with(&params.mac));
+        self.tagged(ctx, frame)
+    }
+
+    /// A category loses the slot to a higher one of the same station.
+    fn collide_within(&mut self, ctx: &mut Context<'_>, params: &MacParams, index: usize) {
+        let category = &mut self.categories[index];
+        let exhausted =
+            category.current.as_mut().is_some_and(|outgoing| outgoing.count_failure(params, false));
+        if exhausted {
+            if let Some(outgoing) = category.current.take() {
+                self.given_up.push(Done { packet: outgoing.waiting.packet, delivered: false });
+            }
+            category.cw = params.cw_min;
+            category.take_next(ctx, params);
+        } else {
+            category.cw = (2 * category.cw + 1).min(params.cw_max);
+        }
+        category.backoff = self.station.random.up_to(category.cw);
+        category.backing_off = true;
+    }
+
+    /// The frame with the user priority of its packet.
+    fn tagged(&self, ctx: &Context<'_>, frame: Option<Frame>) -> Option<Frame> {
+        let mut frame = frame?;
+        if frame.kind == FrameKind::Data {
+            let dscp = ctx.packets.get(frame.packet).dscp;
+            frame.user_priority = ctx.params.edca.as_deref().map(|edca| edca.user_priority(dscp));
+        }
+        Some(frame)
+    }
+
+    /// What is due a SIFS after a received frame: an answer, the data after a CTS, or the next frame of the TXOP.
+    pub fn on_response(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
+        let edca = ctx.params.edca.as_deref()?;
+        let params = self.holder.map_or(ctx.params, |holder| &edca.categories[holder].mac);
+        let frame = if std::mem::take(&mut self.goes_on) {
+            self.station.on_access(&mut ctx.with(params))
+        } else {
+            self.station.on_response(&mut ctx.with(params))
+        };
+        self.set_access(ctx);
+        self.tagged(ctx, frame)
+    }
+
+    /// The station's own frame has ended.
+    pub fn on_sent(&mut self, ctx: &mut Context<'_>, frame: &Frame, end: Nanos) -> Option<Done> {
+        let done = self.exchange(ctx, |station, ctx| station.on_sent(ctx, frame, end));
+        self.after_exchange(ctx, done, None)
+    }
+
+    /// The time for an answer is up; see [`Dcf::on_timeout`].
+    pub fn on_timeout(&mut self, ctx: &mut Context<'_>, arriving: Option<Nanos>) -> Option<Done> {
+        let done = self.exchange(ctx, |station, ctx| station.on_timeout(ctx, arriving));
+        self.after_exchange(ctx, done, None)
+    }
+
+    /// A frame was received whole; its last bit arrived at `at`.
+    #[inline]
+    pub fn on_received(&mut self, ctx: &mut Context<'_>, from: u32, frame: &Frame, at: Nanos) -> Received {
+        let Received { data, done } =
+            self.exchange(ctx, |station, ctx| station.on_received(ctx, from, frame, at));
+        Received { data, done: self.after_exchange(ctx, done, Some(at)) }
+    }
+
+    /// A frame was locked on and lost.
+    #[inline]
+    pub fn on_lost(&mut self, ctx: &mut Context<'_>) -> Option<Done> {
+        let done = self.exchange(ctx, Dcf::on_lost);
+        self.after_exchange(ctx, done, None)
+    }
+
+    /// See [`Dcf::on_nav_check`].
+    pub fn on_nav_check(&mut self, ctx: &mut Context<'_>, event: Event, arriving: Option<Nanos>) {
+        let before = self.station.nav_until;
+        self.station.on_nav_check(ctx, event, arriving);
+        if self.station.nav_until != before && self.station.idle {
+            let after_error = self.station.eifs_until.saturating_sub(ctx.params.difs);
+            self.count_from(ctx, event.at.max(after_error));
+            self.set_access(ctx);
+        }
+    }
+
+    /// The station acts with the parameters of the category whose exchange it is.
+    #[inline]
+    fn exchange<T>(&mut self, ctx: &mut Context<'_>, act: impl FnOnce(&mut Dcf, &mut Context<'_>) -> T) -> T {
+        let params = match (self.holder, ctx.params.edca.as_deref()) {
+            (Some(holder), Some(edca)) => &edca.categories[holder].mac,
+            _ => ctx.params,
+        };
+        act(&mut self.station, &mut ctx.with(params))
+    }
+
+    /// Where the exchange is over, its category goes on: with the next frame of its TXOP, after a frame that was received up
+    /// to `answered`, or with a backoff.
+    #[inline]
+    fn after_exchange(
+        &mut self,
+        ctx: &mut Context<'_>,
+        done: Option<Done>,
+        answered: Option<Nanos>,
+    ) -> Option<Done> {
+        if let (Some(holder), Some(edca)) = (self.holder, ctx.params.edca.as_deref()) {
+            let params = &edca.categories[holder];
+            if let Some(Done { delivered, .. }) = done {
+                self.categories[holder].take_next(ctx, &params.mac);
+                match answered {
+                    Some(at) if delivered && self.fits(&params.mac, holder, at) => {
+                        self.go_on(ctx, holder, at);
+                    }
+                    _ => self.end_turn(ctx, holder),
+                }
+            } else if self.station.state == State::Contending {
+                self.categories[holder].current = self.station.current.take();
+                self.end_turn(ctx, holder);
+            }
+        }
+        done.or_else(|| self.given_up.pop())
+    }
+
+    /// Whether the next frame of a category and its answer fit in the TXOP, from a SIFS after `at` on.
+    fn fits(&self, params: &MacParams, holder: usize, at: Nanos) -> bool {
+        self.categories[holder].current.as_ref().is_some_and(|next| {
+            !next.is_broadcast() && at + params.phy.sifs + next.exchange_time(params) <= self.txop_until
+        })
+    }
+
+    fn go_on(&mut self, ctx: &mut Context<'_>, holder: usize, at: Nanos) {
+        let category = &mut self.categories[holder];
+        category.cw = self.station.cw;
+        self.station.current = category.current.take();
+        self.station.state = State::Cleared;
+        self.goes_on = true;
+        ctx.events.set_station(at + ctx.params.phy.sifs, EventKind::Response, ctx.node);
+    }
+
+    /// The category gives the medium back, with the window and the backoff that the station has drawn for it.
+    fn end_turn(&mut self, ctx: &mut Context<'_>, holder: usize) {
+        let category = &mut self.categories[holder];
+        category.cw = self.station.cw;
+        category.backoff = self.station.backoff;
+        category.backing_off = true;
+        self.station.state = State::Empty;
+        self.station.backing_off = false;
+        self.holder = None;
+        self.count_from(ctx, ctx.events.now().max(self.station.nav_until));
+        self.set_access(ctx);
+    }
+}
+
+impl Category {
+    /// The first packet of the queue becomes the current frame.
+    fn take_next(&mut self, ctx: &mut Context<'_>, params: &MacParams) {
+        let next = self.queue.pop(ctx.events.now(), ctx.packets);
+        self.current = next.map(|next| Outgoing::new(params, next, &mut self.next_sequence));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_priorities_are_those_of_rfc_8325_or_the_precedence() {
+        // RFC 8325 §4.3, figure 1, with the codepoints of RFC 4594.
+        let rfc = [
+            (56, 7),
+            (48, 7),
+            (46, 6),
+            (44, 6),
+            (40, 5),
+            (34, 4),
+            (36, 4),
+            (38, 4),
+            (32, 4),
+            (26, 4),
+            (28, 4),
+            (30, 4),
+            (24, 4),
+            (18, 3),
+            (20, 3),
+            (22, 3),
+            (16, 0),
+            (10, 0),
+            (12, 0),
+            (14, 0),
+            (0, 0),
+            (8, 1),
+            (1, 1),
+        ];
+        for (dscp, up) in rfc {
+            assert_eq!(rfc8325(Dscp::new(dscp).unwrap()), up, "DSCP {dscp}");
+        }
+        assert_eq!([46, 34, 8, 0].map(|dscp| Dscp::new(dscp).unwrap().class()), [5, 4, 1, 0]);
+    }
+
+    #[test]
+    fn windows_are_those_of_table_9_155() {
+        let none = AccessCategory::default();
+        let of = |min, max| std::array::from_fn(|index| windows(index, min, max, &none));
+        assert_eq!(of(15, 1023), [(15, 1023), (15, 1023), (7, 15), (3, 7)]);
+        assert_eq!(of(31, 1023), [(31, 1023), (31, 1023), (15, 31), (7, 15)]);
+    }
+}

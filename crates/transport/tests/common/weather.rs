@@ -1,0 +1,122 @@
+//! A pipe's hostility, and how an application reads: for the property tests of every transport.
+
+use std::collections::BTreeMap;
+
+use fairhop_model::units::Nanos;
+use proptest::prelude::*;
+
+/// How the pipe treats a packet, in chances out of 100, and how long it keeps it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weather {
+    pub(crate) loss: u64,
+    pub(crate) duplication: u64,
+    pub(crate) reordering: u64,
+    pub(crate) delay_ms: u64,
+    pub(crate) seed: u64,
+}
+
+impl Weather {
+    pub(crate) fn fair(delay_ms: u64) -> Self {
+        Self { loss: 0, duplication: 0, reordering: 0, delay_ms, seed: 1 }
+    }
+
+    /// When the copies of a packet that is sent now arrive.
+    pub(crate) fn arrivals(&self, dice: &mut Dice, now: Nanos) -> impl Iterator<Item = Nanos> + use<> {
+        let lost = dice.roll(100) < self.loss;
+        let copies = if lost { 0 } else { 1 + usize::from(dice.roll(100) < self.duplication) };
+        let mut arrivals = [Nanos::ZERO; 2];
+        for arrival in &mut arrivals[..copies] {
+            let late = dice.roll(100) < self.reordering;
+            let late_us = if late { dice.roll(3 * self.delay_ms * 1000) } else { 0 };
+            *arrival = now + Nanos::from_millis(self.delay_ms) + Nanos::from_micros(late_us);
+        }
+        arrivals.into_iter().take(copies)
+    }
+}
+
+/// xorshift64*: enough to be hostile.
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn roll(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % below
+    }
+}
+
+/// Which numbers have arrived: first and past-last ones, joined.
+#[derive(Default)]
+pub(crate) struct Arrived(BTreeMap<u64, u64>);
+
+impl Arrived {
+    pub(crate) fn note(&mut self, start: u64, end: u64) {
+        let (mut start, mut end) = (start, end);
+        while let Some((&s, &e)) = self.0.range(..=end).next_back().filter(|&(_, &e)| e >= start) {
+            start = start.min(s);
+            end = end.max(e);
+            self.0.remove(&s);
+        }
+        self.0.insert(start, end);
+    }
+
+    /// The number that those from zero on reach without a gap.
+    pub(crate) fn prefix(&self) -> u64 {
+        self.0.get(&0).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn has(&self, start: u64, end: u64) -> bool {
+        self.0.range(..=start).next_back().is_some_and(|(_, &past)| end <= past)
+    }
+}
+
+/// What the application at the receiver does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reader {
+    Eager,
+    /// Takes so many bytes every so many milliseconds.
+    Slow(u64, u64),
+    /// Takes nothing for so many milliseconds, and then everything, in turn: the window closes and opens.
+    Moody(u64),
+}
+
+impl Reader {
+    /// The first time at which it does something, if ever.
+    pub(crate) fn first(self) -> Option<Nanos> {
+        match self {
+            Self::Eager => None,
+            Self::Slow(..) => Some(Nanos::ZERO),
+            Self::Moody(every_ms) => Some(Nanos::from_millis(every_ms)),
+        }
+    }
+
+    /// What it reads now, and when it does so again.
+    pub(crate) fn act(self, now: Nanos) -> (u64, Nanos) {
+        match self {
+            Self::Eager => (u64::MAX, Nanos::MAX),
+            Self::Slow(bytes, every_ms) => (bytes, now + Nanos::from_millis(every_ms)),
+            Self::Moody(every_ms) => (u64::MAX, now + Nanos::from_millis(every_ms)),
+        }
+    }
+}
+
+pub(crate) fn weather() -> impl Strategy<Value = Weather> {
+    (0..35_u64, 0..20_u64, 0..50_u64, 1..80_u64, any::<u64>()).prop_map(
+        |(loss, duplication, reordering, delay_ms, seed)| Weather {
+            loss,
+            duplication,
+            reordering,
+            delay_ms,
+            seed,
+        },
+    )
+}
+
+pub(crate) fn reader() -> impl Strategy<Value = Reader> {
+    prop_oneof![
+        Just(Reader::Eager),
+        (1..3_000_u64, 20..500_u64).prop_map(|(bytes, every)| Reader::Slow(bytes, every)),
+        (50..3_000_u64).prop_map(Reader::Moody),
+    ]
+}

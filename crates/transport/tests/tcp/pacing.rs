@@ -1,0 +1,44 @@
+//! Pacing, as Linux does it inside TCP.
+
+use fairhop_model::units::Nanos;
+use fairhop_transport::tcp::{CongestionKind, SenderConfig};
+
+use crate::script::SenderScript;
+
+fn bbr() -> SenderConfig {
+    SenderConfig { congestion: CongestionKind::Bbr, ..SenderScript::config() }
+}
+
+#[test]
+fn the_first_ten_segments_leave_at_once_and_then_one_payload_at_the_rate_apart() {
+    let mut s = SenderScript::established(bbr());
+    // The high gain, ten segments in 100 ms, less 1 %, in Linux's whole numbers.
+    let rate = s.sender.pacing_rate().expect("BBR paces");
+    assert!((283_000..=286_000).contains(&rate), "{rate}");
+    assert_eq!(s.sent().len(), 10);
+    // Everything arrives at once: the window is 20, but the pace lets the first out, and then one after the other.
+    s.after(100).ack(10);
+    let rate = s.sender.pacing_rate().expect("BBR paces");
+    let gap = Nanos(1_000_000_000_000 / rate);
+    assert_eq!(s.sent(), [10]);
+    let mut next = s.sender.next_timer().expect("held back");
+    // The first came late against the pace, so that half of its gap is forgiven.
+    assert_eq!(next, s.now + Nanos(gap.0 - gap.0 / 2));
+    for number in 11..15 {
+        s.now = next - Nanos(1);
+        s.sender.on_timer(s.now);
+        assert!(s.sent().is_empty());
+        s.now = next;
+        s.sender.on_timer(s.now);
+        assert_eq!(s.sent(), [number]);
+        next = s.sender.next_timer().expect("held back");
+        assert_eq!(next, s.now + gap);
+    }
+}
+
+#[test]
+fn a_sender_without_a_pace_has_no_timer_for_one() {
+    let mut s = SenderScript::established(SenderScript::config());
+    assert_eq!((s.sender.pacing_rate(), s.sent().len()), (None, 10));
+    assert_eq!(s.sender.next_timer(), Some(s.now + s.sender.rto()));
+}
