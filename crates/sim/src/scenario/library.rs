@@ -52,7 +52,11 @@ pub fn library() -> &'static [Ready] {
         "linux-path",
         "dumbbell",
         "slotted-link",
-        "c-base",
+        "c-outage",
+        "c-share",
+        "c-fair",
+        "c-udp",
+        "c-util",
     ]
 }
 
