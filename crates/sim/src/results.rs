@@ -15,7 +15,7 @@ use crate::recorder::{FrameRecord, Loss, StreamRecord, TransactionRecord};
 use crate::wired::Link;
 use crate::world::World;
 use crate::world::aimd::AimdStream;
-use crate::world::traffic::{FlowKind, stream};
+use crate::world::traffic::{FlowKind, TransferCounts, stream};
 
 /// A call whose worse direction is at least this good is acceptable (kim2010).
 pub const ACCEPTABLE_MOS: f64 = 3.6;
@@ -221,6 +221,15 @@ pub struct TcpSummary {
     pub timeouts: f64,
     /// Fast recoveries.
     pub recoveries: f64,
+    /// Segments sent again that the receiver reported to have had already (RFC 2883).
+    #[serde(default)]
+    pub spurious: f64,
+    /// Times that the window fell because the network marked a packet (RFC 3168).
+    #[serde(default)]
+    pub ecn_reductions: f64,
+    /// Reductions that were taken back because nothing had been lost.
+    #[serde(default)]
+    pub undone: f64,
     /// When a finite transfer was complete, in seconds; left out where it was not or has no end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_s: Option<f64>,
@@ -466,11 +475,15 @@ fn aimd_summary(stream: &AimdStream) -> AimdSummary {
 fn tcp_summary(world: &World, index: usize, record: &StreamRecord) -> TcpSummary {
     let transfer = &world.transfers()[index];
     let now = transfer.counts();
+    let since = |pick: fn(&TransferCounts) -> u64| pick(&now).saturating_sub(pick(&transfer.warmup)) as f64;
     TcpSummary {
         efficiency: fraction(record.delivered_bytes, record.sent_bytes),
-        retransmitted: (now.retransmitted - transfer.warmup.retransmitted) as f64,
-        timeouts: (now.timeouts - transfer.warmup.timeouts) as f64,
-        recoveries: (now.recoveries - transfer.warmup.recoveries) as f64,
+        retransmitted: since(|counts| counts.retransmitted),
+        timeouts: since(|counts| counts.timeouts),
+        recoveries: since(|counts| counts.recoveries),
+        spurious: since(|counts| counts.spurious),
+        ecn_reductions: since(|counts| counts.ecn_reductions),
+        undone: since(|counts| counts.undone),
         completed_s: transfer.completed.map(Nanos::as_secs_f64),
     }
 }
