@@ -75,7 +75,7 @@ def share(result: Result) -> float:
 
 
 def lateness(result: Result) -> float:
-    """How much later the last transfer was complete than the first, in units of the first one's time: 1 where one waited."""
+    """How much later the last transfer was complete than the first, in the first one's times: 1 where one waited."""
     done = sorted(float(flow["tcp"].get("completed_s") or result["sim_s"]) for flow in result["flows"])
     return done[-1] / done[0] - 1
 
@@ -115,9 +115,7 @@ def holds_at_least(bound: float) -> Callable[[list[Estimate]], str]:
 
 
 def x_mix(lab: Lab) -> Claim:
-    measured = {
-        rule: [lab.measure("x-mix", last_node(rule, hops), share) for hops in HOPS] for rule in RULES
-    }
+    measured = {rule: [lab.measure("x-mix", last_node(rule, hops), share) for hops in HOPS] for rule in RULES}
     return by_rule("X-MIX", "IN has more than 80 %", holds_at_least(0.8), measured, "IN's share on 2, 3, 4 hops")
 
 
@@ -130,24 +128,20 @@ def x_out(lab: Lab) -> Claim:
 
 
 def x_in(lab: Lab) -> Claim:
-    measured = {
-        rule: [lab.measure("x-in", clients(rule, hops, ("to", "to")), jain) for hops in HOPS] for rule in RULES
-    }
+    measured = {rule: [lab.measure("x-in", clients(rule, hops, ("to", "to")), jain) for hops in HOPS] for rule in RULES}
     return by_rule("X-IN", "they share equally", holds_at_least(0.9), measured, "Jain's index on 2, 3, 4 hops")
 
 
 def x_win(lab: Lab) -> tuple[Claim, str]:
-    """An interior optimum: some window but the first and last has the highest total, or is within 3 % of it, with Jain's index of
-    0.9; and the largest window is less fair. Same shape: the largest window is less fair than the best of the others."""
+    """An interior optimum: some window but the first and last has the highest total, or is within 3 % of it, with
+    Jain's index of 0.9; and the largest window is less fair. Same shape: the largest window is less fair than the
+    best of the others."""
     windows = (1, 2, 4, 8, 16, 32, 64)
     rows: list[list[str]] = []
     found: list[str] = []
     verdicts: list[str] = []
     for rule in RULES:
-        sets = [
-            (*last_node(rule, 3), *(f"traffic.{flow}.max_window_packets={w}" for flow in (0, 1)))
-            for w in windows
-        ]
+        sets = [(*last_node(rule, 3), *(f"traffic.{flow}.max_window_packets={w}" for flow in (0, 1))) for w in windows]
         total = [lab.measure("x-win", s, tcp_mbps) for s in sets]
         index = [lab.measure("x-win", s, jain) for s in sets]
         rows.append([f"`{rule}`", "total, Mb/s", *(t.text(3) for t in total)])
@@ -175,7 +169,8 @@ def x_video(lab: Lab) -> tuple[Claim, str]:
     verdicts: list[str] = []
     for rule in RULES:
         sets = [
-            (capture(rule), f"traffic.1.rate_kbps={rate or 80}", f"traffic.1.count={1 if rate else 0}") for rate in rates
+            (capture(rule), f"traffic.1.rate_kbps={rate or 80}", f"traffic.1.count={1 if rate else 0}")
+            for rate in rates
         ]
         tcp = [lab.measure("x-video", s, tcp_mbps) for s in sets]
         video = [lab.measure("x-video", s, lambda r: float(r["totals"]["udp_goodput_mbps"])) for s in sets]
