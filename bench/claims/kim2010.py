@@ -289,9 +289,12 @@ def most_calls(lab: Lab, sets: Sets) -> int:
 
 
 def k_prio(lab: Lab) -> tuple[Claim, str]:
-    """One download beside the calls. Reproduced: under strict priority and under EDCA some calls at one hop and two, and
-    none from three on. Same shape: of the calls that the string carries alone, the share at three hops and more is at
-    most half of what it is at one and two, under both."""
+    """One download beside the calls.
+
+    Reproduced: under strict priority and under EDCA some calls at one hop and two, and none from three on. Same shape:
+    of the calls that the string carries alone, the share at three hops and more is at most half of what it is at one
+    and two, under both.
+    """
     rows: list[list[str]] = []
     found: list[str] = []
     verdicts: list[str] = []
