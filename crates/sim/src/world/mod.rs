@@ -690,11 +690,9 @@ impl World {
                 self.sessions[session].requests
             }
             FlowKind::Request(session) => Some(self.sessions[session].transfer),
-            FlowKind::Call(_)
-            | FlowKind::Aimd(_)
-            | FlowKind::Cbr
-            | FlowKind::Burst
-            | FlowKind::Video(_) => None,
+            FlowKind::Call(_) | FlowKind::Aimd(_) | FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) => {
+                None
+            }
         }
     }
 
