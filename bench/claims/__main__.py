@@ -14,6 +14,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
+import cai2005
 import kim2010
 import xu2002
 from lab import FAIRHOP, ROOT, T_975, Lab
@@ -22,6 +23,7 @@ PAGE = ROOT / "docs" / "claims.md"
 
 PAPERS: dict[str, Callable[[Lab], str]] = {
     "kim2010": kim2010.section,
+    "cai2005": cai2005.section,
     "xu2002": xu2002.section,
 }
 

@@ -325,7 +325,7 @@ impl Dcf {
 
     /// The medium becomes busy at `at` with somebody else's signal; `locked` says whether it is a frame that the radio
     /// begins to receive.
-    #[inline]
+    #[inline(always)]
     pub fn medium_busy(&mut self, ctx: &mut Context<'_>, at: Nanos, locked: bool) {
         self.idle = false;
         let noticed = at + ctx.params.turnaround;
@@ -411,7 +411,7 @@ impl Dcf {
     }
 
     /// What is due a SIFS after a received frame.
-    #[inline]
+    #[inline(always)]
     pub fn on_response(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
         if self.state == State::Cleared {
             self.start_sending();
@@ -514,7 +514,7 @@ impl Dcf {
     }
 
     /// A frame from `from` was received whole; its last bit arrived at `at`.
-    #[inline]
+    #[inline(always)]
     pub fn on_received(&mut self, ctx: &mut Context<'_>, from: u32, frame: &Frame, at: Nanos) -> Received {
         self.after_error = false;
         self.rts_unanswered = false;

@@ -257,7 +257,7 @@ impl Edca {
     }
 
     /// The medium becomes busy; see [`Dcf::medium_busy`].
-    #[inline]
+    #[inline(never)]
     pub fn medium_busy(&mut self, ctx: &mut Context<'_>, at: Nanos, locked: bool) {
         let (slot, noticed) = (ctx.params.phy.slot, at + ctx.params.turnaround);
         let contends = self.station.idle && self.holder.is_none();
@@ -337,6 +337,7 @@ impl Edca {
     }
 
     /// What is due a SIFS after a received frame: an answer, the data after a CTS, or the next frame of the TXOP.
+    #[inline(never)]
     pub fn on_response(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
         let edca = ctx.params.edca.as_deref()?;
         let params = self.holder.map_or(ctx.params, |holder| &edca.categories[holder].mac);
@@ -362,7 +363,7 @@ impl Edca {
     }
 
     /// A frame was received whole; its last bit arrived at `at`.
-    #[inline]
+    #[inline(never)]
     pub fn on_received(&mut self, ctx: &mut Context<'_>, from: u32, frame: &Frame, at: Nanos) -> Received {
         let Received { data, done } =
             self.exchange(ctx, |station, ctx| station.on_received(ctx, from, frame, at));
