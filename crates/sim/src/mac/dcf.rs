@@ -269,6 +269,7 @@ impl Dcf {
     }
 
     /// Packets that wait, the one in service included.
+    #[inline]
     pub fn backlog(&self) -> usize {
         self.queue.len() + usize::from(self.current.is_some())
     }
@@ -348,7 +349,7 @@ impl Dcf {
     }
 
     /// The medium is idle from `at` on.
-    #[inline]
+    #[inline(always)]
     pub fn medium_idle(&mut self, ctx: &mut Context<'_>, at: Nanos) {
         self.idle = true;
         // EIFS follows the lost frame, not energy that comes later, and runs beside the NAV (10.3.2.3.7).
@@ -362,7 +363,7 @@ impl Dcf {
     }
 
     /// The backoff is over: the frame to send.
-    #[inline]
+    #[inline(always)]
     pub fn on_access(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
         let outgoing = self.current?;
         self.backoff = 0;
@@ -444,7 +445,7 @@ impl Dcf {
     }
 
     /// The station's own frame has ended. A broadcast is done with that.
-    #[inline]
+    #[inline(always)]
     pub fn on_sent(&mut self, ctx: &mut Context<'_>, frame: &Frame, end: Nanos) -> Option<Done> {
         match frame.kind {
             FrameKind::Ack | FrameKind::Cts => None,
@@ -591,7 +592,7 @@ impl Dcf {
     }
 
     /// A frame was locked on and lost.
-    #[inline]
+    #[inline(always)]
     pub fn on_lost(&mut self, ctx: &mut Context<'_>) -> Option<Done> {
         self.after_error = true;
         self.rts_unanswered = false;

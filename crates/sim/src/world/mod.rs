@@ -431,7 +431,7 @@ impl World {
         self.packets.release(id);
     }
 
-    #[inline]
+    #[inline(always)]
     fn note_backlog(&mut self, node: NodeId) {
         let backlog = self.stations[node as usize].backlog();
         self.recorder.nodes[node as usize].set_backlog(backlog, self.events.now(), self.recorder.warmup);
