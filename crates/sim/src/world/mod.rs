@@ -222,6 +222,7 @@ impl World {
         }
     }
 
+    #[inline(always)]
     fn handle(&mut self, event: Event) {
         let node = event.subject as usize;
         match event.kind {
@@ -598,6 +599,7 @@ impl World {
 
     // ---- sources ----
 
+    #[inline(never)]
     fn source(&mut self, index: usize) {
         let now = self.events.now();
         match &mut self.sources[index] {
@@ -674,6 +676,7 @@ impl World {
 
     // ---- TCP ----
 
+    #[inline(never)]
     fn segment_arrived(&mut self, packet: &Packet, segment: &Segment) {
         let now = self.events.now();
         let Some(tcp) = self.transfer_of(packet) else { return };
@@ -785,6 +788,7 @@ impl World {
 
     // ---- samples ----
 
+    #[inline(never)]
     fn sample(&mut self) {
         let now = self.events.now();
         let end_of_warmup = now == self.recorder.warmup;

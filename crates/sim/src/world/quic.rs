@@ -42,6 +42,7 @@ impl World {
     }
 
     /// The application begins to offer data, or ends.
+    #[inline(never)]
     pub(super) fn quic_source(&mut self, index: usize, begins: bool) {
         let transfer = &mut self.quic[index];
         if begins {
@@ -77,6 +78,7 @@ impl World {
     }
 
     /// The time of an end's timer has come.
+    #[inline(never)]
     pub(super) fn quic_timer(&mut self, index: usize, back: bool, now: Nanos) {
         let transfer = &mut self.quic[index];
         if back {
@@ -87,6 +89,7 @@ impl World {
         self.pump_quic(index, back);
     }
 
+    #[inline(never)]
     pub(super) fn quic_datagram(&mut self, packet: &Packet, datagram: &Datagram) {
         let flow = flow_of(packet.stream);
         let FlowKind::Quic(index) = self.flows[flow].kind else { return };
