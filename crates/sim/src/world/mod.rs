@@ -242,6 +242,17 @@ impl World {
                 let done = self.at_station(node, |dcf, ctx| dcf.on_timeout(ctx, arriving));
                 self.settle(event.subject, done);
             }
+            _ => self.handle_rarer(event),
+        }
+    }
+
+    /// What does not happen at every frame. Apart, so that the loop over events stays small.
+    #[inline(never)]
+    fn handle_rarer(&mut self, event: Event) {
+        let node = event.subject as usize;
+        match event.kind {
+            // Handled where it is most frequent.
+            EventKind::FrameEnd | EventKind::Access | EventKind::Response | EventKind::ResponseTimeout => {}
             EventKind::NavCheck => {
                 let arriving = self.receivers[node].locked_since();
                 self.at_station(node, |dcf, ctx| dcf.on_nav_check(ctx, event, arriving));
