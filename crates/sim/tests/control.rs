@@ -19,7 +19,7 @@ use support::*;
 /// K-MIX for 20 s, of which 5 are not counted, under a control.
 fn k_mix(control: &str) -> Lab {
     let mut lab = Lab::ready("k-mix", 20.0, 5.0);
-    lab.scenario.control = Some(toml::from_str::<Control>(control).unwrap());
+    lab.scenario.control = Some(toml::from_str::<Control>(control).expect("a control"));
     lab
 }
 
@@ -59,9 +59,17 @@ fn adaptive_control_protects_the_calls_of_k_mix_without_being_told_a_rate() {
     }
 }
 
-/// By flow: sent up to, acknowledged, and the most that was in flight, at the wired host.
+/// What one flow has in flight, as the wired host sees it.
+#[derive(Default)]
+struct Flight {
+    sent: u32,
+    acknowledged: u32,
+    most: u32,
+}
+
+/// By flow.
 #[derive(Clone, Default)]
-struct Flights(Rc<RefCell<BTreeMap<u32, (u32, u32, u32)>>>);
+struct Flights(Rc<RefCell<BTreeMap<u32, Flight>>>);
 
 impl Tap for Flights {
     fn frame(&mut self, _: NodeId, _: Nanos, _: &Frame, _: NodeId, _: Option<&Packet>, _: bool) {}
@@ -74,13 +82,13 @@ impl Tap for Flights {
         }
         let mut flows = self.0.borrow_mut();
         // Streams of a flow are a pair.
-        let (sent, acked, most) = flows.entry(packet.stream / 2).or_default();
+        let Flight { sent, acknowledged, most } = flows.entry(packet.stream / 2).or_default();
         let end = segment.seq.0.wrapping_add(segment.len);
         if arrived {
-            *acked = segment.ack.0;
+            *acknowledged = segment.ack.0;
         } else if segment.len > 0 {
             *sent = if end.wrapping_sub(*sent).cast_signed() > 0 || *sent == 0 { end } else { *sent };
-            *most = (*most).max(sent.wrapping_sub(*acked));
+            *most = (*most).max(sent.wrapping_sub(*acknowledged));
         }
     }
 }
@@ -94,7 +102,7 @@ fn no_sender_has_more_than_the_window_in_flight() {
     world.run();
     let flows = flights.0.borrow();
     assert_eq!(flows.len(), 3);
-    for (_, _, most) in flows.values() {
+    for Flight { most, .. } in flows.values() {
         // Used up to the last whole segment.
         assert!((4 * 1460..=WINDOW).contains(most), "{most} bytes in flight");
     }
@@ -105,7 +113,7 @@ fn no_more_than_the_rate_enters_the_mesh_and_what_finds_no_place_is_told() {
     let lab = k_mix("kind = \"data-pacing\"\nrate_kbps = 200\nqueue_packets = 5");
     let run = lab.run(1);
     // Streams of five calls come before those of the downloads; data goes forward.
-    let is_data = |packet: &&SeenPacket| packet.stream >= 10 && packet.stream % 2 == 0;
+    let is_data = |packet: &&SeenPacket| packet.stream >= 10 && packet.stream.is_multiple_of(2);
     let sent = run.frames.iter().filter(|frame| frame.node == 0 && !frame.received && !frame.retry);
     let bytes: u64 = sent
         .filter_map(|frame| frame.packet.as_ref())
