@@ -10,7 +10,7 @@ SHELL := bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-PYTHON_FILES := $(wildcard bench/*.py bench/peers/*.py tools/*.py)
+PYTHON_FILES := $(wildcard bench/claims/*.py bench/peers/*.py tools/*.py)
 SHELL_FILES := .ci/run tools/prepare
 # The last core that this process may use: figures of speed are taken on one.
 PINNED = taskset -c $$(taskset -pc $$$$ | sed 's/.*[^0-9]//')
@@ -64,7 +64,7 @@ bench: ## Speed: cost by size of the network, and the ratio to ns-2 in the same 
 claims: ## Run what the papers measured, and judge it
 	@tools/prepare rust compiler python
 	cargo build --release --locked --package fairhop
-	python3 bench/claims.py
+	python3 bench/claims
 
 peers: ## The same scenarios in ns-2, ns-3 and Fairhop (45 minutes, nearly all of them ns-3's)
 	@tools/prepare rust compiler python ns2 ns3

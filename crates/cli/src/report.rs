@@ -225,6 +225,15 @@ fn flows(flows: &[View<'_>], several: bool) -> Option<String> {
     if tcp {
         table = table.column("useful %", 8).column("resent", 6).column("timeouts", 6);
     }
+    // Only where there is something to tell.
+    let needless = shown.iter().any(|flow| flow.quantity("/tcp/spurious").is_some_and(|q| q.mean > 0.0));
+    if needless {
+        table = table.column("needless", 5);
+    }
+    let marked = shown.iter().any(|flow| flow.quantity("/tcp/ecn_reductions").is_some_and(|q| q.mean > 0.0));
+    if marked {
+        table = table.column("marked", 5);
+    }
     if finite {
         table = table.column("done s", 9);
     }
@@ -245,6 +254,12 @@ fn flows(flows: &[View<'_>], several: bool) -> Option<String> {
             cells.push(flow.percent("/tcp/efficiency", 1));
             cells.push(flow.cell("/tcp/retransmitted", counts));
             cells.push(flow.cell("/tcp/timeouts", counts));
+        }
+        if needless {
+            cells.push(flow.cell("/tcp/spurious", counts));
+        }
+        if marked {
+            cells.push(flow.cell("/tcp/ecn_reductions", counts));
         }
         if finite {
             cells.push(flow.cell("/tcp/completed_s", 2));

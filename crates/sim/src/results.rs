@@ -17,7 +17,7 @@ use crate::wired::Link;
 use crate::world::World;
 use crate::world::aimd::AimdStream;
 use crate::world::control::Control;
-use crate::world::traffic::{FlowKind, stream};
+use crate::world::traffic::{FlowKind, TransferCounts, stream};
 
 /// A call whose worse direction is at least this good is acceptable (kim2010).
 pub const ACCEPTABLE_MOS: f64 = 3.6;
@@ -196,6 +196,9 @@ pub struct FlowSummary {
     /// out where there is no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outage: Option<f64>,
+    /// What its source may send at the end of the run, where it is throttled to its share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_mbps: Option<f64>,
     /// What only AIMD datagrams have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aimd: Option<AimdSummary>,
@@ -257,6 +260,15 @@ pub struct TcpSummary {
     pub timeouts: f64,
     /// Fast recoveries.
     pub recoveries: f64,
+    /// Segments sent again that the receiver reported to have had already (RFC 2883).
+    #[serde(default)]
+    pub spurious: f64,
+    /// Times that the window fell because the network marked a packet (RFC 3168).
+    #[serde(default)]
+    pub ecn_reductions: f64,
+    /// Reductions that were taken back because nothing had been lost.
+    #[serde(default)]
+    pub undone: f64,
     /// When a finite transfer was complete, in seconds; left out where it was not or has no end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_s: Option<f64>,
@@ -372,6 +384,7 @@ impl Summary {
                     let data = if matches!(kind, FlowKind::Request(_)) { backward } else { forward };
                     let mut summary = FlowSummary {
                         outage: flow.delay_bound.map(|_| outage(data)),
+                        limit_mbps: world.throttled_rate(index).map(BitRate::as_mbps),
                         ..flow_summary(&flow.name, kind.name(), data, measured_s)
                     };
                     match kind {
@@ -453,6 +466,7 @@ fn flow_summary(name: &str, kind: &str, record: &StreamRecord, measured_s: f64) 
         delay,
         jitter_ms: jitter_ms(record),
         outage: None,
+        limit_mbps: None,
         aimd: None,
         tcp: None,
         transactions: None,
@@ -503,11 +517,15 @@ fn aimd_summary(stream: &AimdStream) -> AimdSummary {
 fn tcp_summary(world: &World, index: usize, record: &StreamRecord) -> TcpSummary {
     let transfer = &world.transfers()[index];
     let now = transfer.counts();
+    let since = |pick: fn(&TransferCounts) -> u64| pick(&now).saturating_sub(pick(&transfer.warmup)) as f64;
     TcpSummary {
         efficiency: fraction(record.delivered_bytes, record.sent_bytes),
-        retransmitted: (now.retransmitted - transfer.warmup.retransmitted) as f64,
-        timeouts: (now.timeouts - transfer.warmup.timeouts) as f64,
-        recoveries: (now.recoveries - transfer.warmup.recoveries) as f64,
+        retransmitted: since(|counts| counts.retransmitted),
+        timeouts: since(|counts| counts.timeouts),
+        recoveries: since(|counts| counts.recoveries),
+        spurious: since(|counts| counts.spurious),
+        ecn_reductions: since(|counts| counts.ecn_reductions),
+        undone: since(|counts| counts.undone),
         completed_s: transfer.completed.map(Nanos::as_secs_f64),
     }
 }

@@ -223,6 +223,7 @@ fn throttled_flows_of_one_region_have_equal_shares() {
     assert!(rates.iter().all(|rate| *rate == rates[0] && rate.0 > 40_000), "{rates:?}");
     for flow in &summary.flows {
         let carried = flow.goodput_mbps / rates[0].as_mbps();
+        assert_eq!(flow.limit_mbps, Some(rates[0].as_mbps()));
         assert!((0.9..=1.01).contains(&carried), "{} carries {carried} of its rate", flow.name);
     }
     assert!(summary.totals.jain > 0.995, "{}", summary.totals.jain);

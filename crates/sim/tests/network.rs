@@ -8,7 +8,8 @@ use fairhop_model::phy::{Phy, Preamble, Rate, Standard, chunk_success, frame, no
 use fairhop_model::units::{Db, Nanos};
 use fairhop_sim::recorder::Loss;
 use fairhop_sim::scenario::{
-    Capture, CodecName, Metric, Place, Propagation, QueueLimit, Reception, TcpVariant, Topology, Traffic,
+    Capture, CodecName, Metric, Place, Propagation, QueueLimit, Reception, TcpProfile, TcpVariant, Topology,
+    Traffic,
 };
 use fairhop_sim::world::World;
 use proptest::prelude::*;
@@ -261,6 +262,7 @@ fn traffic(nodes: u32, internet: bool) -> impl Strategy<Value = Traffic> {
                         count,
                         dscp: None,
                         tcp: TcpVariant::Newreno,
+                        profile: TcpProfile::Standard,
                         byte_counting,
                         size_bytes,
                         mss_bytes,
@@ -268,11 +270,15 @@ fn traffic(nodes: u32, internet: bool) -> impl Strategy<Value = Traffic> {
                         max_window_packets,
                         initial_window_packets,
                         delayed_ack_segments,
-                        delayed_ack_ms: 40.0,
+                        delayed_ack_ms: Some(40.0),
                         sack,
                         ecn: false,
-                        timestamps,
-                        rto_min_ms: 200.0,
+                        timestamps: Some(timestamps),
+                        recovery: None,
+                        prr: None,
+                        undo: None,
+                        hystart: None,
+                        rto_min_ms: Some(200.0),
                         start_s,
                         stop_s,
                     }

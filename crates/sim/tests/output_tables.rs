@@ -164,6 +164,9 @@ flows
   tcp_retransmitted_segments: integer or null
   tcp_timeouts: integer or null
   tcp_recoveries: integer or null
+  tcp_spurious_segments: integer or null
+  tcp_ecn_reductions: integer or null
+  tcp_undone: integer or null
   completed_s: real or null
   transactions_finished: integer or null
   transactions_open: integer or null

@@ -24,6 +24,8 @@ pub enum Purpose {
     Queue,
     /// Losses on a wired link, and the channel of a slotted one.
     Channel,
+    /// Where a congestion control begins its own random choices.
+    Congestion,
 }
 
 /// A stream of random numbers.
@@ -57,6 +59,11 @@ impl Stream {
                 return (product >> 32) as u32;
             }
         }
+    }
+
+    /// 64 bits, to begin another generator with.
+    pub fn seed(&mut self) -> u64 {
+        self.0.next_u64()
     }
 
     /// A number from 0 up to but not including 1, in steps of 2⁻⁵³.

@@ -114,6 +114,12 @@ table! {
         tcp_timeouts: Option<u64>,
         /// Fast recoveries of TCP.
         tcp_recoveries: Option<u64>,
+        /// Segments that TCP sent again though the receiver had them (RFC 2883).
+        tcp_spurious_segments: Option<u64>,
+        /// Times that TCP's window fell because the network marked a packet (RFC 3168).
+        tcp_ecn_reductions: Option<u64>,
+        /// Reductions that TCP took back because nothing had been lost.
+        tcp_undone: Option<u64>,
         /// When a finite transfer was complete at its receiver; null where it was not or has no end.
         completed_s: Option<f64>,
         /// Pages, or requests with their responses, that were complete.
@@ -700,6 +706,9 @@ impl<'a> Direction<'a> {
             tcp_retransmitted_segments: tcp(|counts| counts.retransmitted),
             tcp_timeouts: tcp(|counts| counts.timeouts),
             tcp_recoveries: tcp(|counts| counts.recoveries),
+            tcp_spurious_segments: tcp(|counts| counts.spurious),
+            tcp_ecn_reductions: tcp(|counts| counts.ecn_reductions),
+            tcp_undone: tcp(|counts| counts.undone),
             completed_s: transfer.and_then(|transfer| transfer.completed).map(Nanos::as_secs_f64),
             transactions_finished: transactions.map(|record| record.finished),
             transactions_open: transactions

@@ -11,7 +11,10 @@ use super::check_wired::check_rate;
 use super::error::Finding;
 use super::queue::Queue;
 use super::topology::Endpoint;
-use super::types::{NamedPlace, Place, Propagation, Scenario, SizeLaw, TimeLaw, Topology, Traffic};
+use super::types::{
+    NamedPlace, Place, Propagation, Scenario, SizeLaw, TcpProfile, TcpRecovery, TcpVariant, TimeLaw,
+    Topology, Traffic,
+};
 use crate::mac::windows;
 
 /// The most nodes that a scenario may have.
@@ -45,6 +48,7 @@ impl Scenario {
             self.check_ends(i, entry, &mut findings);
             self.check_flow_times(i, entry, &mut findings);
             check_load(i, entry, self.topology.node_count() > 0, &mut findings);
+            check_tcp(i, entry, &mut findings);
         }
         self.check_control(&mut findings);
         self.check_queues(&mut findings);
@@ -660,6 +664,60 @@ fn check_load(i: usize, entry: &Traffic, radio: bool, findings: &mut Findings) {
             check_video(i, *rate_kbps, *frames_per_s, *group_frames, *i_to_p, findings);
         }
         Traffic::Call { .. } | Traffic::Bulk { .. } | Traffic::Aimd { .. } => {}
+    }
+}
+
+/// Options of TCP that have no meaning beside others.
+fn check_tcp(i: usize, entry: &Traffic, findings: &mut Findings) {
+    let Traffic::Bulk { tcp, profile, sack, recovery, prr, undo, hystart, .. } = entry else { return };
+    let path = |key: &str| format!("traffic.{i}.{key}");
+    if !sack && recovery.is_some() {
+        findings.add(
+            path("recovery"),
+            "`recovery` is how losses are found with SACK, but `sack` is false",
+            "not used",
+            "leave `recovery` out, RFC 6582 holds without SACK; or leave `sack` out",
+        );
+    } else if !sack && *profile == TcpProfile::Linux {
+        findings.add(
+            path("sack"),
+            "profile = \"linux\" finds losses by RACK-TLP, which needs SACK",
+            "taken away",
+            "leave `sack` out, or write profile = \"standard\" with the `timestamps`, `rto_min_ms` and `delayed_ack_ms` \
+             of Linux",
+        );
+    }
+    let by_time = match recovery {
+        Some(recovery) => *recovery == TcpRecovery::RackTlp,
+        None => *profile == TcpProfile::Linux,
+    };
+    if !by_time && (*undo == Some(true) || (undo.is_none() && *profile == TcpProfile::Linux)) {
+        let (key, message, help) = if undo.is_some() {
+            ("undo", "`undo` goes with RACK-TLP", "add recovery = \"rack-tlp\", or leave `undo` out")
+        } else {
+            (
+                "recovery",
+                "profile = \"linux\" undoes needless reductions, which goes with RACK-TLP",
+                "leave `recovery` out, or add undo = false",
+            )
+        };
+        findings.add(path(key), message, "losses are not found by time here", help);
+    }
+    if *prr == Some(true) && *tcp == TcpVariant::Bbr {
+        findings.add(
+            path("prr"),
+            "`prr` spreads a reduction over a round trip, but bbr sets its window by itself",
+            "not used",
+            "leave `prr` out, or choose another `tcp`",
+        );
+    }
+    if hystart.is_some() && *tcp != TcpVariant::Cubic {
+        findings.add(
+            path("hystart"),
+            "`hystart` goes with tcp = \"cubic\"; the others end slow start in their own ways",
+            "not used",
+            "leave it out, or write tcp = \"cubic\"",
+        );
     }
 }
 

@@ -8,8 +8,6 @@ use crate::packet::Dscp;
 
 /// IPv4 and TCP headers without options.
 const TCP_HEADERS: u32 = 20 + 20;
-/// The timestamps option, padded (RFC 7323, appendix A).
-const TIMESTAMPS: u32 = 12;
 /// IPv4 and UDP headers.
 const UDP_HEADERS: u32 = 20 + 8;
 /// IPv4, UDP and RTP headers.
@@ -123,11 +121,11 @@ impl Traffic {
                         CodecName::Opus => 60,
                     }
             }
-            Self::Bulk { mss_bytes, timestamps, .. } => {
-                mss_bytes + TCP_HEADERS + if *timestamps { TIMESTAMPS } else { 0 }
-            }
             Self::Cbr { payload_bytes, .. } => payload_bytes + UDP_HEADERS,
-            Self::Web { mss_bytes, .. } | Self::Request { mss_bytes, .. } => mss_bytes + TCP_HEADERS,
+            // Timestamps take their bytes from the data (RFC 9293 §3.7.1).
+            Self::Bulk { mss_bytes, .. } | Self::Web { mss_bytes, .. } | Self::Request { mss_bytes, .. } => {
+                mss_bytes + TCP_HEADERS
+            }
             Self::Aimd { packet_bytes, .. }
             | Self::Burst { packet_bytes, .. }
             | Self::Video { packet_bytes, .. } => *packet_bytes,

@@ -493,6 +493,9 @@ pub enum Traffic {
         /// Congestion control.
         #[serde(default)]
         tcp: TcpVariant,
+        /// Whose sender and receiver: what is left out below is as there.
+        #[serde(default)]
+        profile: TcpProfile,
         /// The window grows with the data that an ACK covers (RFC 3465, as in Linux); false: by the ACK (RFC 5681, as in
         /// ns-2 and ns-3), which with delayed ACKs is half as fast.
         #[serde(default = "yes")]
@@ -521,23 +524,37 @@ pub enum Traffic {
         #[serde(default = "two")]
         #[schemars(range(min = 1, max = 16))]
         delayed_ack_segments: u32,
-        /// A delayed ACK waits no longer than this, in ms.
-        #[serde(default = "delayed_ack_ms")]
+        /// A delayed ACK waits no longer than this, in ms. Left out: 200, 40 with profile = "linux".
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1.0, max = 500.0))]
-        delayed_ack_ms: f64,
+        delayed_ack_ms: Option<f64>,
         /// Selective acknowledgments (RFC 2018).
         #[serde(default = "yes")]
         sack: bool,
         /// Explicit congestion notification (RFC 3168): queues with `ecn` mark its packets instead of dropping them.
         #[serde(default)]
         ecn: bool,
-        /// Timestamps (RFC 7323); 12 bytes in every segment.
-        #[serde(default)]
-        timestamps: bool,
-        /// Shortest retransmission timeout in ms (RFC 6298: 1000).
-        #[serde(default = "rto_min_ms")]
+        /// Timestamps (RFC 7323); 12 of the bytes of every segment. Left out: none, but with profile = "linux".
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timestamps: Option<bool>,
+        /// How losses are found and repaired with SACK. Left out: `rfc6675`, `rack-tlp` with profile = "linux".
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        recovery: Option<TcpRecovery>,
+        /// The window falls over a round trip of recovery (RFC 6937) and not at once. Left out: no, but with
+        /// profile = "linux".
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prr: Option<bool>,
+        /// A reduction is taken back where nothing proves to have been lost (RFC 2883, 3522 and 5682). Left out: no, but
+        /// with profile = "linux".
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        undo: Option<bool>,
+        /// How slow start ends before there is a loss; only for `cubic`. Left out: `classic`, as in Linux.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hystart: Option<TcpHyStart>,
+        /// Shortest retransmission timeout in ms. Left out: 1000 (RFC 6298), 200 with profile = "linux".
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1.0, max = 60_000.0))]
-        rto_min_ms: f64,
+        rto_min_ms: Option<f64>,
         /// Start, in seconds.
         #[serde(default)]
         #[schemars(range(min = 0.0, max = 1_000_000.0))]
@@ -695,6 +712,9 @@ pub enum Traffic {
         /// Congestion control.
         #[serde(default)]
         tcp: TcpVariant,
+        /// Whose sender and receiver: what is left out below is as there.
+        #[serde(default)]
+        profile: TcpProfile,
         /// Largest segment in bytes of data.
         #[serde(default = "mss")]
         #[schemars(range(min = 88, max = 8960))]
@@ -703,10 +723,10 @@ pub enum Traffic {
         #[serde(default = "initial_window")]
         #[schemars(range(min = 1, max = 100))]
         initial_window_packets: u32,
-        /// Shortest retransmission timeout in ms (RFC 6298: 1000).
-        #[serde(default = "rto_min_ms")]
+        /// Shortest retransmission timeout in ms. Left out: 1000 (RFC 6298), 200 with profile = "linux".
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1.0, max = 60_000.0))]
-        rto_min_ms: f64,
+        rto_min_ms: Option<f64>,
         /// The first pause begins here, in seconds.
         #[serde(default)]
         #[schemars(range(min = 0.0, max = 1_000_000.0))]
@@ -746,6 +766,9 @@ pub enum Traffic {
         /// Congestion control.
         #[serde(default)]
         tcp: TcpVariant,
+        /// Whose sender and receiver: what is left out below is as there.
+        #[serde(default)]
+        profile: TcpProfile,
         /// Largest segment in bytes of data.
         #[serde(default = "mss")]
         #[schemars(range(min = 88, max = 8960))]
@@ -754,10 +777,10 @@ pub enum Traffic {
         #[serde(default = "initial_window")]
         #[schemars(range(min = 1, max = 100))]
         initial_window_packets: u32,
-        /// Shortest retransmission timeout in ms (RFC 6298: 1000).
-        #[serde(default = "rto_min_ms")]
+        /// Shortest retransmission timeout in ms. Left out: 1000 (RFC 6298), 200 with profile = "linux".
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1.0, max = 60_000.0))]
-        rto_min_ms: f64,
+        rto_min_ms: Option<f64>,
         /// The first pause begins here, in seconds.
         #[serde(default)]
         #[schemars(range(min = 0.0, max = 1_000_000.0))]
@@ -857,10 +880,6 @@ fn two() -> u32 {
 
 fn beta() -> f64 {
     0.875
-}
-
-fn delayed_ack_ms() -> f64 {
-    200.0
 }
 
 fn yes() -> bool {
@@ -973,11 +992,60 @@ pub enum CodecName {
 
 /// TCP congestion control.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum TcpVariant {
+    /// RFC 5681. With SACK the same as `newreno`; without it a recovery ends with the first new ACK.
+    Reno,
     /// RFC 6582 and, with SACK, RFC 6675.
     #[default]
     Newreno,
+    /// Brakmo and Peterson: keeps 2 to 4 packets in the queue, going by the round-trip time.
+    Vegas,
+    /// Fu and Liew: Reno that takes a fifth off where nothing waits, instead of half.
+    Veno,
+    /// Mascolo et al.: after a loss the window is the rate of ACKs times the shortest round trip.
+    Westwood,
+    /// Westwood with the rate taken once a round trip, as in Linux.
+    WestwoodPlus,
+    /// RFC 9438, Linux's default.
+    Cubic,
+    /// Tan et al.: Reno and a second window that goes by delay, long Windows' default.
+    Compound,
+    /// Cardwell et al., version 1: goes by the measured rate and the shortest round trip, and paces.
+    Bbr,
+}
+
+/// Whose TCP sender and receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TcpProfile {
+    /// What the RFCs ask for, as in ns-2 and ns-3.
+    #[default]
+    Standard,
+    /// Linux 6.1: RACK-TLP, PRR, undo, timestamps, quick and compressed ACKs, timeouts from 200 ms, its arithmetic.
+    Linux,
+}
+
+/// How TCP finds and repairs losses with SACK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TcpRecovery {
+    /// RFC 6675: three segments that arrived past a gap.
+    Rfc6675,
+    /// RFC 8985: by time, repetitions included, with a probe where the tail may be lost.
+    RackTlp,
+}
+
+/// How slow start ends before there is a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TcpHyStart {
+    /// With a loss only.
+    Off,
+    /// Ha and Rhee's, as in Linux: a long train of ACKs or a longer round trip.
+    Classic,
+    /// HyStart++ (RFC 9406): a longer round trip leads to a slower slow start first.
+    PlusPlus,
 }
 
 /// How call quality is judged.

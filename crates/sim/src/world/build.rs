@@ -9,7 +9,7 @@ use fairhop_transport::aimd::{
     SenderConfig as AimdSenderConfig, SenderStats as AimdSenderStats,
 };
 use fairhop_transport::tcp::rtt::RttConfig;
-use fairhop_transport::tcp::{CongestionKind, ReceiverConfig, SenderConfig};
+use fairhop_transport::tcp::{CongestionKind, HyStart, ReceiverConfig, Recovery, SenderConfig};
 
 use super::World;
 use super::aimd::AimdStream;
@@ -30,7 +30,7 @@ use crate::recorder::{Recorder, TransactionRecord};
 use crate::routing::{PathFinder, Routes, Wires};
 use crate::scenario::{
     self, CodecName, Endpoint, Finding, LinkDirection, LinkLoss, NamedPlace, Place, Scenario, SizeLaw,
-    SlottedChannel, TcpVariant, TimeLaw, Traffic, WiredLink,
+    SlottedChannel, TcpHyStart, TcpProfile, TcpRecovery, TcpVariant, TimeLaw, Traffic, WiredLink,
 };
 use crate::wired::{Errors, Link, LinkParams};
 
@@ -381,23 +381,14 @@ impl<'a> Plan<'a> {
                     f64::from(*packet_bytes) * 8.0 * f64::from(*burst_packets) / (rate_kbps * 1000.0);
                 self.datagrams(index, &flow, false, *packet_bytes, seconds, *burst_packets, None);
             }
-            Traffic::Web { size, think, tcp, mss_bytes, initial_window_packets, rto_min_ms, .. } => {
+            Traffic::Web { size, think, .. } => {
                 flow.kind = FlowKind::Web(self.sessions.len());
-                let configs = tcp_configs(*tcp, *mss_bytes, *initial_window_packets, *rto_min_ms);
+                let configs = tcp_configs(traffic);
                 self.session(index, &flow, *size, *think, None, configs);
             }
-            Traffic::Request {
-                request_bytes,
-                response,
-                think,
-                tcp,
-                mss_bytes,
-                initial_window_packets,
-                rto_min_ms,
-                ..
-            } => {
+            Traffic::Request { request_bytes, response, think, .. } => {
                 flow.kind = FlowKind::Request(self.sessions.len());
-                let configs = tcp_configs(*tcp, *mss_bytes, *initial_window_packets, *rto_min_ms);
+                let configs = tcp_configs(traffic);
                 self.session(index, &flow, *response, *think, Some(*request_bytes), configs);
             }
             Traffic::Video { .. } => {
@@ -410,6 +401,11 @@ impl<'a> Plan<'a> {
         self.measured.push(matches!(flow.kind, FlowKind::Call(_) | FlowKind::Request(_)));
         self.flows.push(flow);
         self.entries.push(entry);
+    }
+
+    /// Where the congestion control of a stream begins its random choices.
+    fn congestion_seed(&self, stream: u32) -> u64 {
+        Stream::new(self.seed, u64::from(stream), Purpose::Congestion).seed()
     }
 
     fn node(&self, place: Place) -> NodeId {
@@ -482,48 +478,9 @@ impl<'a> Plan<'a> {
     }
 
     fn transfer(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
-        let Traffic::Bulk {
-            tcp,
-            size_bytes,
-            byte_counting,
-            mss_bytes,
-            receive_buffer_bytes,
-            max_window_packets,
-            initial_window_packets,
-            delayed_ack_segments,
-            delayed_ack_ms,
-            sack,
-            ecn,
-            timestamps,
-            rto_min_ms,
-            stop_s,
-            ..
-        } = traffic
-        else {
-            return;
-        };
-        let sender = SenderConfig {
-            mss: *mss_bytes,
-            initial_window: *initial_window_packets,
-            congestion: congestion_of(*tcp),
-            byte_counting: *byte_counting,
-            ecn: *ecn,
-            sack: *sack,
-            timestamps: *timestamps,
-            max_window: *max_window_packets,
-            min_rto: Nanos::from_millis_f64(*rto_min_ms),
-            ..SenderConfig::default()
-        };
-        let receiver = ReceiverConfig {
-            mss: *mss_bytes,
-            buffer: *receive_buffer_bytes,
-            delayed_ack_segments: *delayed_ack_segments,
-            delayed_ack_timeout: Nanos::from_millis_f64(*delayed_ack_ms),
-            ecn: *ecn,
-            sack: *sack,
-            timestamps: *timestamps,
-            ..ReceiverConfig::default()
-        };
+        let Traffic::Bulk { size_bytes, stop_s, .. } = traffic else { return };
+        let (mut sender, receiver) = tcp_configs(traffic);
+        sender.tuning.seed = self.congestion_seed(stream(index, false));
         let tcp = self.transfers.len();
         self.transfers.push(Transfer {
             size: *size_bytes,
@@ -542,8 +499,9 @@ impl<'a> Plan<'a> {
         size: SizeLaw,
         think: TimeLaw,
         request_bytes: Option<u32>,
-        (sender, receiver): (SenderConfig, ReceiverConfig),
+        (mut sender, receiver): (SenderConfig, ReceiverConfig),
     ) {
+        sender.tuning.seed = self.congestion_seed(stream(index, false));
         let session = self.sessions.len();
         let ends = if request_bytes.is_some() { (flow.to, flow.from) } else { (flow.from, flow.to) };
         let mut data = Transfer { session: Some(session), ..Transfer::new(index, ends, sender, receiver) };
@@ -706,25 +664,79 @@ fn distance_hint(links: &Links, from: u32, to: u32) -> String {
 
 fn congestion_of(tcp: TcpVariant) -> CongestionKind {
     match tcp {
+        TcpVariant::Reno => CongestionKind::Reno,
         TcpVariant::Newreno => CongestionKind::NewReno,
+        TcpVariant::Vegas => CongestionKind::Vegas,
+        TcpVariant::Veno => CongestionKind::Veno,
+        TcpVariant::Westwood => CongestionKind::Westwood,
+        TcpVariant::WestwoodPlus => CongestionKind::WestwoodPlus,
+        TcpVariant::Cubic => CongestionKind::Cubic,
+        TcpVariant::Compound => CongestionKind::Compound,
+        TcpVariant::Bbr => CongestionKind::Bbr,
     }
 }
 
-/// Machines whose other settings are the defaults of a bulk transfer.
-fn tcp_configs(
-    tcp: TcpVariant,
-    mss: u32,
-    initial_window: u32,
-    rto_min_ms: f64,
-) -> (SenderConfig, ReceiverConfig) {
-    let sender = SenderConfig {
-        mss,
-        initial_window,
-        congestion: congestion_of(tcp),
-        min_rto: Nanos::from_millis_f64(rto_min_ms),
-        ..SenderConfig::default()
+/// The machines of a profile.
+fn profile_configs(profile: TcpProfile) -> (SenderConfig, ReceiverConfig) {
+    match profile {
+        TcpProfile::Standard => (SenderConfig::default(), ReceiverConfig::default()),
+        TcpProfile::Linux => (SenderConfig::linux(), ReceiverConfig::linux()),
+    }
+}
+
+/// How the TCP machines of an entry behave: its profile, and what it says beside.
+fn tcp_configs(traffic: &Traffic) -> (SenderConfig, ReceiverConfig) {
+    let (Traffic::Bulk { tcp, profile, mss_bytes, initial_window_packets, rto_min_ms, .. }
+    | Traffic::Web { tcp, profile, mss_bytes, initial_window_packets, rto_min_ms, .. }
+    | Traffic::Request { tcp, profile, mss_bytes, initial_window_packets, rto_min_ms, .. }) = traffic
+    else {
+        return profile_configs(TcpProfile::Standard);
     };
-    (sender, ReceiverConfig { mss, ..ReceiverConfig::default() })
+    let (mut sender, mut receiver) = profile_configs(*profile);
+    sender.congestion = congestion_of(*tcp);
+    (sender.mss, receiver.mss) = (*mss_bytes, *mss_bytes);
+    sender.initial_window = *initial_window_packets;
+    sender.min_rto = rto_min_ms.map_or(sender.min_rto, Nanos::from_millis_f64);
+    let Traffic::Bulk {
+        byte_counting,
+        receive_buffer_bytes,
+        max_window_packets,
+        delayed_ack_segments,
+        delayed_ack_ms,
+        sack,
+        ecn,
+        timestamps,
+        recovery,
+        prr,
+        undo,
+        hystart,
+        ..
+    } = traffic
+    else {
+        return (sender, receiver);
+    };
+    sender.byte_counting = *byte_counting;
+    sender.max_window = *max_window_packets;
+    receiver.buffer = *receive_buffer_bytes;
+    receiver.delayed_ack_segments = *delayed_ack_segments;
+    receiver.delayed_ack_timeout =
+        delayed_ack_ms.map_or(receiver.delayed_ack_timeout, Nanos::from_millis_f64);
+    (sender.sack, receiver.sack) = (*sack, *sack);
+    (sender.ecn, receiver.ecn) = (*ecn, *ecn);
+    sender.timestamps = timestamps.unwrap_or(sender.timestamps);
+    receiver.timestamps = sender.timestamps;
+    sender.recovery = recovery.map_or(sender.recovery, |recovery| match recovery {
+        TcpRecovery::Rfc6675 => Recovery::Rfc6675,
+        TcpRecovery::RackTlp => Recovery::RackTlp,
+    });
+    sender.prr = prr.unwrap_or(sender.prr);
+    sender.undo = undo.unwrap_or(sender.undo);
+    sender.tuning.hystart = hystart.map_or(sender.tuning.hystart, |hystart| match hystart {
+        TcpHyStart::Off => HyStart::Off,
+        TcpHyStart::Classic => HyStart::Classic,
+        TcpHyStart::PlusPlus => HyStart::PlusPlus,
+    });
+    (sender, receiver)
 }
 
 fn codec_of(name: CodecName) -> Codec {

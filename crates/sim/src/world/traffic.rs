@@ -278,6 +278,12 @@ pub struct TransferCounts {
     pub timeouts: u64,
     /// Fast recoveries.
     pub recoveries: u64,
+    /// Repetitions that were reported to be needless (RFC 2883).
+    pub spurious: u64,
+    /// Reductions for a mark of the network (RFC 3168).
+    pub ecn_reductions: u64,
+    /// Reductions taken back.
+    pub undone: u64,
 }
 
 impl TransferCounts {
@@ -288,6 +294,9 @@ impl TransferCounts {
             retransmitted: self.retransmitted + other.retransmitted,
             timeouts: self.timeouts + other.timeouts,
             recoveries: self.recoveries + other.recoveries,
+            spurious: self.spurious + other.spurious,
+            ecn_reductions: self.ecn_reductions + other.ecn_reductions,
+            undone: self.undone + other.undone,
         }
     }
 
@@ -299,6 +308,9 @@ impl TransferCounts {
             retransmitted: stats.segments_retransmitted,
             timeouts: stats.timeouts,
             recoveries: stats.fast_recoveries,
+            spurious: stats.dsacks,
+            ecn_reductions: stats.ecn_reductions,
+            undone: stats.undone,
         }
     }
 }

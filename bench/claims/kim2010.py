@@ -1,122 +1,40 @@
-"""Re-run what the papers measured and write the tables of docs/claims.md.
-
-A claim is a ready-made scenario with overrides (`--set`), run for several seeds under each capture rule; what a paper
-says stands beside the mean and its 95 % confidence interval. The page says what the verdicts mean and why a claim
-fails where it does; this script replaces only what stands between the page's two markers.
-
-    cargo build --release && python3 bench/claims.py            # print the tables and update docs/claims.md
-    python3 bench/claims.py --seeds 3 --dry                     # a quick look, nothing written
-"""
+"""kim2010: K. Kim, D. Niculescu, S. Hong, "Coexistence of VoIP and TCP in wireless multihop networks"."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
-import os
 import statistics
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-FAIRHOP = ROOT / "target" / "release" / "fairhop"
-PAGE = ROOT / "docs" / "claims.md"
-BEGIN, END = "<!-- claims: begin -->", "<!-- claims: end -->"
+from lab import (
+    DIFFERS,
+    MOS_GOOD,
+    REPRODUCED,
+    RULES,
+    SHAPE,
+    Claim,
+    Estimate,
+    Lab,
+    Result,
+    Sets,
+    capture,
+    fairhop,
+    mos,
+    named,
+    nearest,
+    summary,
+    table,
+    tcp_mbps,
+)
 
-RULES = ("none", "first", "stronger")
-#: A call is good from here on (kim2010).
-MOS_GOOD = 3.6
-#: No string of four hops carries this many by its airtime (`fairhop airtime`).
+#: No string of four hops carries this many calls by its airtime (`fairhop airtime`).
 MOST_CALLS = 16
-#: Student's t for a two-sided 95 % interval, by degrees of freedom.
-T_975 = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093,
-)  # fmt: skip
 
 ACK_6 = "radio.basic_rates_mbps=[6]"
 
-REPRODUCED, SHAPE, DIFFERS = "reproduced", "same shape", "differs"
-
-Result = dict[str, Any]
-Sets = tuple[str, ...]
-
-
-# ---- running --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over seeds and the half-width of its 95 % confidence interval."""
-
-    mean: float
-    half: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Estimate:
-        n = len(values)
-        half = T_975[n - 2] * statistics.stdev(values) / math.sqrt(n) if n > 1 else 0.0
-        return cls(statistics.fmean(values), half)
-
-    def text(self, digits: int = 2) -> str:
-        return f"{self.mean:.{digits}f} ± {self.half:.{digits}f}"
-
-
-class Lab:
-    """Runs scenarios and remembers the results; all cores, one process a seed."""
-
-    def __init__(self, seeds: int) -> None:
-        self.seeds = range(1, seeds + 1)
-        self._pool = ThreadPoolExecutor(os.cpu_count())
-        self._known: dict[tuple[str, Sets], list[Result]] = {}
-
-    def run(self, scenario: str, sets: Sets) -> list[Result]:
-        """The result of each seed."""
-        key = (scenario, sets)
-        if key not in self._known:
-            self._known[key] = list(self._pool.map(lambda seed: fairhop_run(scenario, sets, seed), self.seeds))
-        return self._known[key]
-
-    def by_seed(self, scenario: str, sets: Sets, figure: Callable[[Result], float]) -> list[float]:
-        return [figure(result) for result in self.run(scenario, sets)]
-
-    def measure(self, scenario: str, sets: Sets, figure: Callable[[Result], float]) -> Estimate:
-        return Estimate.of(self.by_seed(scenario, sets, figure))
-
-
-def fairhop(*arguments: str) -> Result:
-    """The JSON that the program prints."""
-    process = subprocess.run([str(FAIRHOP), *arguments, "--json"], capture_output=True, text=True, check=False)
-    if process.returncode:
-        raise RuntimeError(f"fairhop {' '.join(arguments)}\n{process.stderr}")
-    result: Result = json.loads(process.stdout)
-    return result
-
-
-def fairhop_run(scenario: str, sets: Sets, seed: int) -> Result:
-    overrides = [word for change in sets for word in ("--set", change)]
-    return fairhop("run", str(ROOT / "scenarios" / f"{scenario}.toml"), "--seed", str(seed), *overrides)
-
 
 # ---- figures of one run ---------------------------------------------------------------------------------------------
-
-
-def mos(result: Result) -> float:
-    return float(result["totals"]["mos_mean"])
-
-
-def tcp_mbps(result: Result) -> float:
-    return float(result["totals"]["tcp_goodput_mbps"])
-
-
-def jain(result: Result) -> float:
-    return float(result["totals"]["jain"])
 
 
 def good_calls(result: Result) -> float:
@@ -168,49 +86,6 @@ def capacity(
     return [float(n) for n in best.values()], tried
 
 
-# ---- tables ---------------------------------------------------------------------------------------------------------
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One row of the summary. `found` and `verdict` are by rule; a claim without a radio has one of each."""
-
-    name: str
-    paper: str
-    found: list[str]
-    verdict: list[str]
-    points_to: str
-
-    def row(self) -> list[str]:
-        found, verdict = self.found, self.verdict
-        if len(found) == 1:
-            found, verdict = found * len(RULES), verdict * len(RULES)
-        cells = [f"{f}: **{v}**" for f, v in zip(found, verdict, strict=True)]
-        return [self.name, self.paper, *cells, self.points_to]
-
-
-def nearest(values: Sequence[float], target: float) -> str:
-    """The rules whose value is nearest to the paper's, by ratio; rules within 2 % of the nearest share the place.
-
-    If none is within a quarter and the paper lies amid them, that is all that can be said.
-    """
-    off = [abs(math.log(value / target)) for value in values]
-    if min(off) > math.log(1.25) and min(values) < target < max(values):
-        below = [rule for rule, value in zip(RULES, values, strict=True) if value < target]
-        above = [rule for rule, value in zip(RULES, values, strict=True) if value > target]
-        return f"between {named(below)} and {named(above)}"
-    return named([rule for rule, o in zip(RULES, off, strict=True) if o <= min(off) + 0.02])
-
-
-def named(rules: Sequence[str]) -> str:
-    return ", ".join(f"`{rule}`" for rule in rules) or "no rule"
-
-
 # ---- the claims -----------------------------------------------------------------------------------------------------
 
 
@@ -222,10 +97,6 @@ def k_mos() -> list[Claim]:
         paper = f"MOS 3.6 at {100 * loss:.0f} % loss, {delay} ms"
         out.append(Claim(name, paper, [f"{found:.3f}"], [verdict], "no radio"))
     return out
-
-
-def capture(rule: str) -> str:
-    return f"radio.capture={rule}"
 
 
 def k_cap_v(lab: Lab) -> tuple[Claim, str]:
@@ -360,49 +231,6 @@ def k_burst(lab: Lab) -> tuple[Claim, str]:
     return claim, table(["", "", *(f"burst {b}" for b in BURSTS)], rows)
 
 
-WINDOWS = (1, 2, 4, 8, 0)
-
-
-def x_adhoc(lab: Lab) -> tuple[Claim, str]:
-    """Fair: Jain's index at least 0.9 with W = 1 and 2. No gain: no larger window carries 5 % more than W = 2.
-
-    An acknowledgment a segment: with a window of one, a delayed one would wait for its timer each time.
-    """
-    rows: list[list[str]] = []
-    notes: list[str] = []
-    verdicts: list[str] = []
-    falls: list[float] = []
-    for rule in RULES:
-        fair: list[bool] = []
-        gain: list[float] = []
-        last: list[float] = []
-        for hops in (2, 3, 4):
-            total, index = [], []
-            for window in WINDOWS:
-                sets: Sets = (capture(rule), f"topology.hops={hops}", f"traffic.0.to={hops}", f"traffic.1.from={hops}")
-                for flow in (0, 1):
-                    sets += (
-                        f"traffic.{flow}.delayed_ack_segments=1",
-                        f"traffic.{flow}.max_window_packets={window or 1000000}",
-                    )
-                total.append(lab.measure("x-adhoc", sets, tcp_mbps))
-                index.append(lab.measure("x-adhoc", sets, jain))
-            rows.append([f"`{rule}`", str(hops), "total, Mb/s", *(t.text(3) for t in total)])
-            rows.append([f"`{rule}`", str(hops), "Jain's index", *(i.text() for i in index)])
-            fair.append(min(index[0].mean, index[1].mean) >= 0.9)
-            gain.append(max(t.mean for t in total[2:]) / total[1].mean - 1)
-            last.append(index[-1].mean)
-        verdicts.append(REPRODUCED if all(fair) and max(gain) < 0.05 else SHAPE if all(fair) else DIFFERS)
-        falls.append(min(last))
-        notes.append(
-            f"W ≤ 2 fair at {sum(fair)} of 3 lengths; a larger W gains up to {100 * max(0.0, *gain):.0f} %; "
-            f"without limit Jain down to {min(last):.2f}"
-        )
-    points = named([rule for rule, verdict in zip(RULES, verdicts, strict=True) if verdict == REPRODUCED])
-    claim = Claim("X-ADHOC", "fair with W = 1 or 2, no gain past 2", notes, verdicts, points)
-    return claim, table(["rule", "hops", "", *(f"W = {w}" if w else "no limit" for w in WINDOWS)], rows)
-
-
 #: What the papers leave open: name, overrides of calls alone, of TCP alone, of both together.
 BULK_IN_MIX = "traffic.1"
 PREAMBLE = "radio.propagation.preamble_m=250"
@@ -436,56 +264,79 @@ def sensitivity(lab: Lab) -> str:
     return table(heads, [["kim2010", "", "11", "1.35", "< 2", "0.84"], *rows])
 
 
-# ---- the page -------------------------------------------------------------------------------------------------------
+#: Ways to let calls go first: name, overrides of k-prio.
+PRIORITIES: tuple[tuple[str, Sets], ...] = (
+    ("without TCP", ("traffic.1.count=0",)),
+    ("strict priority", ()),
+    ("EDCA", ("mac.queue={packets=50}", "mac.edca=true")),
+    ("neither", ("mac.queue={packets=50}",)),
+)
 
 
-def generated(lab: Lab) -> str:
+def most_calls(lab: Lab, sets: Sets) -> int:
+    """The most calls that have a good mean score, found by doubling and halving: fewer calls never hear worse."""
+
+    def hears(count: int) -> bool:
+        return lab.measure("k-prio", (*sets, f"traffic.0.count={count}"), mos).mean >= MOS_GOOD
+
+    good, bad = 0, 1
+    while hears(bad):
+        good, bad = bad, 2 * bad
+    while bad - good > 1:
+        count = (good + bad) // 2
+        good, bad = (count, bad) if hears(count) else (good, count)
+    return good
+
+
+def k_prio(lab: Lab) -> tuple[Claim, str]:
+    """One download beside the calls.
+
+    Reproduced: under strict priority and under EDCA some calls at one hop and two, and none from three on. Same shape:
+    of the calls that the string carries alone, the share at three hops and more is at most half of what it is at one
+    and two, under both.
+    """
+    rows: list[list[str]] = []
+    found: list[str] = []
+    verdicts: list[str] = []
+    for rule in RULES:
+        calls: dict[str, list[int]] = {}
+        for name, sets in PRIORITIES:
+            ends = [(f"topology.hops={h}", f"traffic.0.to={h}", f"traffic.1.to={h}") for h in range(1, 5)]
+            calls[name] = [most_calls(lab, (capture(rule), *sets, *end)) for end in ends]
+            rows.append([f"`{rule}`", name, *map(str, calls[name])])
+        alone = calls["without TCP"]
+        reproduced, shape = True, True
+        for name in ("strict priority", "EDCA"):
+            share = [n / max(1, most) for n, most in zip(calls[name], alone, strict=True)]
+            reproduced &= min(calls[name][:2]) > 0 and max(calls[name][2:]) == 0
+            shape &= max(share[2:]) <= 0.5 * min(share[:2])
+        verdicts.append(REPRODUCED if reproduced else SHAPE if shape else DIFFERS)
+        shown = ", ".join(
+            f"{name} {' '.join(f'{100 * n / max(1, most):.0f}' for n, most in zip(calls[name], alone, strict=True))} %"
+            for name in ("strict priority", "EDCA")
+        )
+        found.append(f"1 to 4 hops: {shown}")
+    points = named([rule for rule, verdict in zip(RULES, verdicts, strict=True) if verdict != DIFFERS])
+    claim = Claim("K-PRIO", "20 % of the voice capacity at 1 and 2 hops, none from 3 on", found, verdicts, points)
+    return claim, table(["rule", "calls with MOS ≥ 3.6", *(f"{h} hops" for h in range(1, 5))], rows)
+
+
+def section(lab: Lab) -> str:
+    """What the page says of this paper."""
     cap_v, cap_v_table = k_cap_v(lab)
     cap_t, alone = k_cap_t(lab)
     burst, burst_table = k_burst(lab)
-    adhoc, adhoc_table = x_adhoc(lab)
-    claims = [*k_mos(), cap_v, cap_t, k_mix(lab, alone), burst, adhoc]
-    heads = ["claim", "paper", *(f"`{rule}`" for rule in RULES), "the paper's numbers point to"]
+    prio, prio_table = k_prio(lab)
     return "\n".join(
         (
-            f"Seeds 1 to {len(lab.seeds)}; mean ± 95 % confidence interval.\n",
-            table(heads, [claim.row() for claim in claims]),
+            summary([*k_mos(), cap_v, cap_t, k_mix(lab, alone), burst, prio]),
             "### K-CAP-V\n",
             cap_v_table,
             "### K-BURST\n",
             burst_table,
-            "### X-ADHOC\n",
-            adhoc_table,
-            "### What the papers leave open\n",
+            "### K-PRIO\n",
+            prio_table,
+            "### What the paper leaves open\n",
             sensitivity(lab),
         )
     )
-
-
-def replace_between(page: str, text: str) -> str:
-    """The page with `text` between its markers."""
-    head, found, rest = page.partition(BEGIN)
-    _, closed, tail = rest.partition(END)
-    if not (found and closed):
-        raise ValueError(f"{PAGE} has no {BEGIN} and {END}")
-    return f"{head}{BEGIN}\n{text}\n{END}{tail}"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument(
-        "--seeds", type=int, default=10, choices=range(2, len(T_975) + 2), metavar="N", help="seeds a run, 2 to 20"
-    )
-    parser.add_argument("--dry", action="store_true", help="print the tables, leave docs/claims.md as it is")
-    args = parser.parse_args()
-    if not FAIRHOP.exists():
-        parser.error(f"{FAIRHOP} is not built: cargo build --release")
-    text = generated(Lab(args.seeds))
-    print(text)
-    if not args.dry:
-        PAGE.write_text(replace_between(PAGE.read_text(encoding="utf-8"), text), encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
