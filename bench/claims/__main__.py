@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import cai2005
 import kim2010
+import osipov2007
 import xu2002
 from lab import FAIRHOP, ROOT, T_975, Lab
 
@@ -23,6 +24,7 @@ PAGE = ROOT / "docs" / "claims.md"
 
 PAPERS: dict[str, Callable[[Lab], str]] = {
     "kim2010": kim2010.section,
+    "osipov2007": osipov2007.section,
     "cai2005": cai2005.section,
     "xu2002": xu2002.section,
 }

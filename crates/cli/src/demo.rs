@@ -1,7 +1,8 @@
-//! `fairhop demo`: what downloads do to calls over four radio hops, as a table and as a picture.
+//! `fairhop demo`: what downloads do to calls over four radio hops, and what control at the gateway does about it, as two
+//! tables and two pictures.
 //!
-//! One ready-made scenario (K-MIX of kim2010) and its two parts alone, which are the same scenario with the other kind of
-//! traffic left out. A remedy joins as one more [`Part`].
+//! One ready-made scenario (K-MIX of kim2010), its two parts alone, which are the same scenario with the other kind of
+//! traffic left out, and the whole under controls ([`CONTROLS`]).
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -23,13 +24,25 @@ use crate::{run, ui};
 /// Examples of the command, for its help.
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  fairhop demo                   the picture goes to out/demo.svg
+  fairhop demo                   the pictures go to out/demo.svg and out/demo-control.svg
   fairhop demo --out pictures
-  fairhop run k-mix              the last of the three, in full
+  fairhop run k-mix              both together, in full
+  fairhop run k-control          the same under adaptive control
   fairhop scenarios k-mix        what is simulated, and what to try";
 
 /// The scenario that is shown.
 const SCENARIO: &str = "k-mix";
+
+/// What the gateway does about it: settings of `[control]`. Window and rate are near the best for this scenario; the adaptive
+/// control is not told them.
+const CONTROLS: [(&str, &str); 3] = [
+    ("window", "control={kind=\"window\",window_packets=2}"),
+    ("pacing", "control={kind=\"data-pacing\",rate_kbps=500}"),
+    ("adaptive", "control={kind=\"adaptive\"}"),
+];
+
+/// The worlds before those of [`CONTROLS`].
+const WITHOUT_CONTROL: usize = 3;
 
 /// Stands in every picture, so that a later one knows what it may replace.
 const MARK: &str = "<!-- drawn by `fairhop demo` -->";
@@ -37,7 +50,7 @@ const MARK: &str = "<!-- drawn by `fairhop demo` -->";
 /// What `fairhop demo` is asked to do.
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
-    /// Where the picture goes; an earlier one is replaced
+    /// Where the pictures go; earlier ones are replaced
     #[arg(long, value_name = "DIR", default_value = "out")]
     out: PathBuf,
 }
@@ -66,12 +79,16 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<u8, Failure> {
     campaign.progress.clear();
     let (runs, columns): (Vec<Summary>, Vec<Column>) = runs?.into_iter().flatten().flatten().unzip();
     let wall_s = campaign.progress.wall().as_secs_f64();
-    let [calls, downloads, together] = runs.as_slice() else {
+    let [calls, downloads, together, ..] = runs.as_slice() else {
         ui::remark("ended before there was anything to compare");
         return Ok(exit::INTERRUPTED);
     };
+    if runs.len() < parts.len() {
+        ui::remark("ended before all worlds were run");
+        return Ok(exit::INTERRUPTED);
+    }
 
-    let scenario = &parts[2].loaded.scenario;
+    let scenario = &parts[WITHOUT_CONTROL - 1].loaded.scenario;
     let (title, setting) = intent(scenario);
     let options = Options {
         title: title.clone(),
@@ -79,12 +96,23 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<u8, Failure> {
         warmup_s: scenario.warmup_s,
         ..Options::default()
     };
-    let picture = draw(&args.out, &(chart::comparison(&columns, &options) + MARK + "\n"))?;
+    let control_title = format!("{title}, controlled at the gateway");
+    let control_options = Options { title: control_title.clone(), ..options.clone() };
+    let picture = |name, columns: &[Column], options: &Options| {
+        draw(&args.out, name, &(chart::comparison(columns, options) + MARK + "\n"))
+    };
+    let causes = picture("demo.svg", &columns[..WITHOUT_CONTROL], &options)?;
+    // Both together, and then under each control.
+    let same = WITHOUT_CONTROL - 1;
+    let remedies = picture("demo-control.svg", &columns[same..], &control_options)?;
 
     let mut text = format!("{TITLE}{title}{TITLE:#}\n{FAINT}{setting}{FAINT:#}\n\n");
-    text += &comparison(&parts, &runs);
+    text += &comparison(&parts[..WITHOUT_CONTROL], &runs[..WITHOUT_CONTROL]);
     text += &format!("\n{}\n", wrap(&in_words(calls, downloads, together)));
-    text += &format!("\nThe picture: {}\n", picture.display());
+    text += &format!("\n{TITLE}{control_title}{TITLE:#}\n\n");
+    text += &comparison(&parts[same..], &runs[same..]);
+    text += &format!("\n{}\n", wrap(&remedies_in_words(&parts[same..], &runs[same..])));
+    text += &format!("\nThe pictures: {} and {}\n", causes.display(), remedies.display());
     ui::print(&text)?;
     let simulated: f64 = runs.iter().map(|run| run.sim_s).sum();
     ui::remark(&format!(
@@ -94,9 +122,9 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The scenario, its calls alone and its downloads alone.
-fn parts() -> Result<[Part; 3], Failure> {
-    let load = |title, is_left_out: fn(&Traffic) -> bool| {
+/// The scenario's calls alone, its downloads alone, all of it, and that under each control.
+fn parts() -> Result<Vec<Part>, Failure> {
+    let load = |title, is_left_out: fn(&Traffic) -> bool, control: Option<&str>| {
         let ready = scenario::ready_made(SCENARIO)
             .ok_or_else(|| Failure::new(format!("the scenario {SCENARIO} is missing"), ""))?;
         let whole = scenario::load(&ready.file_name(), ready.text, &[])?;
@@ -104,11 +132,20 @@ fn parts() -> Result<[Part; 3], Failure> {
             .zip(&whole.scenario.traffic)
             .filter(|(_, traffic)| is_left_out(traffic))
             .map(|(index, _): (u32, _)| Override::new(format!("traffic.{index}.count=0")))
+            .chain(control.map(Override::new))
             .collect();
         let loaded = scenario::load(&ready.file_name(), ready.text, &overrides)?;
         Ok::<_, Failure>(Part { title, loaded })
     };
-    Ok([load("calls alone", is_download)?, load("downloads alone", is_call)?, load("together", |_| false)?])
+    let mut parts = vec![
+        load("calls alone", is_download, None)?,
+        load("downloads alone", is_call, None)?,
+        load("together", |_| false, None)?,
+    ];
+    for (title, control) in CONTROLS {
+        parts.push(load(title, |_| false, Some(control))?);
+    }
+    Ok(parts)
 }
 
 fn is_call(traffic: &Traffic) -> bool {
@@ -141,7 +178,7 @@ fn intent(scenario: &Scenario) -> (String, String) {
 }
 
 /// Puts the picture into a directory; an earlier picture of this program is replaced, what is not one is left alone.
-fn draw(directory: &Path, svg: &str) -> Result<PathBuf, Failure> {
+fn draw(directory: &Path, name: &str, svg: &str) -> Result<PathBuf, Failure> {
     let failed = |action: &str, path: &Path, error: &io::Error| {
         Failure::new(
             format!("cannot {action} {}: {}", path.display(), reason(error)),
@@ -149,7 +186,7 @@ fn draw(directory: &Path, svg: &str) -> Result<PathBuf, Failure> {
         )
     };
     fs::create_dir_all(directory).map_err(|error| failed("make the directory", directory, &error))?;
-    let path = directory.join("demo.svg");
+    let path = directory.join(name);
     match fs::read_to_string(&path) {
         Ok(earlier) if !earlier.contains(MARK) => {
             return Err(Failure::new(
@@ -163,7 +200,7 @@ fn draw(directory: &Path, svg: &str) -> Result<PathBuf, Failure> {
         _ => {}
     }
     // Complete or not at all.
-    let unfinished = directory.join(".demo.svg.unfinished");
+    let unfinished = directory.join(format!(".{name}.unfinished"));
     fs::write(&unfinished, svg)
         .and_then(|()| fs::rename(&unfinished, &path))
         .map_err(|error| failed("write", &path, &error))?;
@@ -235,4 +272,26 @@ fn in_words(calls: &Summary, downloads: &Summary, together: &Summary) -> String 
         together.totals.tcp_goodput_mbps,
         downloads.totals.tcp_goodput_mbps
     )
+}
+
+/// What the controls do, in sentences.
+fn remedies_in_words(parts: &[Part], runs: &[Summary]) -> String {
+    let mut sentences = vec![
+        "What waits at the gateway does not wait, and collide, in the mesh: the same network, when less is sent into it at a \
+         time."
+            .to_owned(),
+    ];
+    for (part, run) in parts.iter().zip(runs).skip(1) {
+        sentences.push(format!(
+            "Under {} control {} of {} calls are acceptable (MOS {:.2}), and the downloads carry {:.2}\u{a0}Mb/s.",
+            part.title,
+            fixed(run.totals.calls_ok, 0),
+            run.calls.len(),
+            run.totals.mos_mean,
+            run.totals.tcp_goodput_mbps
+        ));
+    }
+    sentences
+        .push("Window and rate were chosen for this network; the adaptive control found its own.".to_owned());
+    sentences.join(" ")
 }

@@ -113,6 +113,7 @@ pub(crate) fn report(scenario: &Scenario, runs: &[Summary], results: &Replicatio
     parts.extend(transactions(&all.list("flows"), runs.len() > 1));
     parts.extend(video(&all.list("flows")));
     parts.extend(totals(all));
+    parts.extend(control(all));
     parts.extend(losses(&all.list("calls"), &all.list("flows")));
     parts.extend(nodes(&all.list("nodes")));
     parts.extend(frames(&all.list("nodes")));
@@ -355,6 +356,46 @@ fn totals(all: View<'_>) -> Option<String> {
     (calls + flows.len() > 0).then(|| table.render())
 }
 
+/// What the gateway's controller asked for last, and how long it was in which state.
+fn control(all: View<'_>) -> Option<String> {
+    let text = |key: &str| all.mean.pointer(&format!("/control/{key}")).and_then(Value::as_str);
+    let kind = text("kind")?;
+    let mut asked = Vec::new();
+    let mut ask = |name: &str, pointer: &str, decimals, unit: &str| {
+        if let Some(quantity) = all.quantity(pointer) {
+            asked.push(format!("{name} {} {unit}", quantity.show(decimals)));
+        }
+    };
+    ask("budget", "/control/budget_mbps", 2, "Mb/s · hops");
+    ask("pace", "/control/down_mbps", 3, "Mb/s");
+    ask("pace of what ACKs acknowledge", "/control/acks_mbps", 3, "Mb/s");
+    ask("smallest window", "/control/window_bytes", 0, "bytes");
+    let asked = if asked.is_empty() { "nothing asked for".to_owned() } else { asked.join(", ") };
+    let states: Vec<String> = ["learning", "steady", "protecting", "starved", "off"]
+        .into_iter()
+        .filter_map(|state| {
+            let part = all.mean(&format!("/control/states/{state}"));
+            (part > 0.0).then(|| format!("{state} {} %", fixed(100.0 * part, 0)))
+        })
+        .collect();
+    let mut line = format!(
+        "Control: {kind}, {} at the end: {}; {asked}",
+        text("state").unwrap_or(NOTHING),
+        text("reason").unwrap_or(NOTHING)
+    );
+    if all.mean("/control/pacer_mean") > 0.0 {
+        line += &format!(
+            "; {} packets wait in the pacer on average, {} found no place",
+            fixed(all.mean("/control/pacer_mean"), 1),
+            whole(all.mean("/control/dropped"))
+        );
+    }
+    if states.len() > 1 {
+        line += &format!(" ({})", states.join(", "));
+    }
+    Some(wrap(&line) + "\n")
+}
+
 /// Why packets were lost, by kind of traffic.
 fn losses(calls: &[View<'_>], flows: &[View<'_>]) -> Option<String> {
     let direction = |key: &'static str| {
@@ -367,14 +408,14 @@ fn losses(calls: &[View<'_>], flows: &[View<'_>]) -> Option<String> {
     }
     groups.retain(|(_, streams)| !streams.is_empty());
     let mut reasons = groups.first()?.1.first()?.keys("lost");
-    // Most networks have no queue that drops early and no link that loses packets.
+    // Most networks have no queue that drops early, no link that loses packets and no control.
     let happened = |why: &str| {
         groups
             .iter()
             .flat_map(|(_, streams)| streams)
             .any(|stream| stream.mean(&format!("/lost/{why}")) > 0.0)
     };
-    reasons.retain(|why| !["aqm", "link"].contains(why) || happened(why));
+    reasons.retain(|why| !["aqm", "link", "control"].contains(why) || happened(why));
 
     let mut table = Table::new("Packets lost, %").column("sent", 9);
     for reason in &reasons {

@@ -488,18 +488,20 @@ fn ctrl_c_ends_the_runs_and_keeps_what_they_measured() {
 // ---- the demo ----
 
 #[test]
-fn the_demo_compares_three_worlds_and_replaces_only_its_own_picture() {
+fn the_demo_compares_worlds_without_and_with_control_and_replaces_only_its_own_pictures() {
     let folder = folder();
     let Output { status, stdout, .. } = in_folder(folder.path(), &["demo", "--out", "pictures"]);
     let report = text(&stdout);
     assert!(status.success(), "{report}");
-    assert!(
-        report.contains("calls alone") && report.contains("downloads alone") && report.contains("together")
-    );
+    for world in ["calls alone", "downloads alone", "together", "window", "pacing", "adaptive"] {
+        assert!(report.contains(world), "{world}: {report}");
+    }
     assert!(report.lines().all(|line| line.chars().count() <= 100), "{report}");
     let picture = folder.path().join("pictures/demo.svg");
     let drawn = fs::read_to_string(&picture).expect("a picture");
     assert!(drawn.contains("<svg"));
+    let remedies = fs::read_to_string(folder.path().join("pictures/demo-control.svg")).expect("a picture");
+    assert!(remedies.contains("adaptive") && !drawn.contains("adaptive"));
 
     assert!(in_folder(folder.path(), &["demo", "--out", "pictures"]).status.success());
     assert_eq!(fs::read_to_string(&picture).expect("a picture"), drawn);

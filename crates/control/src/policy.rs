@@ -123,15 +123,33 @@ pub enum Reason {
     TryAgain,
 }
 
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Means {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Window => "window",
+            Self::Pacing => "pacing",
+            Self::Both => "both",
+        }
+    }
+}
+
+impl State {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::Off => "off",
             Self::Learning => "learning",
             Self::Steady => "steady",
             Self::Protecting => "protecting",
             Self::Starved => "starved",
-        })
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use fairhop_control::policy::State;
 use fairhop_model::stats;
-use fairhop_model::units::Nanos;
+use fairhop_model::units::{BitRate, Nanos};
 use fairhop_model::voice::{self, Codec};
 use fairhop_transport::quic::SenderStats as QuicStats;
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,7 @@ use crate::recorder::{FrameRecord, Loss, StreamRecord, TransactionRecord};
 use crate::wired::Link;
 use crate::world::World;
 use crate::world::aimd::AimdStream;
+use crate::world::control::Control;
 use crate::world::quic::QuicTransfer;
 use crate::world::traffic::{FlowKind, TransferCounts, stream};
 
@@ -49,6 +51,40 @@ pub struct Summary {
     /// Directions of wired links.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkSummary>,
+    /// What the gateway's controller did; left out where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<ControlSummary>,
+}
+
+/// What a controller did, and what it asked for last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ControlSummary {
+    /// The kind in force at the end, as in the scenario.
+    pub kind: String,
+    /// The last state: `off`, `learning`, `steady`, `protecting` or `starved`.
+    pub state: String,
+    /// Why, in words.
+    pub reason: String,
+    /// What held the budget last: `window`, `pacing` or `both`.
+    pub means: String,
+    /// The last budget, times hops; left out where none was sought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_mbps: Option<f64>,
+    /// The last pace of elastic data into the mesh; left out where there was no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down_mbps: Option<f64>,
+    /// The last pace of what ACKs acknowledge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acks_mbps: Option<f64>,
+    /// The smallest clamp on a window at last, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_bytes: Option<f64>,
+    /// Mean number of packets that waited in the pacers, from tick to tick.
+    pub pacer_mean: f64,
+    /// Packets that found no place in a pacer.
+    pub dropped: f64,
+    /// Fraction of the ticks in each state, warm-up excluded.
+    pub states: BTreeMap<String, f64>,
 }
 
 /// One direction of a wired link.
@@ -162,6 +198,9 @@ pub struct FlowSummary {
     /// out where there is no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outage: Option<f64>,
+    /// What its source may send at the end of the run, where it is throttled to its share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_mbps: Option<f64>,
     /// What only AIMD datagrams have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aimd: Option<AimdSummary>,
@@ -368,6 +407,7 @@ impl Summary {
                     let data = if matches!(kind, FlowKind::Request(_)) { backward } else { forward };
                     let mut summary = FlowSummary {
                         outage: flow.delay_bound.map(|_| outage(data)),
+                        limit_mbps: world.throttled_rate(index).map(BitRate::as_mbps),
                         ..flow_summary(&flow.name, kind.name(), data, measured_s)
                     };
                     match kind {
@@ -404,6 +444,7 @@ impl Summary {
             flows,
             nodes: (0..world.node_count()).map(|node| node_summary(world, node, measured_s)).collect(),
             links: world.wired().iter().map(|link| link_summary(world, link, measured_s)).collect(),
+            control: world.control().and_then(|control| control_summary(control, recorder.warmup)),
         }
     }
 }
@@ -451,6 +492,7 @@ fn flow_summary(name: &str, kind: &str, record: &StreamRecord, measured_s: f64) 
         delay,
         jitter_ms: jitter_ms(record),
         outage: None,
+        limit_mbps: None,
         aimd: None,
         quic: None,
         tcp: None,
@@ -589,6 +631,28 @@ fn link_summary(world: &World, link: &Link, measured_s: f64) -> LinkSummary {
         lost: record.lost as f64,
         frames_failed: record.failed as f64,
     }
+}
+
+fn control_summary(control: &Control, warmup: Nanos) -> Option<ControlSummary> {
+    let last = control.decisions().last()?;
+    let counted = || control.decisions().iter().filter(|decision| decision.at > warmup);
+    let ticks = counted().count() as f64;
+    let per_tick = |sum: f64| if ticks > 0.0 { sum / ticks } else { 0.0 };
+    let states = [State::Off, State::Learning, State::Steady, State::Protecting, State::Starved];
+    let part = |state: State| per_tick(counted().filter(|decision| decision.state == state).count() as f64);
+    Some(ControlSummary {
+        kind: last.kind.to_owned(),
+        state: last.state.name().to_owned(),
+        reason: last.reason.to_string(),
+        means: last.means.name().to_owned(),
+        budget_mbps: last.budget.map(|budget| budget * 1e-6),
+        down_mbps: last.down.map(BitRate::as_mbps),
+        acks_mbps: last.acks.map(BitRate::as_mbps),
+        window_bytes: last.window.map(f64::from),
+        pacer_mean: per_tick(counted().map(|decision| f64::from(decision.waiting)).sum()),
+        dropped: control.dropped() as f64,
+        states: states.map(|state| (state.name().to_owned(), part(state))).into(),
+    })
 }
 
 /// Several runs of one scenario.

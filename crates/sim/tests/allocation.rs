@@ -91,3 +91,28 @@ fn no_queue_discipline_allocates_for_a_packet() {
         assert!(allocations <= most, "{discipline}: {allocations} allocations in {frames} frames");
     }
 }
+
+/// The gateway's observer, clamps and pacers have all their memory from the start. What the adaptive controller needs at a
+/// tick does not grow with the packets.
+#[test]
+fn control_allocates_nothing_for_a_packet() {
+    for (control, most) in [
+        ("kind = \"none\"", 0),
+        ("kind = \"window\"\nwindow_packets = 4", 0),
+        ("kind = \"combined\"\nwindow_packets = 8\nrate_kbps = 400", 0),
+        ("kind = \"ack-pacing\"\nrate_kbps = 300", 0),
+        ("kind = \"throttle\"", 0),
+        ("kind = \"adaptive\"", 10 * 200),
+    ] {
+        let mut lab = Lab::ready("k-mix", 30.0, 0.0);
+        lab.scenario.control = Some(toml::from_str(control).expect("a control"));
+        for flow in &mut lab.scenario.traffic {
+            if let Traffic::Bulk { max_window_packets, .. } = flow {
+                *max_window_packets = Some(8);
+            }
+        }
+        let (frames, allocations) = allocations(&lab);
+        assert!(frames > 10_000, "{control}: {frames}");
+        assert!(allocations <= most, "{control}: {allocations} allocations in {frames} frames");
+    }
+}

@@ -88,6 +88,19 @@ fn field<'a>(row: &'a Row, name: &str) -> &'a Field {
 
 /// The columns that readers of results rely on: a change here is a change for them.
 const SCHEMA: &str = "
+control
+  seed: unsigned
+  t_s: real
+  kind: text
+  state: text
+  reason: text
+  means: text
+  budget_mbps: real or null
+  down_mbps: real or null
+  acks_mbps: real or null
+  window_bytes: integer or null
+  pacer_packets: integer
+  mos_seen: real or null
 delays
   seed: unsigned
   flow: integer
@@ -131,6 +144,7 @@ flows
   lost_wired_queue_full_packets: integer
   lost_aqm_packets: integer
   lost_link_packets: integer
+  lost_control_packets: integer
   in_flight_packets: integer
   loss: real
   late: real
@@ -251,7 +265,7 @@ fn tables_have_the_columns_that_readers_rely_on() {
         }
     }
     assert_eq!(schema.trim(), SCHEMA.trim(), "{schema}");
-    assert!(names.contains(&"summary.json".to_owned()) && names.len() == 9, "{names:?}");
+    assert!(names.contains(&"summary.json".to_owned()) && names.len() == 10, "{names:?}");
 }
 
 #[test]
@@ -323,9 +337,17 @@ fn series_add_up_to_the_flows_and_airtime_to_the_whole() {
 #[test]
 fn every_file_can_be_read_alone() {
     let (directory, ..) = results("tables-meta");
-    for table in
-        ["delays", "flow_series", "flows", "frame_losses", "links", "node_series", "nodes", "tcp_series"]
-    {
+    for table in [
+        "control",
+        "delays",
+        "flow_series",
+        "flows",
+        "frame_losses",
+        "links",
+        "node_series",
+        "nodes",
+        "tcp_series",
+    ] {
         let reader = open(&directory, table);
         let metadata = reader.metadata().file_metadata();
         let value = |key: &str| {

@@ -270,6 +270,11 @@ impl Adaptive {
         }
     }
 
+    /// Bits a second times price, for all elastic flows together.
+    pub(super) const fn budget(&self) -> f64 {
+        self.budget
+    }
+
     pub(super) fn tick(&mut self, now: Nanos, observer: &Observer, policy: &mut Policy) {
         let seconds = self.last.map_or(TICK, |last| now.saturating_sub(last)).as_secs_f64().min(1.0);
         self.last = Some(now);

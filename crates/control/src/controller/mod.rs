@@ -14,7 +14,7 @@ pub use fixed::FixedConfig;
 
 use crate::digest::Digest;
 use crate::observer::{Observer, ObserverConfig};
-use crate::policy::Policy;
+use crate::policy::{Policy, State};
 
 /// Time between ticks.
 pub const TICK: Nanos = Nanos::from_millis(100);
@@ -41,6 +41,16 @@ enum Kind {
     Adaptive(Box<Adaptive>),
 }
 
+impl Kind {
+    fn new(config: ControllerConfig) -> Self {
+        match config {
+            ControllerConfig::None => Self::None,
+            ControllerConfig::Fixed(fixed) => Self::Fixed(fixed),
+            ControllerConfig::Adaptive(adaptive) => Self::Adaptive(Box::new(Adaptive::new(adaptive))),
+        }
+    }
+}
+
 /// An observer, and what it leads to.
 #[derive(Debug)]
 pub struct Controller {
@@ -52,12 +62,14 @@ pub struct Controller {
 impl Controller {
     /// A controller that has seen nothing.
     pub fn new(observer: ObserverConfig, config: ControllerConfig) -> Self {
-        let kind = match config {
-            ControllerConfig::None => Kind::None,
-            ControllerConfig::Fixed(fixed) => Kind::Fixed(fixed),
-            ControllerConfig::Adaptive(adaptive) => Kind::Adaptive(Box::new(Adaptive::new(adaptive))),
-        };
-        Self { observer: Observer::new(observer), kind, policy: Policy::none() }
+        Self { observer: Observer::new(observer), kind: Kind::new(config), policy: Policy::none() }
+    }
+
+    /// Another controller from now on, which knows the flows but nothing of what the one before has found. What that one
+    /// asked for is void.
+    pub fn set(&mut self, config: ControllerConfig) {
+        self.kind = Kind::new(config);
+        self.policy = Policy::none();
     }
 
     /// Takes the digest of a packet that crosses the gateway.
@@ -69,7 +81,7 @@ impl Controller {
     pub fn tick(&mut self, now: Nanos) -> &Policy {
         match &mut self.kind {
             Kind::None => {}
-            Kind::Fixed(config) => config.tick(now, &mut self.policy),
+            Kind::Fixed(config) => config.tick(now, &self.observer, &mut self.policy),
             Kind::Adaptive(adaptive) => adaptive.tick(now, &self.observer, &mut self.policy),
         }
         if !matches!(self.kind, Kind::None) {
@@ -82,6 +94,14 @@ impl Controller {
     /// What was asked for last.
     pub const fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    /// The budget of all elastic flows together in bits a second times price, where the controller seeks one.
+    pub fn budget(&self) -> Option<f64> {
+        match &self.kind {
+            Kind::Adaptive(adaptive) if self.policy.state != State::Off => Some(adaptive.budget()),
+            Kind::Adaptive(_) | Kind::Fixed(_) | Kind::None => None,
+        }
     }
 
     /// What is known.

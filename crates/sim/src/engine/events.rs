@@ -29,6 +29,12 @@ pub enum EventKind {
     WiredArrival,
     /// The last bit of a packet has left for a wired link. Subject: the direction of the link.
     LinkFree,
+    /// Control: a tick, the beginning of another one, or of a flow that is throttled.
+    Control,
+    /// A packet may leave a pacer of the gateway.
+    Pace,
+    /// A packet of a throttled node's own may leave. Subject: the node.
+    Throttle,
     /// A source sends its next packets. Subject: the source.
     Source,
     /// A TCP sender's timer. Subject: the transfer.
@@ -46,7 +52,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 17] = [
         Self::FrameEnd,
         Self::Response,
         Self::ResponseTimeout,
@@ -54,6 +60,9 @@ impl EventKind {
         Self::NavCheck,
         Self::WiredArrival,
         Self::LinkFree,
+        Self::Control,
+        Self::Pace,
+        Self::Throttle,
         Self::Source,
         Self::TcpSender,
         Self::TcpReceiver,

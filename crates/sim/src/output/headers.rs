@@ -24,7 +24,7 @@ use crate::packet::{Body, NodeId, Packet};
 use crate::world::traffic::{IP_HEADER, UDP_HEADER, flow_of};
 
 /// The time to live that a packet starts with.
-pub(super) const FIRST_TTL: u8 = 64;
+pub(crate) const FIRST_TTL: u8 = 64;
 
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
@@ -139,15 +139,15 @@ pub(super) fn ethernet(out: &mut Vec<u8>, from: NodeId, to: NodeId) {
 
 /// Whose number is whose, for those who need to know addresses.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Addresses {
+pub(crate) struct Addresses {
     /// Nodes with a radio.
-    pub(super) nodes: NodeId,
+    pub(crate) nodes: NodeId,
     /// The first host after them is the Internet's.
-    pub(super) internet: bool,
+    pub(crate) internet: bool,
 }
 
 impl Addresses {
-    fn of(self, node: NodeId) -> [u8; 4] {
+    pub(crate) fn of(self, node: NodeId) -> [u8; 4] {
         if node == BROADCAST {
             [255; 4]
         } else if node < self.nodes {
@@ -162,7 +162,7 @@ impl Addresses {
 }
 
 /// The port of both ends of a flow.
-pub(super) fn port(packet: &Packet) -> u16 {
+pub(crate) fn port(packet: &Packet) -> u16 {
     let flow = flow_of(packet.stream);
     match packet.body {
         Body::Rtp { .. } => 50_000 + 2 * (flow % 2_000) as u16,
@@ -187,7 +187,7 @@ fn complement(mut sum: u32) -> u16 {
 }
 
 /// Appends an IPv4 packet of exactly the size that the simulator reckons with.
-pub(super) fn ipv4(out: &mut Vec<u8>, packet: &Packet, addresses: Addresses, ttl: u8) {
+pub(crate) fn ipv4(out: &mut Vec<u8>, packet: &Packet, addresses: Addresses, ttl: u8) {
     const VERSION_4_HEADER_OF_5_WORDS: u8 = 0x45;
     const DO_NOT_FRAGMENT: [u8; 2] = [0x40, 0];
 

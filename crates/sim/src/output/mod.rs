@@ -13,7 +13,7 @@
 pub mod capture;
 pub mod chart;
 mod error;
-mod headers;
+pub(crate) mod headers;
 mod pcapng;
 mod table;
 pub mod tables;

@@ -13,7 +13,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fairhop_model::units::Nanos;
+use fairhop_control::policy::Reason;
+use fairhop_model::units::{BitRate, Nanos};
 use fairhop_model::voice::Codec;
 
 pub use super::table::Seed;
@@ -26,6 +27,7 @@ use crate::recorder::{Loss, StreamRecord};
 use crate::results::{Replications, mos_of_direction, outage};
 use crate::scenario::Scenario;
 use crate::world::World;
+use crate::world::control::Control;
 use crate::world::traffic::{Flow, FlowKind, TransferCounts, stream};
 
 table! {
@@ -71,6 +73,8 @@ table! {
         lost_aqm_packets: u64,
         /// Packets lost on a wired link.
         lost_link_packets: u64,
+        /// Packets that found no place in a pacer of the gateway or in a node's throttle.
+        lost_control_packets: u64,
         /// Packets under way at the end of the run that could still have been in time; they count for nothing else.
         in_flight_packets: u64,
         /// Fraction lost of the packets whose fate is known.
@@ -195,6 +199,34 @@ table! {
         retransmitted_segments: u64,
         /// Retransmission timeouts, since the start.
         timeouts: u64,
+    }
+
+    /// One row for each tick, 100 ms, of the gateway's controller; the warm-up is in it. None where there is none.
+    ControlRow = "control" {
+        /// Seed of the run.
+        seed: Seed,
+        /// When.
+        t_s: f64,
+        /// Kind of control, as in the scenario; `none` before its start.
+        kind: &'static str,
+        /// `off`, `learning`, `steady`, `protecting` or `starved`.
+        state: &'static str,
+        /// Why, in words.
+        reason: Arc<str>,
+        /// What holds the budget: `window`, `pacing` or `both`.
+        means: &'static str,
+        /// The budget of all elastic flows together, times hops, that the controller seeks; null where it seeks none.
+        budget_mbps: Option<f64>,
+        /// Pace of elastic data into the mesh; null for no limit.
+        down_mbps: Option<f64>,
+        /// Pace of what ACKs acknowledge; null for no limit.
+        acks_mbps: Option<f64>,
+        /// The smallest clamp on a window; null for none.
+        window_bytes: Option<u32>,
+        /// Packets that wait in the pacers.
+        pacer_packets: u32,
+        /// The lowest opinion score of a call over the last second, as the gateway sees it; null where it sees none.
+        mos_seen: Option<f64>,
     }
 
     /// One row for each wireless node.
@@ -323,7 +355,7 @@ table! {
 }
 
 // `flows` has a column for every reason.
-const _: () = assert!(Loss::ALL.len() == 5);
+const _: () = assert!(Loss::ALL.len() == 6);
 
 /// The tables of one run.
 #[derive(Clone, Debug, PartialEq)]
@@ -332,6 +364,8 @@ pub struct RunTables {
     pub seed: u64,
     /// The run was ended early.
     pub partial: bool,
+    /// Rows of `control.parquet`.
+    pub control: Vec<ControlRow>,
     /// Rows of `flows.parquet`.
     pub flows: Vec<FlowRow>,
     /// Rows of `flow_series.parquet`.
@@ -356,6 +390,7 @@ impl RunTables {
         let mut tables = Self {
             seed: world.seed(),
             partial,
+            control: control(world),
             flows: Vec::new(),
             flow_series: Vec::new(),
             tcp_series: Vec::new(),
@@ -489,6 +524,35 @@ impl RunTables {
             });
         }
     }
+}
+
+/// What the gateway's controller decided.
+fn control(world: &World) -> Vec<ControlRow> {
+    let decisions = world.control().map_or(&[][..], Control::decisions);
+    // Reasons repeat for seconds: the text of one tick serves the next.
+    let mut reason: (Option<Reason>, Arc<str>) = (None, "".into());
+    decisions
+        .iter()
+        .map(|decision| {
+            if reason.0 != Some(decision.reason) {
+                reason = (Some(decision.reason), decision.reason.to_string().into());
+            }
+            ControlRow {
+                seed: Seed(world.seed()),
+                t_s: decision.at.as_secs_f64(),
+                kind: decision.kind,
+                state: decision.state.name(),
+                reason: reason.1.clone(),
+                means: decision.means.name(),
+                budget_mbps: decision.budget.map(|budget| budget * 1e-6),
+                down_mbps: decision.down.map(BitRate::as_mbps),
+                acks_mbps: decision.acks.map(BitRate::as_mbps),
+                window_bytes: decision.window,
+                pacer_packets: decision.waiting,
+                mos_seen: decision.mos,
+            }
+        })
+        .collect()
 }
 
 fn measured(world: &World) -> Nanos {
@@ -629,6 +693,7 @@ impl<'a> Direction<'a> {
             lost_wired_queue_full_packets: record.lost[Loss::WiredQueueFull as usize],
             lost_aqm_packets: record.lost[Loss::Aqm as usize],
             lost_link_packets: record.lost[Loss::Link as usize],
+            lost_control_packets: record.lost[Loss::Control as usize],
             in_flight_packets: record.in_flight,
             loss: ratio(record.lost_total() as f64, decided),
             late: ratio(record.late as f64, decided),
@@ -750,6 +815,7 @@ pub fn write(directory: &Directory, runs: &[RunTables], meta: &Meta) -> Result<V
         directory.write(&format!("{}.parquet", R::TABLE), |out| table::write(out, rows, metadata))
     }
     Ok(vec![
+        file(directory, runs.iter().flat_map(|run| &run.control), &metadata)?,
         file(directory, runs.iter().flat_map(|run| &run.delays), &metadata)?,
         file(directory, runs.iter().flat_map(|run| &run.flow_series), &metadata)?,
         file(directory, runs.iter().flat_map(|run| &run.flows), &metadata)?,

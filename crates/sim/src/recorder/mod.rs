@@ -26,12 +26,14 @@ pub enum Loss {
     Aqm,
     /// It was lost on a wired link.
     Link,
+    /// It found no place in a pacer of the gateway, or in the queue of a node's throttle for its own packets.
+    Control,
 }
 
 impl Loss {
     /// Every reason.
-    pub const ALL: [Self; 5] =
-        [Self::QueueFull, Self::RetryLimit, Self::WiredQueueFull, Self::Aqm, Self::Link];
+    pub const ALL: [Self; 6] =
+        [Self::QueueFull, Self::RetryLimit, Self::WiredQueueFull, Self::Aqm, Self::Link, Self::Control];
 
     /// The reason's name in results.
     pub const fn name(self) -> &'static str {
@@ -41,6 +43,7 @@ impl Loss {
             Self::WiredQueueFull => "wired_queue_full",
             Self::Aqm => "aqm",
             Self::Link => "link",
+            Self::Control => "control",
         }
     }
 }

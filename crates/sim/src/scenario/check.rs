@@ -50,6 +50,7 @@ impl Scenario {
             check_load(i, entry, self.topology.node_count() > 0, &mut findings);
             check_tcp(i, entry, &mut findings);
         }
+        self.check_control(&mut findings);
         self.check_queues(&mut findings);
         self.check_names(&mut findings);
         findings.0
@@ -799,6 +800,18 @@ fn check_interval(i: usize, rate_kbps: f64, bytes: u32, packets: u32, findings: 
             format!("`rate_kbps` is {rate_kbps}: {why}"),
             label,
             "`rate_kbps` is in kb/s: 100 is a usual value",
+        );
+    }
+}
+
+/// At less than a bit a second the next packet would come after the end of the clock.
+pub(super) fn check_pace(path: &str, rate_kbps: f64, findings: &mut Findings) {
+    if rate_kbps < 0.001 {
+        findings.add(
+            path,
+            format!("`rate_kbps` is {rate_kbps}: less than a bit a second"),
+            "too slow",
+            "`rate_kbps` is in kb/s: 500 is a usual value",
         );
     }
 }

@@ -6,7 +6,9 @@
 //! for the builder of a world to find; it speaks in [`Finding`]s, which [`Loaded::locate`] gives their places.
 
 mod check;
+mod check_control;
 mod check_wired;
+mod control;
 mod dscp;
 mod edca;
 mod error;
@@ -25,6 +27,7 @@ use std::sync::Arc;
 use miette::NamedSource;
 use serde::Deserialize;
 
+pub use control::{Control, ControlChange, ControlSetting};
 pub use dscp::{Codepoint, DscpName};
 pub use edca::{AccessCategory, DscpMapping, Edca, EdcaChoice};
 pub use error::{Finding, Problem, ScenarioErrors};

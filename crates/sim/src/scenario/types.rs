@@ -6,6 +6,7 @@ use fairhop_model::phy::{Preamble, Standard};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::control::Control;
 use super::dscp::Codepoint;
 use super::edca::EdcaChoice;
 use super::queue::{Queue, QueueLimit, queue_named_or_not};
@@ -50,6 +51,9 @@ pub struct Scenario {
     /// Who sends what to whom.
     #[serde(default)]
     pub traffic: Vec<Traffic>,
+    /// What is done so that calls stay clear and TCP shares are fair; left out, nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Control>,
     /// How call quality is judged.
     #[serde(default)]
     pub voice: Voice,

@@ -17,21 +17,24 @@ use fairhop_transport::tcp::{CongestionKind, HyStart, ReceiverConfig, Recovery, 
 
 use super::World;
 use super::aimd::AimdStream;
+use super::control::{Control, crossings};
 use super::quic::QuicTransfer;
 use super::sessions::Session;
+use super::throttle::{Surroundings, Throttle};
 use super::traffic::{
     DatagramSource, Flow, FlowKind, IP_HEADER, Interval, RTP_HEADER, Source, Transfer, UDP_HEADER, stream,
 };
 use super::video::{FrameSizes, Video, VideoPlan};
 use crate::engine::{EventKind, Events, Purpose, Stream, Timer};
 use crate::mac::{BROADCAST, MacParams, Station};
+use crate::output::headers::Addresses;
 use crate::packet::{NodeId, Packets};
 use crate::queue::Queue;
 use crate::radio::{LIGHT_M_PER_S, Links, Position, RadioParams, Receiver as RadioReceiver};
 use crate::recorder::{Recorder, TransactionRecord};
 use crate::routing::{PathFinder, Routes, Wires};
 use crate::scenario::{
-    CodecName, Endpoint, Finding, LinkDirection, LinkLoss, NamedPlace, Place, Scenario, SizeLaw,
+    self, CodecName, Endpoint, Finding, LinkDirection, LinkLoss, NamedPlace, Place, Scenario, SizeLaw,
     SlottedChannel, TcpHyStart, TcpProfile, TcpRecovery, TcpVariant, TimeLaw, Traffic, WiredLink,
 };
 use crate::wired::{Errors, Link, LinkParams};
@@ -75,6 +78,10 @@ impl World {
         for (index, start) in plan.starts.iter().enumerate() {
             events.push(*start, EventKind::Source, index as u32);
         }
+        let control = control(scenario, &plan, &routes, &wired, &links, &radio, &basic_rates);
+        if let Some(control) = control.as_deref().filter(|control| control.next_time() <= duration) {
+            events.push(control.next_time(), EventKind::Control, 0);
+        }
         let mut recorder = Recorder::new(
             Nanos::from_secs_f64(scenario.warmup_s),
             Nanos::from_secs_f64(scenario.record.interval_s),
@@ -96,6 +103,7 @@ impl World {
         }
         // What a station's queue needs to know of its radio: how long a packet takes at best.
         let rate = mac.data_rate.bit_rate();
+        let queue = station_queue(scenario);
         Ok(Self {
             receivers: (0..nodes)
                 .map(|n| RadioReceiver::new(Stream::new(seed, n as u64, Purpose::Reception)))
@@ -105,7 +113,7 @@ impl World {
                     let mut subjects = (0..).map(|category: u64| n as u64 | category << 32);
                     let queue = || {
                         let random = Stream::new(seed, subjects.next().unwrap_or_default(), Purpose::Queue);
-                        Queue::new(&scenario.mac.queue, rate, random)
+                        Queue::new(&queue, rate, random)
                     };
                     Station::new(&mac, queue, Stream::new(seed, n as u64, Purpose::Backoff))
                 })
@@ -129,11 +137,54 @@ impl World {
             videos: plan.videos,
             aimd: plan.aimd,
             quic: plan.quic,
+            control,
             recorder,
             end: duration,
             finished: false,
             tap: None,
         })
+    }
+}
+
+/// The control of a scenario, with what it needs to know of the network.
+#[allow(clippy::too_many_arguments)]
+fn control(
+    scenario: &Scenario,
+    plan: &Plan<'_>,
+    routes: &Routes,
+    wired: &[Link],
+    links: &Links,
+    radio: &RadioParams,
+    basic: &[Rate],
+) -> Option<Box<Control>> {
+    scenario.control.as_ref()?;
+    let sessions: Vec<usize> = plan.sessions.iter().map(|session| session.transfer).collect();
+    let throttle = Throttle::new(&Surroundings {
+        scenario,
+        flows: &plan.flows,
+        entries: &plan.entries,
+        transfers: &plan.transfers,
+        sessions: &sessions,
+        routes,
+        wired,
+        links,
+        radio,
+        basic,
+    });
+    let ends = plan.flows.iter().map(|flow| (flow.from, flow.to));
+    let crossings = crossings(ends, scenario.topology.gateway(), routes, wired);
+    let addresses = Addresses { nodes: plan.nodes, internet: scenario.internet.is_some() };
+    Control::new(scenario, addresses, crossings, throttle)
+}
+
+/// The queue of every station.
+fn station_queue(scenario: &Scenario) -> scenario::Queue {
+    match (&scenario.control, &scenario.mac.queue) {
+        (Some(scenario::Control::Priority { .. }), queue) => {
+            let (packets, bytes) = queue.limits();
+            scenario::Queue::Priority { packets, bytes }
+        }
+        (_, queue) => queue.clone(),
     }
 }
 

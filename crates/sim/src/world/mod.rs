@@ -7,8 +7,10 @@
 
 pub mod aimd;
 mod build;
+pub mod control;
 pub mod quic;
 pub mod sessions;
+pub mod throttle;
 pub mod traffic;
 pub mod video;
 
@@ -24,6 +26,7 @@ use crate::recorder::{Loss, NodeSample, Recorder, TcpSample};
 use crate::routing::{Routes, WIRE};
 use crate::scenario::Scenario;
 use crate::wired::{Arrived, Link, LinkContext};
+use control::Control;
 use sessions::Session;
 use traffic::{Flow, FlowKind, IP_HEADER, RTP_HEADER, Source, Transfer, UDP_HEADER, flow_of};
 use video::Video;
@@ -70,6 +73,7 @@ pub struct World {
     videos: Vec<Video>,
     aimd: Vec<aimd::AimdStream>,
     quic: Vec<quic::QuicTransfer>,
+    control: Option<Box<Control>>,
     recorder: Recorder,
     end: Nanos,
     finished: bool,
@@ -262,6 +266,9 @@ impl World {
                 self.at_link(node, Link::free);
                 self.bury_given_up_at_link(node);
             }
+            EventKind::Control => self.control_event(),
+            EventKind::Pace => self.pace_timer(event),
+            EventKind::Throttle => self.throttle_timer(event),
             EventKind::Source => self.source(node),
             EventKind::TcpSender => {
                 let transfer = &mut self.transfers[node];
@@ -406,6 +413,9 @@ impl World {
             self.packets.release(packet);
         }
         self.bury_given_up();
+        if self.control.is_some() {
+            self.feed(node);
+        }
         self.note_backlog(node);
     }
 
@@ -459,6 +469,9 @@ impl World {
             self.recorder.delivered(packet.stream, u64::from(Self::payload(&packet)), self.events.now());
             return;
         }
+        if self.control.is_some() && self.out_of_mesh(node, frame.packet) {
+            return;
+        }
         let packet = self.packets.get(frame.packet);
         if packet.destination == node {
             self.arrived(frame.packet);
@@ -483,16 +496,28 @@ impl World {
             return self.send_wired((next_hop & !WIRE) as usize, id);
         }
         let waiting = Waiting { packet: id, next_hop, bytes: packet.bytes };
+        if self.control.is_some() && self.is_throttled() {
+            return self.throttled(node, waiting);
+        }
+        self.enqueue(node, waiting);
+    }
+
+    /// Puts a packet into the queue of a station.
+    #[inline]
+    fn enqueue(&mut self, node: NodeId, waiting: Waiting) {
         match self.at_station(node as usize, |dcf, ctx| dcf.enqueue(ctx, waiting)) {
             Ok(()) => {
                 self.bury_given_up();
                 self.note_backlog(node);
             }
-            Err(why) => {
-                self.note_refusal(node, why);
-                self.drop_packet(node, id, loss_at_station(why));
-            }
+            Err(why) => self.refused(node, waiting.packet, why),
         }
+    }
+
+    /// The queue of a node does not take a packet.
+    fn refused(&mut self, node: NodeId, id: PacketId, why: Refused) {
+        self.note_refusal(node, why);
+        self.drop_packet(node, id, loss_at_station(why));
     }
 
     fn send_wired(&mut self, direction: usize, id: PacketId) {
@@ -553,7 +578,7 @@ impl World {
             self.arrived(id);
             self.packets.release(id);
         } else {
-            self.forward(node, id);
+            self.towards_mesh(node, id);
         }
     }
 
@@ -605,7 +630,7 @@ impl World {
             self.recorder.packet_sent(&packet, payload);
         }
         let id = self.packets.insert(packet);
-        self.forward(node, id);
+        self.towards_mesh(node, id);
     }
 
     // ---- sources ----

@@ -1,0 +1,249 @@
+//! Control in worlds: what the gateway does to calls and TCP of K-MIX, that it can come and go, and the throttle.
+
+mod support;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use fairhop_model::units::Nanos;
+use fairhop_sim::mac::Frame;
+use fairhop_sim::packet::{Body, NodeId, Packet};
+use fairhop_sim::recorder::Loss;
+use fairhop_sim::results::Summary;
+use fairhop_sim::scenario::{Control, Traffic};
+use fairhop_sim::world::control::Decision;
+use fairhop_sim::world::{Tap, World};
+use support::*;
+
+/// K-MIX for 20 s, of which 5 are not counted, under a control.
+fn k_mix(control: &str) -> Lab {
+    let mut lab = Lab::ready("k-mix", 20.0, 5.0);
+    lab.scenario.control = Some(toml::from_str::<Control>(control).expect("a control"));
+    lab
+}
+
+fn ran(lab: &Lab, seed: u64) -> (World, Summary) {
+    let mut world = lab.world(seed);
+    world.run();
+    let summary = Summary::of(&world, false);
+    (world, summary)
+}
+
+#[test]
+fn window_and_pacing_make_all_calls_of_k_mix_good_and_tcp_still_carries() {
+    for (control, least_mbps) in [
+        ("kind = \"window\"\nwindow_packets = 2", 0.3),
+        ("kind = \"data-pacing\"\nrate_kbps = 500", 0.4),
+        ("kind = \"ack-pacing\"\nrate_kbps = 300", 0.25),
+        ("kind = \"combined\"\nwindow_packets = 2\neach = true\nrate_kbps = 1000", 0.3),
+    ] {
+        let (_, summary) = ran(&k_mix(control), 1);
+        assert_eq!(summary.totals.calls_ok, 5.0, "{control}: {:?}", summary.totals);
+        assert!(summary.totals.tcp_goodput_mbps > least_mbps, "{control}: {:?}", summary.totals);
+        assert!(summary.totals.jain > 0.85, "{control}: {:?}", summary.totals);
+    }
+    let (_, summary) = ran(&k_mix("kind = \"none\""), 1);
+    assert_eq!(summary.totals.calls_ok, 0.0, "without control: {:?}", summary.totals);
+}
+
+#[test]
+fn adaptive_control_protects_the_calls_of_k_mix_without_being_told_a_rate() {
+    for seed in 1..=3 {
+        let (world, summary) = ran(&k_mix("kind = \"adaptive\"").seconds(60.0), seed);
+        assert_eq!(summary.totals.calls_ok, 5.0, "seed {seed}: {:?}", summary.totals);
+        assert!(summary.totals.tcp_goodput_mbps > 0.15, "seed {seed}: {:?}", summary.totals);
+        let decisions = world.control().unwrap().decisions();
+        assert_eq!(decisions.len(), 600);
+        assert!(decisions.iter().skip(50).all(|decision| decision.down.is_some() && decision.mos.is_some()));
+    }
+}
+
+/// What one flow has in flight, as the wired host sees it.
+#[derive(Default)]
+struct Flight {
+    sent: u32,
+    acknowledged: u32,
+    most: u32,
+}
+
+/// By flow.
+#[derive(Clone, Default)]
+struct Flights(Rc<RefCell<BTreeMap<u32, Flight>>>);
+
+impl Tap for Flights {
+    fn frame(&mut self, _: NodeId, _: Nanos, _: &Frame, _: NodeId, _: Option<&Packet>, _: bool) {}
+
+    fn wired(&mut self, node: NodeId, _peer: NodeId, _at: Nanos, packet: &Packet, arrived: bool) {
+        const HOST: NodeId = 5;
+        let Body::Tcp(segment) = packet.body else { return };
+        if node != HOST {
+            return;
+        }
+        let mut flows = self.0.borrow_mut();
+        // Streams of a flow are a pair.
+        let Flight { sent, acknowledged, most } = flows.entry(packet.stream / 2).or_default();
+        let end = segment.seq.0.wrapping_add(segment.len);
+        if arrived {
+            *acknowledged = segment.ack.0;
+        } else if segment.len > 0 {
+            *sent = if end.wrapping_sub(*sent).cast_signed() > 0 || *sent == 0 { end } else { *sent };
+            *most = (*most).max(sent.wrapping_sub(*acknowledged));
+        }
+    }
+}
+
+#[test]
+fn no_sender_has_more_than_the_window_in_flight() {
+    const WINDOW: u32 = 6000;
+    let mut world = k_mix(&format!("kind = \"window\"\nwindow_bytes = {WINDOW}")).world(1);
+    let flights = Flights::default();
+    world.set_tap(Box::new(flights.clone()));
+    world.run();
+    let flows = flights.0.borrow();
+    assert_eq!(flows.len(), 3);
+    for Flight { most, .. } in flows.values() {
+        // Used up to the last whole segment.
+        assert!((4 * 1460..=WINDOW).contains(most), "{most} bytes in flight");
+    }
+}
+
+#[test]
+fn no_more_than_the_rate_enters_the_mesh_and_what_finds_no_place_is_told() {
+    let lab = k_mix("kind = \"data-pacing\"\nrate_kbps = 200\nqueue_packets = 5");
+    let run = lab.run(1);
+    // Streams of five calls come before those of the downloads; data goes forward.
+    let is_data = |packet: &&SeenPacket| packet.stream >= 10 && packet.stream.is_multiple_of(2);
+    let sent = run.frames.iter().filter(|frame| frame.node == 0 && !frame.received && !frame.retry);
+    let bytes: u64 = sent
+        .filter_map(|frame| frame.packet.as_ref())
+        .filter(is_data)
+        .map(|packet| u64::from(packet.bytes))
+        .sum();
+    let most = 200_000 / 8 * 20 + 1500;
+    assert!((most * 9 / 10..=most).contains(&bytes), "{bytes} of {most}");
+    let lost: u64 =
+        run.world.recorder().streams.iter().map(|stream| stream.lost[Loss::Control as usize]).sum();
+    let dropped = run.world.control().unwrap().dropped();
+    assert!(dropped > 10 && lost <= dropped, "{lost} data packets of {dropped}");
+    let queue: u64 =
+        run.world.recorder().streams.iter().map(|stream| stream.lost[Loss::QueueFull as usize]).sum();
+    assert_eq!(queue, 0, "queues in the mesh stay short");
+}
+
+/// A gateway that watches changes nothing; control that starts later changes nothing before.
+#[test]
+fn before_it_starts_and_where_it_only_watches_control_changes_nothing() {
+    let mut free = Lab::ready("k-mix", 20.0, 5.0).world(3);
+    let mut watched = k_mix("kind = \"none\"").world(3);
+    let mut later = k_mix("kind = \"data-pacing\"\nrate_kbps = 300\nstart_s = 8").world(3);
+    for world in [&mut free, &mut watched, &mut later] {
+        world.run_until(ms(8_000));
+    }
+    assert_eq!(watched.recorder().fingerprint, free.recorder().fingerprint);
+    assert_eq!(later.recorder().fingerprint, free.recorder().fingerprint);
+    for world in [&mut free, &mut watched, &mut later] {
+        world.run();
+    }
+    assert_eq!(watched.recorder().fingerprint, free.recorder().fingerprint);
+    assert_ne!(later.recorder().fingerprint, free.recorder().fingerprint);
+}
+
+#[test]
+fn control_changes_and_stops_while_the_world_runs() {
+    let mut lab = k_mix(
+        "kind = \"window\"\nwindow_packets = 2\nstart_s = 10\nstop_s = 40\n\
+         change = [{ at_s = 20, kind = \"data-pacing\", rate_kbps = 100 }, { at_s = 30, kind = \"adaptive\" }]",
+    );
+    lab.scenario.duration_s = 50.0;
+    let (world, _) = ran(&lab, 1);
+    let kinds = |from: u64, until: u64| {
+        let of = |decision: &&Decision| (ms(from * 1000)..ms(until * 1000)).contains(&decision.at);
+        let mut kinds: Vec<_> =
+            world.control().unwrap().decisions().iter().filter(of).map(|decision| decision.kind).collect();
+        kinds.dedup();
+        kinds
+    };
+    let seen = [kinds(0, 10), kinds(10, 20), kinds(20, 30), kinds(30, 40), kinds(40, 50)];
+    assert_eq!(seen, [["none"], ["window"], ["data-pacing"], ["adaptive"], ["none"]].map(Vec::from));
+    // Goodput of the downloads, second by second.
+    let goodput = |from: usize, until: usize| {
+        let bytes: u64 = world
+            .recorder()
+            .streams
+            .iter()
+            .flat_map(|stream| stream.bins.get(from..until).unwrap_or_default())
+            .map(|bin| bin.delivered_bytes)
+            .sum();
+        // Five calls carry 20 bytes a packet, 50 packets a second, both ways.
+        bytes as f64 * 8e-3 / (until - from) as f64 - 80.0
+    };
+    // What had been sent before is delivered once its holes are filled.
+    assert!(goodput(26, 30) < 130.0, "{}", goodput(26, 30));
+    assert!(goodput(42, 50) > 200.0, "{}", goodput(42, 50));
+}
+
+#[test]
+fn a_controlled_run_is_the_same_twice() {
+    let lab = k_mix("kind = \"adaptive\"");
+    let (first, summary) = ran(&lab, 9);
+    let (second, again) = ran(&lab, 9);
+    assert_eq!(first.recorder().fingerprint, second.recorder().fingerprint);
+    assert_eq!(summary, again);
+    assert_eq!(first.control().unwrap().decisions(), second.control().unwrap().decisions());
+}
+
+/// Three flows of three hops each side by side, near enough to be one L-region; 802.11b at 2 Mb/s as in osipov2007.
+#[test]
+fn throttled_flows_of_one_region_have_equal_shares() {
+    let lab = |control: Option<&str>| {
+        let mut lab = Lab::at(
+            (0..3).flat_map(|line| (0..4).map(move |node| (200.0 * f64::from(node), 20.0 * f64::from(line)))),
+        )
+        .seconds(40.0);
+        let radio = &mut lab.scenario.radio;
+        radio.standard = fairhop_model::phy::Standard::Dot11b;
+        radio.rate_mbps = 2.0;
+        lab.scenario.warmup_s = 5.0;
+        lab.scenario.record.interval_s = 1.0;
+        lab.scenario.control = control.map(|control| toml::from_str(control).unwrap());
+        for line in 0..3 {
+            lab = lab.with(&format!(
+                "kind = \"bulk\"\nfrom = {}\nto = {}\nmss_bytes = 600",
+                4 * line,
+                4 * line + 3
+            ));
+        }
+        lab
+    };
+    let (free, _) = ran(&lab(None), 2);
+    assert_eq!(free.throttled_rate(0), None);
+    let (world, summary) = ran(&lab(Some("kind = \"throttle\"\ncalibration = 0.7")), 2);
+    let rates: Vec<_> = (0..3).map(|flow| world.throttled_rate(flow).unwrap()).collect();
+    assert!(rates.iter().all(|rate| *rate == rates[0] && rate.0 > 40_000), "{rates:?}");
+    for flow in &summary.flows {
+        let carried = flow.goodput_mbps / rates[0].as_mbps();
+        assert_eq!(flow.limit_mbps, Some(rates[0].as_mbps()));
+        assert!((0.9..=1.01).contains(&carried), "{} carries {carried} of its rate", flow.name);
+    }
+    assert!(summary.totals.jain > 0.995, "{}", summary.totals.jain);
+}
+
+/// What a receiver has offered stays offered: 4 MB at once, in these worlds, which take a minute to be used up. So a clamp
+/// that comes when a transfer is under way has no effect yet, and one that is there for its SYN holds it from the start.
+#[test]
+fn a_window_clamp_holds_transfers_that_begin_under_it() {
+    let mut lab = k_mix("kind = \"window\"\nwindow_packets = 2\nstart_s = 8");
+    let (mut free, mut late) = (Lab::ready("k-mix", 20.0, 5.0).world(3), lab.world(3));
+    free.run();
+    late.run();
+    assert_eq!(late.recorder().fingerprint, free.recorder().fingerprint);
+    for traffic in &mut lab.scenario.traffic {
+        if let Traffic::Bulk { start_s, .. } = traffic {
+            *start_s = 9.0;
+        }
+    }
+    lab.scenario.warmup_s = 10.0;
+    let (_, summary) = ran(&lab, 3);
+    assert_eq!(summary.totals.calls_ok, 5.0, "{:?}", summary.totals);
+}
