@@ -8,4 +8,5 @@ mod station;
 pub use dcf::{BROADCAST, Context, Data, Dcf, Done, Frame, FrameKind, Received};
 pub use edca::{EdcaParams, windows};
 pub use params::MacParams;
-pub use station::Station;
+pub use station::Stations;
+pub(crate) use station::for_stations;

@@ -1,111 +1,108 @@
-//! A station with one queue or with four access categories.
+//! The stations of a World: all with one queue, or all with four access categories.
 
 use fairhop_model::units::Nanos;
 
-use super::dcf::{Context, Dcf, Done, Frame, Received};
+use super::dcf::{Context, Dcf, Done, Frame};
 use super::edca::Edca;
 use super::params::MacParams;
 use crate::engine::{Event, Stream};
 use crate::queue::{Queue, Refused, Waiting};
 
-/// Medium access of one station. A station with one queue is as large as its [`Dcf`], and costs one comparison more: what
-/// it does at every frame is put in line here, what the access categories do is not (`cold`, for the sake of its place).
-// The large one is the common one, and lies in place.
-#[allow(clippy::large_enum_variant)]
+/// Medium access of all stations, by number. They are of one kind, so that a loop over the neighbours of a station asks
+/// once which it is (see [`for_stations`]) and not at each of them.
 #[derive(Clone, Debug)]
-pub enum Station {
-    /// One queue.
-    Dcf(Dcf),
-    /// Four access categories.
-    Edca(Box<Edca>),
+pub enum Stations {
+    /// One queue each.
+    Dcf(Vec<Dcf>),
+    /// Four access categories each.
+    Edca(Vec<Edca>),
 }
 
-const _: () = assert!(size_of::<Station>() == size_of::<Dcf>());
-
-macro_rules! either {
-    ($station:expr, $inner:ident => $act:expr) => {
-        match $station {
-            Station::Dcf($inner) => $act,
-            Station::Edca($inner) => $act,
+/// Does the same with the stations of either kind: `for_stations!(stations, slice => what to do)`.
+macro_rules! for_stations {
+    ($stations:expr, $slice:ident => $act:expr) => {
+        match $stations {
+            $crate::mac::Stations::Dcf($slice) => $act,
+            $crate::mac::Stations::Edca($slice) => $act,
         }
     };
 }
+pub(crate) use for_stations;
 
-impl Station {
-    /// An idle station, of the kind that the parameters ask for; `queue` makes its queues, `random` draws its backoffs.
-    pub fn new(params: &MacParams, mut queue: impl FnMut() -> Queue, random: Stream) -> Self {
+impl Stations {
+    /// So many idle stations, of the kind that the parameters ask for; `queue` makes the queues of a station, `random`
+    /// the stream that draws its backoffs.
+    pub fn new(
+        params: &MacParams,
+        count: usize,
+        mut queue: impl FnMut(usize) -> Queue,
+        random: impl Fn(usize) -> Stream,
+    ) -> Self {
         match &params.edca {
-            None => Self::Dcf(Dcf::new(params, queue(), random)),
-            Some(edca) => Self::Edca(Box::new(Edca::new(params, edca, queue, random))),
+            None => Self::Dcf((0..count).map(|node| Dcf::new(params, queue(node), random(node))).collect()),
+            Some(edca) => Self::Edca(
+                (0..count).map(|node| Edca::new(params, edca, || queue(node), random(node))).collect(),
+            ),
         }
     }
 
-    /// Packets that wait, those in service included.
-    #[inline]
-    pub fn backlog(&self) -> usize {
-        either!(self, inner => inner.backlog())
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        for_stations!(self, stations => stations.len())
     }
 
-    /// A packet to send.
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Packets that wait at a station, those in service included.
+    #[inline]
+    pub fn backlog(&self, node: usize) -> usize {
+        for_stations!(self, stations => stations[node].backlog())
+    }
+
+    /// A packet to send, for the station of the context.
     ///
     /// # Errors
     /// The queue does not take it. The packet is still the caller's.
     #[inline]
     pub fn enqueue(&mut self, ctx: &mut Context<'_>, packet: Waiting) -> Result<(), Refused> {
-        either!(self, inner => inner.enqueue(ctx, packet))
-    }
-
-    /// See [`Dcf::medium_busy`].
-    #[inline]
-    pub fn medium_busy(&mut self, ctx: &mut Context<'_>, at: Nanos, locked: bool) {
-        either!(self, inner => inner.medium_busy(ctx, at, locked));
+        for_stations!(self, stations => stations[ctx.node as usize].enqueue(ctx, packet))
     }
 
     /// See [`Dcf::medium_idle`].
     #[inline]
     pub fn medium_idle(&mut self, ctx: &mut Context<'_>, at: Nanos) {
-        either!(self, inner => inner.medium_idle(ctx, at));
+        for_stations!(self, stations => stations[ctx.node as usize].medium_idle(ctx, at));
     }
 
     /// See [`Dcf::on_access`].
     #[inline]
     pub fn on_access(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
-        either!(self, inner => inner.on_access(ctx))
+        for_stations!(self, stations => stations[ctx.node as usize].on_access(ctx))
     }
 
     /// See [`Dcf::on_response`].
     #[inline]
     pub fn on_response(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
-        either!(self, inner => inner.on_response(ctx))
+        for_stations!(self, stations => stations[ctx.node as usize].on_response(ctx))
     }
 
     /// See [`Dcf::on_sent`].
     #[inline]
     pub fn on_sent(&mut self, ctx: &mut Context<'_>, frame: &Frame, end: Nanos) -> Option<Done> {
-        either!(self, inner => inner.on_sent(ctx, frame, end))
+        for_stations!(self, stations => stations[ctx.node as usize].on_sent(ctx, frame, end))
     }
 
     /// See [`Dcf::on_timeout`].
     #[inline]
     pub fn on_timeout(&mut self, ctx: &mut Context<'_>, arriving: Option<Nanos>) -> Option<Done> {
-        either!(self, inner => inner.on_timeout(ctx, arriving))
-    }
-
-    /// See [`Dcf::on_received`].
-    #[inline]
-    pub fn on_received(&mut self, ctx: &mut Context<'_>, from: u32, frame: &Frame, at: Nanos) -> Received {
-        either!(self, inner => inner.on_received(ctx, from, frame, at))
-    }
-
-    /// See [`Dcf::on_lost`].
-    #[inline]
-    pub fn on_lost(&mut self, ctx: &mut Context<'_>) -> Option<Done> {
-        either!(self, inner => inner.on_lost(ctx))
+        for_stations!(self, stations => stations[ctx.node as usize].on_timeout(ctx, arriving))
     }
 
     /// See [`Dcf::on_nav_check`].
-    #[inline]
     pub fn on_nav_check(&mut self, ctx: &mut Context<'_>, event: Event, arriving: Option<Nanos>) {
-        either!(self, inner => inner.on_nav_check(ctx, event, arriving));
+        for_stations!(self, stations => stations[ctx.node as usize].on_nav_check(ctx, event, arriving));
     }
 }

@@ -232,7 +232,7 @@ impl Receiver {
     }
 
     /// A signal is on its way. Where the medium becomes busy with it, whether the receiver locks on it.
-    #[inline]
+    #[inline(always)]
     pub fn arrive(&mut self, params: &RadioParams, signal: Signal) -> Option<bool> {
         let missed = self.try_lock(params, &signal);
         if let Some(missed) = missed {
@@ -346,7 +346,7 @@ impl Receiver {
     }
 
     /// The signal from `from` has ended; `for_me` says whether its frame was meant for this station.
-    #[inline]
+    #[inline(always)]
     pub fn depart(&mut self, params: &RadioParams, from: u32, for_me: bool) -> Departure {
         let (power, end, outcome) = if self.locked && self.lock.from == from {
             self.locked = false;

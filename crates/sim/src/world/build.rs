@@ -26,7 +26,7 @@ use super::traffic::{
 };
 use super::video::{FrameSizes, Video, VideoPlan};
 use crate::engine::{EventKind, Events, Purpose, Stream, Timer};
-use crate::mac::{BROADCAST, MacParams, Station};
+use crate::mac::{BROADCAST, MacParams, Stations};
 use crate::output::headers::Addresses;
 use crate::packet::{NodeId, Packets};
 use crate::queue::Queue;
@@ -104,20 +104,20 @@ impl World {
         // What a station's queue needs to know of its radio: how long a packet takes at best.
         let rate = mac.data_rate.bit_rate();
         let queue = station_queue(scenario);
+        // Each queue of a station has its own stream.
+        let mut queues = vec![0_u64; nodes];
+        let station_queues = |node: usize| {
+            let subject = node as u64 | queues[node] << 32;
+            queues[node] += 1;
+            Queue::new(&queue, rate, Stream::new(seed, subject, Purpose::Queue))
+        };
         Ok(Self {
             receivers: (0..nodes)
                 .map(|n| RadioReceiver::new(Stream::new(seed, n as u64, Purpose::Reception)))
                 .collect(),
-            stations: (0..nodes)
-                .map(|n| {
-                    let mut subjects = (0..).map(|category: u64| n as u64 | category << 32);
-                    let queue = || {
-                        let random = Stream::new(seed, subjects.next().unwrap_or_default(), Purpose::Queue);
-                        Queue::new(&queue, rate, random)
-                    };
-                    Station::new(&mac, queue, Stream::new(seed, n as u64, Purpose::Backoff))
-                })
-                .collect(),
+            stations: Stations::new(&mac, nodes, station_queues, |n| {
+                Stream::new(seed, n as u64, Purpose::Backoff)
+            }),
             on_air: vec![None; nodes],
             consequences: Vec::with_capacity(nodes),
             hosts,

@@ -18,7 +18,7 @@ use fairhop_model::units::Nanos;
 use fairhop_transport::tcp::{Segment, SenderState};
 
 use crate::engine::{Event, EventKind, Events};
-use crate::mac::{BROADCAST, Context, Data, Done, Frame, MacParams, Received, Station};
+use crate::mac::{BROADCAST, Context, Data, Done, Frame, MacParams, Received, Stations, for_stations};
 use crate::packet::{Body, Ecn, NodeId, Packet, PacketId, Packets};
 use crate::queue::{Refused, Waiting};
 use crate::radio::{Airtime, Departure, Links, Outcome, RadioParams, Receiver, Signal};
@@ -56,7 +56,7 @@ pub struct World {
     mac: MacParams,
     links: Links,
     receivers: Vec<Receiver>,
-    stations: Vec<Station>,
+    stations: Stations,
     on_air: Vec<Option<OnAir>>,
     /// What the end of a frame means to those who received it; empty between events.
     consequences: Vec<(NodeId, Received)>,
@@ -179,7 +179,7 @@ impl World {
 
     /// Packets that wait at a station, the one in service included.
     pub fn backlog(&self, node: usize) -> usize {
-        self.stations[node].backlog()
+        self.stations.backlog(node)
     }
 
     /// Lets somebody watch.
@@ -213,8 +213,8 @@ impl World {
             return;
         }
         self.end = at;
-        for (node, station) in self.stations.iter().enumerate() {
-            self.recorder.nodes[node].set_backlog(station.backlog(), at, self.recorder.warmup);
+        for node in 0..self.stations.len() {
+            self.recorder.nodes[node].set_backlog(self.stations.backlog(node), at, self.recorder.warmup);
         }
         for link in &mut self.wired {
             link.finish(at, self.recorder.warmup);
@@ -232,18 +232,18 @@ impl World {
         match event.kind {
             EventKind::FrameEnd => self.frame_end(event.subject),
             EventKind::Access => {
-                if let Some(frame) = self.at_station(node, Station::on_access) {
+                if let Some(frame) = self.at_station(node, Stations::on_access) {
                     self.transmit(event.subject, frame);
                 }
             }
             EventKind::Response => {
-                if let Some(frame) = self.at_station(node, Station::on_response) {
+                if let Some(frame) = self.at_station(node, Stations::on_response) {
                     self.transmit(event.subject, frame);
                 }
             }
             EventKind::ResponseTimeout => {
                 let arriving = self.receivers[node].locked_since();
-                let done = self.at_station(node, |dcf, ctx| dcf.on_timeout(ctx, arriving));
+                let done = self.at_station(node, |stations, ctx| stations.on_timeout(ctx, arriving));
                 self.settle(event.subject, done);
             }
             _ => self.handle_rarer(event),
@@ -259,7 +259,7 @@ impl World {
             EventKind::FrameEnd | EventKind::Access | EventKind::Response | EventKind::ResponseTimeout => {}
             EventKind::NavCheck => {
                 let arriving = self.receivers[node].locked_since();
-                self.at_station(node, |dcf, ctx| dcf.on_nav_check(ctx, event, arriving));
+                self.at_station(node, |stations, ctx| stations.on_nav_check(ctx, event, arriving));
             }
             EventKind::WiredArrival => self.wired_arrival(node),
             EventKind::LinkFree => {
@@ -310,14 +310,14 @@ impl World {
     }
 
     #[inline]
-    fn at_station<T>(&mut self, node: usize, act: impl FnOnce(&mut Station, &mut Context<'_>) -> T) -> T {
+    fn at_station<T>(&mut self, node: usize, act: impl FnOnce(&mut Stations, &mut Context<'_>) -> T) -> T {
         let mut ctx = Context {
             events: &mut self.events,
             params: &self.mac,
             packets: &mut self.packets,
             node: node as u32,
         };
-        act(&mut self.stations[node], &mut ctx)
+        act(&mut self.stations, &mut ctx)
     }
 
     // ---- frames ----
@@ -329,21 +329,17 @@ impl World {
         let end = start + frame.time;
         self.recorder.frame_sent(start, node, frame.kind as u32, frame.bytes, frame.retry);
         self.receivers[index].begin_transmission(start, end);
-        for link in self.links.from(index) {
+        let Self { links, receivers, stations, events, mac, radio, packets, .. } = self;
+        for_stations!(stations, stations => for link in links.from(index) {
             let arrive = start + link.delay();
             let signal =
                 Signal { from: node, rate: frame.rate, power: link.power, arrive, end: arrive + frame.time };
             let peer = link.to as usize;
-            if let Some(locked) = self.receivers[peer].arrive(&self.radio, signal) {
-                let mut ctx = Context {
-                    events: &mut self.events,
-                    params: &self.mac,
-                    packets: &mut self.packets,
-                    node: link.to,
-                };
-                self.stations[peer].medium_busy(&mut ctx, arrive, locked);
+            if let Some(locked) = receivers[peer].arrive(radio, signal) {
+                let ctx = &mut Context { events, params: mac, packets, node: link.to };
+                stations[peer].medium_busy(ctx, arrive, locked);
             }
-        }
+        });
         self.on_air[index] = Some(OnAir { frame, start, end });
         self.events.set_station(end + self.links.longest_delay(index), EventKind::FrameEnd, node);
         if let Some(tap) = &mut self.tap {
@@ -356,15 +352,15 @@ impl World {
     fn frame_end(&mut self, node: NodeId) {
         let index = node as usize;
         let Some(OnAir { frame, start, end }) = self.on_air[index].take() else { return };
-        let done = self.at_station(index, |dcf, ctx| dcf.on_sent(ctx, &frame, end));
+        let done = self.at_station(index, |stations, ctx| stations.on_sent(ctx, &frame, end));
         let idle_since = self.receivers[index].end_transmission(&self.radio);
         if idle_since != Nanos::MAX {
-            self.at_station(index, |dcf, ctx| dcf.medium_idle(ctx, idle_since));
+            self.at_station(index, |stations, ctx| stations.medium_idle(ctx, idle_since));
         }
 
         let Self { links, receivers, stations, events, mac, radio, recorder, consequences, packets, .. } =
             self;
-        for link in links.from(index) {
+        for_stations!(stations, stations => for link in links.from(index) {
             let peer = link.to as usize;
             let for_me = frame.to == link.to || frame.to == BROADCAST;
             let Departure { outcome, idle_since } = receivers[peer].depart(radio, node, for_me);
@@ -391,7 +387,7 @@ impl World {
                 let packet = (frame.packet != PacketId::MAX).then(|| packets.get(frame.packet));
                 tap.frame(link.to, start + link.delay(), &frame, node, packet, true);
             }
-        }
+        });
 
         for position in 0..self.consequences.len() {
             let (peer, Received { data, done }) = self.consequences[position];
@@ -455,7 +451,7 @@ impl World {
 
     #[inline(always)]
     fn note_backlog(&mut self, node: NodeId) {
-        let backlog = self.stations[node as usize].backlog();
+        let backlog = self.stations.backlog(node as usize);
         self.recorder.nodes[node as usize].set_backlog(backlog, self.events.now(), self.recorder.warmup);
     }
 
@@ -505,7 +501,7 @@ impl World {
     /// Puts a packet into the queue of a station.
     #[inline]
     fn enqueue(&mut self, node: NodeId, waiting: Waiting) {
-        match self.at_station(node as usize, |dcf, ctx| dcf.enqueue(ctx, waiting)) {
+        match self.at_station(node as usize, |stations, ctx| stations.enqueue(ctx, waiting)) {
             Ok(()) => {
                 self.bury_given_up();
                 self.note_backlog(node);
@@ -861,7 +857,7 @@ impl World {
                 self.recorder.nodes[node].airtime_warmup = airtime;
             }
             if self.recorder.is_bin_edge(now) {
-                let backlog = self.stations[node].backlog() as u32;
+                let backlog = self.stations.backlog(node) as u32;
                 self.recorder.node_samples[node].push(NodeSample { at: now, backlog, airtime });
             }
         }

@@ -371,7 +371,7 @@ impl World {
     /// Gives the station of a throttled node its next packet, if it is free and there is one.
     pub(super) fn feed(&mut self, node: NodeId) {
         let now = self.events.now();
-        while self.stations[node as usize].backlog() == 0 {
+        while self.stations.backlog(node as usize) == 0 {
             let Self { control, events, .. } = self;
             let throttle = control.as_deref_mut().and_then(|control| control.throttle.as_mut());
             let Some(in_force) = throttle.and_then(|throttle| throttle.on.as_mut()) else { return };
