@@ -1,5 +1,5 @@
-"""osipov2007: E. Osipov, C. Tschudin, "TCP-friendly bandwidth sharing in mobile ad hoc networks: from theory to reality".
-One capture rule, that of the scenarios: claims O-*."""
+"""osipov2007: E. Osipov, C. Tschudin, "TCP-friendly bandwidth sharing in mobile ad hoc networks: from theory to
+reality". One capture rule, that of the scenarios: claims O-*."""
 
 from __future__ import annotations
 

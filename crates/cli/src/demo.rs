@@ -291,6 +291,7 @@ fn remedies_in_words(parts: &[Part], runs: &[Summary]) -> String {
             run.totals.tcp_goodput_mbps
         ));
     }
-    sentences.push("Window and rate were chosen for this network; the adaptive control found its own.".to_owned());
+    sentences
+        .push("Window and rate were chosen for this network; the adaptive control found its own.".to_owned());
     sentences.join(" ")
 }

@@ -206,12 +206,18 @@ fn calls(calls: &[View<'_>]) -> Option<String> {
     Some(table.render() + &remark)
 }
 
+/// Where the counters of a flow are that repeats what was lost.
+fn of_transport(flow: &View<'_>) -> Option<&'static str> {
+    ["tcp", "quic"].into_iter().find(|key| flow.mean.get(key).is_some())
+}
+
 fn flows(flows: &[View<'_>], several: bool) -> Option<String> {
     let (shown, remark) = most_telling(flows, |flow| flow.mean("/goodput_mbps"), "slowest");
     shown.first()?;
-    let tcp = shown.iter().any(|flow| flow.mean.get("tcp").is_some());
+    let told = |flow: &View<'_>, key: &str| flow.quantity(&format!("/{}/{key}", of_transport(flow)?));
+    let reliable = shown.iter().any(|flow| of_transport(flow).is_some());
     let bounded = shown.iter().any(|flow| flow.quantity("/outage").is_some());
-    let finite = shown.iter().any(|flow| flow.quantity("/tcp/completed_s").is_some());
+    let finite = shown.iter().any(|flow| told(flow, "completed_s").is_some());
     let mut table = Table::new("Flows")
         .column("kind", 3)
         .column("Mb/s", 9)
@@ -222,11 +228,11 @@ fn flows(flows: &[View<'_>], several: bool) -> Option<String> {
     if bounded {
         table = table.column("outage %", 8);
     }
-    if tcp {
+    if reliable {
         table = table.column("useful %", 8).column("resent", 6).column("timeouts", 6);
     }
     // Only where there is something to tell.
-    let needless = shown.iter().any(|flow| flow.quantity("/tcp/spurious").is_some_and(|q| q.mean > 0.0));
+    let needless = shown.iter().any(|flow| told(flow, "spurious").is_some_and(|q| q.mean > 0.0));
     if needless {
         table = table.column("needless", 5);
     }
@@ -239,6 +245,7 @@ fn flows(flows: &[View<'_>], several: bool) -> Option<String> {
     }
     let counts = usize::from(several);
     for flow in shown {
+        let pointer = |key: &str| format!("/{}/{key}", of_transport(&flow).unwrap_or("tcp"));
         let mut cells = vec![
             flow.text("kind").into(),
             flow.cell("/goodput_mbps", 3),
@@ -250,19 +257,19 @@ fn flows(flows: &[View<'_>], several: bool) -> Option<String> {
         if bounded {
             cells.push(flow.percent("/outage", 2));
         }
-        if tcp {
-            cells.push(flow.percent("/tcp/efficiency", 1));
-            cells.push(flow.cell("/tcp/retransmitted", counts));
-            cells.push(flow.cell("/tcp/timeouts", counts));
+        if reliable {
+            cells.push(flow.percent(&pointer("efficiency"), 1));
+            cells.push(flow.cell(&pointer("retransmitted"), counts));
+            cells.push(flow.cell(&pointer("timeouts"), counts));
         }
         if needless {
-            cells.push(flow.cell("/tcp/spurious", counts));
+            cells.push(flow.cell(&pointer("spurious"), counts));
         }
         if marked {
             cells.push(flow.cell("/tcp/ecn_reductions", counts));
         }
         if finite {
-            cells.push(flow.cell("/tcp/completed_s", 2));
+            cells.push(flow.cell(&pointer("completed_s"), 2));
         }
         table.row(flow.text("name"), cells);
     }
@@ -396,7 +403,7 @@ fn losses(calls: &[View<'_>], flows: &[View<'_>]) -> Option<String> {
     };
     let mut groups =
         vec![("calls, from → to", direction("forward")), ("calls, to → from", direction("backward"))];
-    for kind in ["bulk", "aimd", "web", "request", "cbr", "burst", "video"] {
+    for kind in ["bulk", "quic", "aimd", "web", "request", "cbr", "burst", "video"] {
         groups.push((kind, flows.iter().copied().filter(|flow| flow.text("kind") == kind).collect()));
     }
     groups.retain(|(_, streams)| !streams.is_empty());

@@ -5,6 +5,7 @@
 
 use fairhop_model::units::Nanos;
 use fairhop_transport::aimd;
+use fairhop_transport::quic;
 pub use fairhop_transport::tcp::Ecn;
 use fairhop_transport::tcp::Segment;
 
@@ -65,6 +66,15 @@ pub enum Body {
     Aimd(aimd::Datagram),
     /// An acknowledgment of AIMD datagrams.
     AimdAck(aimd::Ack),
+    /// A datagram of a QUIC-like transfer.
+    Quic {
+        /// The low bits of its packet number.
+        number: u32,
+        /// Bytes of the stream in it.
+        data: u32,
+        /// Where the rest is ([`Packets::quic`]).
+        at: u32,
+    },
     /// A datagram of a source that counts its packets.
     Udp {
         /// Packets since the start of the stream.
@@ -105,6 +115,9 @@ pub struct Packets {
     slots: Vec<(Packet, u32)>,
     free: Vec<PacketId>,
     given_up: Vec<(PacketId, Refused)>,
+    /// What QUIC-like datagrams say, and the places that are free.
+    quic: Vec<quic::Datagram>,
+    quic_free: Vec<u32>,
 }
 
 impl Packets {
@@ -114,6 +127,8 @@ impl Packets {
             slots: Vec::with_capacity(capacity),
             free: Vec::with_capacity(capacity),
             given_up: Vec::with_capacity(64),
+            quic: Vec::new(),
+            quic_free: Vec::new(),
         }
     }
 
@@ -132,6 +147,25 @@ impl Packets {
         }
     }
 
+    /// Keeps what a QUIC-like datagram says until its packet is gone; the packet's body says where.
+    pub fn insert_quic(&mut self, datagram: quic::Datagram) -> u32 {
+        match self.quic_free.pop() {
+            Some(at) => {
+                self.quic[at as usize] = datagram;
+                at
+            }
+            None => {
+                self.quic.push(datagram);
+                (self.quic.len() - 1) as u32
+            }
+        }
+    }
+
+    /// What a QUIC-like datagram says.
+    pub fn quic(&self, at: u32) -> &quic::Datagram {
+        &self.quic[at as usize]
+    }
+
     /// One more station holds the packet.
     #[inline]
     pub fn hold(&mut self, id: PacketId) {
@@ -142,11 +176,14 @@ impl Packets {
     /// next one is stored.
     #[inline]
     pub fn release(&mut self, id: PacketId) -> bool {
-        let holders = &mut self.slots[id as usize].1;
+        let (packet, holders) = &mut self.slots[id as usize];
         debug_assert!(*holders > 0, "a packet released twice");
         *holders -= 1;
         if *holders == 0 {
             self.free.push(id);
+            if let Body::Quic { at, .. } = packet.body {
+                self.quic_free.push(at);
+            }
         }
         *holders == 0
     }

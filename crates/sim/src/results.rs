@@ -9,6 +9,7 @@ use fairhop_control::policy::State;
 use fairhop_model::stats;
 use fairhop_model::units::{BitRate, Nanos};
 use fairhop_model::voice::{self, Codec};
+use fairhop_transport::quic::SenderStats as QuicStats;
 use serde::{Deserialize, Serialize};
 
 use crate::radio::FrameLoss;
@@ -17,6 +18,7 @@ use crate::wired::Link;
 use crate::world::World;
 use crate::world::aimd::AimdStream;
 use crate::world::control::Control;
+use crate::world::quic::QuicTransfer;
 use crate::world::traffic::{FlowKind, TransferCounts, stream};
 
 /// A call whose worse direction is at least this good is acceptable (kim2010).
@@ -174,7 +176,7 @@ pub struct DelaySummary {
 pub struct FlowSummary {
     /// Its name.
     pub name: String,
-    /// `bulk`, `cbr`, `burst`, `web`, `request` or `video`.
+    /// `bulk`, `aimd`, `quic`, `cbr`, `burst`, `web`, `request` or `video`.
     pub kind: String,
     /// Payload delivered, in order and once.
     pub goodput_mbps: f64,
@@ -202,6 +204,9 @@ pub struct FlowSummary {
     /// What only AIMD datagrams have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aimd: Option<AimdSummary>,
+    /// What only QUIC-like transfers have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quic: Option<QuicSummary>,
     /// What only TCP has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpSummary>,
@@ -247,6 +252,24 @@ pub struct AimdSummary {
     pub backoffs: f64,
     /// Timeouts.
     pub timeouts: f64,
+}
+
+/// The counters of a QUIC-like transfer, warm-up excluded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QuicSummary {
+    /// Goodput over what was sent.
+    pub efficiency: f64,
+    /// Packets with data that had been sent before.
+    pub retransmitted: f64,
+    /// Times that the probe timer ran out.
+    pub timeouts: f64,
+    /// Congestion events.
+    pub recoveries: f64,
+    /// Packets taken to be lost that arrived after all.
+    pub spurious: f64,
+    /// When a finite transfer was complete, in seconds; left out where it was not or has no end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_s: Option<f64>,
 }
 
 /// TCP's own counters, warm-up excluded.
@@ -392,6 +415,9 @@ impl Summary {
                         FlowKind::Aimd(aimd) => {
                             summary.aimd = Some(aimd_summary(&world.aimd_streams()[aimd]));
                         }
+                        FlowKind::Quic(quic) => {
+                            summary.quic = Some(quic_summary(&world.quic_transfers()[quic], data));
+                        }
                         FlowKind::Web(session) | FlowKind::Request(session) => {
                             let session = &world.sessions()[session];
                             summary.tcp = Some(tcp_summary(world, session.transfer, data));
@@ -468,6 +494,7 @@ fn flow_summary(name: &str, kind: &str, record: &StreamRecord, measured_s: f64) 
         outage: None,
         limit_mbps: None,
         aimd: None,
+        quic: None,
         tcp: None,
         transactions: None,
         video: None,
@@ -511,6 +538,20 @@ fn aimd_summary(stream: &AimdStream) -> AimdSummary {
     AimdSummary {
         backoffs: now.backoffs.saturating_sub(before.backoffs) as f64,
         timeouts: now.timeouts.saturating_sub(before.timeouts) as f64,
+    }
+}
+
+fn quic_summary(transfer: &QuicTransfer, record: &StreamRecord) -> QuicSummary {
+    let since = |pick: fn(&QuicStats) -> u64| {
+        pick(transfer.sender.stats()).saturating_sub(pick(&transfer.warmup)) as f64
+    };
+    QuicSummary {
+        efficiency: fraction(record.delivered_bytes, record.sent_bytes),
+        retransmitted: since(|stats| stats.packets_retransmitted),
+        timeouts: since(|stats| stats.probe_timeouts),
+        recoveries: since(|stats| stats.recoveries),
+        spurious: since(|stats| stats.spurious_losses),
+        completed_s: transfer.completed.map(Nanos::as_secs_f64),
     }
 }
 

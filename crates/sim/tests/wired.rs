@@ -397,3 +397,45 @@ fn aimd_datagrams_use_a_slotted_link_as_their_window_allows() {
     let (utilization, outage) = used(30);
     assert!(utilization == 1.0 && outage > 0.9, "{utilization} {outage}");
 }
+
+/// A full datagram of 1514 bytes on the wire carries 1472 less 27 of header and tag and 8 of a STREAM frame: of 10 Mb/s at
+/// most 1437/1514 is goodput. CUBIC keeps the link busy with 50 packets of queue, and what it repeats is what was dropped.
+#[test]
+fn a_quic_transfer_fills_a_link_ends_when_it_should_and_repeats_what_was_lost() {
+    let text = |size: &str| {
+        format!(
+            r#"
+            name = "quic"
+            duration_s = 40
+            topology = {{ kind = "none" }}
+            wired.hosts = [{{ name = "a" }}, {{ name = "b" }}]
+            [[wired.links]]
+            between = ["a", "b"]
+            rate_mbps = 10
+            delay_ms = 20
+            overhead_bytes = 14
+            queue = {{ packets = 50 }}
+            backward = {{ rate_mbps = 1000, queue = {{ packets = 1000 }} }}
+            [[traffic]]
+            kind = "quic"
+            from = "a"
+            to = "b"
+            controller = "cubic"
+            {size}
+        "#
+        )
+    };
+    let endless = run(&text(""));
+    let (down, up) = (flow(&endless, "quic-0"), link(&endless, "a", "b"));
+    let quic = down.quic.as_ref().unwrap();
+    assert!(down.goodput_mbps > 0.97 * 10.0 * 1437.0 / 1514.0, "{down:?}");
+    assert!(down.goodput_mbps < 10.0 * 1438.0 / 1514.0, "{down:?}");
+    assert!(up.queue_drops > 0.0 && (quic.retransmitted - up.queue_drops).abs() <= 2.0, "{quic:?} {up:?}");
+    assert_eq!((quic.spurious, quic.completed_s), (0.0, None));
+    let finite = run(&text("size_bytes = 1_000_000"));
+    let done = flow(&finite, "quic-0").quic.as_ref().unwrap().completed_s.unwrap();
+    // A megabyte takes 0.84 s of the link, and slow start from ten packets has some rounds of 40 ms.
+    assert!(done > 0.86 && done < 1.3, "{done}");
+    assert_eq!(flow(&finite, "quic-0").goodput_mbps, 8.0 / 40.0);
+    assert_eq!(finite.totals.udp_goodput_mbps, 8.0 / 40.0);
+}

@@ -43,12 +43,16 @@ pub enum EventKind {
     TcpReceiver,
     /// A timer of a sender of AIMD datagrams. Subject: the stream.
     AimdSender,
+    /// A QUIC-like sender's timer. Subject: the transfer.
+    QuicSender,
+    /// A QUIC-like receiver's timer. Subject: the transfer.
+    QuicReceiver,
     /// The end of a recording interval.
     Sample,
 }
 
 impl EventKind {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 17] = [
         Self::FrameEnd,
         Self::Response,
         Self::ResponseTimeout,
@@ -63,6 +67,8 @@ impl EventKind {
         Self::TcpSender,
         Self::TcpReceiver,
         Self::AimdSender,
+        Self::QuicSender,
+        Self::QuicReceiver,
         Self::Sample,
     ];
 

@@ -269,6 +269,7 @@ impl Dcf {
     }
 
     /// Packets that wait, the one in service included.
+    #[inline]
     pub fn backlog(&self) -> usize {
         self.queue.len() + usize::from(self.current.is_some())
     }
@@ -325,7 +326,7 @@ impl Dcf {
 
     /// The medium becomes busy at `at` with somebody else's signal; `locked` says whether it is a frame that the radio
     /// begins to receive.
-    #[inline]
+    #[inline(always)]
     pub fn medium_busy(&mut self, ctx: &mut Context<'_>, at: Nanos, locked: bool) {
         self.idle = false;
         let noticed = at + ctx.params.turnaround;
@@ -348,7 +349,7 @@ impl Dcf {
     }
 
     /// The medium is idle from `at` on.
-    #[inline]
+    #[inline(always)]
     pub fn medium_idle(&mut self, ctx: &mut Context<'_>, at: Nanos) {
         self.idle = true;
         // EIFS follows the lost frame, not energy that comes later, and runs beside the NAV (10.3.2.3.7).
@@ -362,7 +363,7 @@ impl Dcf {
     }
 
     /// The backoff is over: the frame to send.
-    #[inline]
+    #[inline(always)]
     pub fn on_access(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
         let outgoing = self.current?;
         self.backoff = 0;
@@ -411,7 +412,7 @@ impl Dcf {
     }
 
     /// What is due a SIFS after a received frame.
-    #[inline]
+    #[inline(always)]
     pub fn on_response(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
         if self.state == State::Cleared {
             self.start_sending();
@@ -444,7 +445,7 @@ impl Dcf {
     }
 
     /// The station's own frame has ended. A broadcast is done with that.
-    #[inline]
+    #[inline(always)]
     pub fn on_sent(&mut self, ctx: &mut Context<'_>, frame: &Frame, end: Nanos) -> Option<Done> {
         match frame.kind {
             FrameKind::Ack | FrameKind::Cts => None,
@@ -514,7 +515,7 @@ impl Dcf {
     }
 
     /// A frame from `from` was received whole; its last bit arrived at `at`.
-    #[inline]
+    #[inline(always)]
     pub fn on_received(&mut self, ctx: &mut Context<'_>, from: u32, frame: &Frame, at: Nanos) -> Received {
         self.after_error = false;
         self.rts_unanswered = false;
@@ -591,7 +592,7 @@ impl Dcf {
     }
 
     /// A frame was locked on and lost.
-    #[inline]
+    #[inline(always)]
     pub fn on_lost(&mut self, ctx: &mut Context<'_>) -> Option<Done> {
         self.after_error = true;
         self.rts_unanswered = false;

@@ -197,6 +197,7 @@ impl Edca {
     }
 
     /// Packets that wait, those in service included.
+    #[inline(never)]
     pub fn backlog(&self) -> usize {
         let waiting: usize = self
             .categories
@@ -210,6 +211,7 @@ impl Edca {
     ///
     /// # Errors
     /// The queue of its category does not take it. The packet is still the caller's.
+    #[inline(never)]
     pub fn enqueue(&mut self, ctx: &mut Context<'_>, packet: Waiting) -> Result<(), Refused> {
         let Some(edca) = ctx.params.edca.as_deref() else { return Err(Refused::Full) };
         let up = edca.user_priority(ctx.packets.get(packet.packet).dscp);
@@ -257,7 +259,7 @@ impl Edca {
     }
 
     /// The medium becomes busy; see [`Dcf::medium_busy`].
-    #[inline]
+    #[inline(never)]
     pub fn medium_busy(&mut self, ctx: &mut Context<'_>, at: Nanos, locked: bool) {
         let (slot, noticed) = (ctx.params.phy.slot, at + ctx.params.turnaround);
         let contends = self.station.idle && self.holder.is_none();
@@ -272,7 +274,7 @@ impl Edca {
     }
 
     /// The medium is idle from `at` on.
-    #[inline]
+    #[inline(never)]
     pub fn medium_idle(&mut self, ctx: &mut Context<'_>, at: Nanos) {
         self.station.medium_idle(ctx, at);
         // EIFS − DIFS + AIFS where the last frame was lost (10.23.2.4).
@@ -282,6 +284,7 @@ impl Edca {
     }
 
     /// The slot of a category has come: the frame of the highest one that is due.
+    #[inline(never)]
     pub fn on_access(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
         let edca = ctx.params.edca.as_deref()?;
         let (now, slot) = (ctx.events.now(), ctx.params.phy.slot);
@@ -337,6 +340,7 @@ impl Edca {
     }
 
     /// What is due a SIFS after a received frame: an answer, the data after a CTS, or the next frame of the TXOP.
+    #[inline(never)]
     pub fn on_response(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
         let edca = ctx.params.edca.as_deref()?;
         let params = self.holder.map_or(ctx.params, |holder| &edca.categories[holder].mac);
@@ -350,19 +354,21 @@ impl Edca {
     }
 
     /// The station's own frame has ended.
+    #[inline(never)]
     pub fn on_sent(&mut self, ctx: &mut Context<'_>, frame: &Frame, end: Nanos) -> Option<Done> {
         let done = self.exchange(ctx, |station, ctx| station.on_sent(ctx, frame, end));
         self.after_exchange(ctx, done, None)
     }
 
     /// The time for an answer is up; see [`Dcf::on_timeout`].
+    #[inline(never)]
     pub fn on_timeout(&mut self, ctx: &mut Context<'_>, arriving: Option<Nanos>) -> Option<Done> {
         let done = self.exchange(ctx, |station, ctx| station.on_timeout(ctx, arriving));
         self.after_exchange(ctx, done, None)
     }
 
     /// A frame was received whole; its last bit arrived at `at`.
-    #[inline]
+    #[inline(never)]
     pub fn on_received(&mut self, ctx: &mut Context<'_>, from: u32, frame: &Frame, at: Nanos) -> Received {
         let Received { data, done } =
             self.exchange(ctx, |station, ctx| station.on_received(ctx, from, frame, at));
@@ -370,13 +376,14 @@ impl Edca {
     }
 
     /// A frame was locked on and lost.
-    #[inline]
+    #[inline(never)]
     pub fn on_lost(&mut self, ctx: &mut Context<'_>) -> Option<Done> {
         let done = self.exchange(ctx, Dcf::on_lost);
         self.after_exchange(ctx, done, None)
     }
 
     /// See [`Dcf::on_nav_check`].
+    #[inline(never)]
     pub fn on_nav_check(&mut self, ctx: &mut Context<'_>, event: Event, arriving: Option<Nanos>) {
         let before = self.station.nav_until;
         self.station.on_nav_check(ctx, event, arriving);

@@ -8,7 +8,8 @@ use super::params::MacParams;
 use crate::engine::{Event, Stream};
 use crate::queue::{Queue, Refused, Waiting};
 
-/// Medium access of one station. A station with one queue is as large as its [`Dcf`], and costs one comparison more.
+/// Medium access of one station. A station with one queue is as large as its [`Dcf`], and costs one comparison more: what
+/// it does at every frame is put in line here, what the access categories do is not.
 // The large one is the common one, and lies in place.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]

@@ -168,7 +168,9 @@ pub(crate) fn port(packet: &Packet) -> u16 {
         Body::Rtp { .. } => 50_000 + 2 * (flow % 2_000) as u16,
         // Later connections of a flow are at some distance, so that neighbouring flows keep their ports.
         Body::Tcp(_) => 61_000 + ((flow + 61 * usize::from(packet.connection)) % 4_000) as u16,
-        Body::Aimd(_) | Body::AimdAck(_) | Body::Udp { .. } => 61_000 + (flow % 4_000) as u16,
+        Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } | Body::Udp { .. } => {
+            61_000 + (flow % 4_000) as u16
+        }
     }
 }
 
@@ -194,7 +196,9 @@ pub(crate) fn ipv4(out: &mut Vec<u8>, packet: &Packet, addresses: Addresses, ttl
     let destination = addresses.of(packet.destination);
     let protocol = match packet.body {
         Body::Tcp(_) => PROTOCOL_TCP,
-        Body::Aimd(_) | Body::AimdAck(_) | Body::Rtp { .. } | Body::Udp { .. } => PROTOCOL_UDP,
+        Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } | Body::Rtp { .. } | Body::Udp { .. } => {
+            PROTOCOL_UDP
+        }
     };
     out.extend([VERSION_4_HEADER_OF_5_WORDS, packet.dscp.value() << 2 | packet.ecn as u8]);
     out.extend((packet.bytes as u16).to_be_bytes());
@@ -215,7 +219,8 @@ pub(crate) fn ipv4(out: &mut Vec<u8>, packet: &Packet, addresses: Addresses, ttl
             out.extend_from_slice(&header[..bytes]);
             16
         }
-        Body::Udp { .. } => {
+        // What a QUIC packet carries is encrypted; zeros here.
+        Body::Udp { .. } | Body::Quic { .. } => {
             udp(out, packet, length);
             6
         }
@@ -268,6 +273,7 @@ fn identification(packet: &Packet) -> u16 {
         Body::Rtp { sequence, .. } | Body::Udp { sequence } => sequence as u16,
         Body::Aimd(datagram) => datagram.seq.get() as u16,
         Body::AimdAck(ack) => ack.seq.get() as u16,
+        Body::Quic { number, .. } => number as u16,
         Body::Tcp(segment) => {
             let numbers = u64::from(segment.seq.0) << 32 | u64::from(segment.ack.0);
             ((packet.created.0 ^ numbers).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16

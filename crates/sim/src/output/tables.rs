@@ -39,7 +39,7 @@ table! {
         flow: u32,
         /// Name of the flow.
         name: Arc<str>,
-        /// `call`, `bulk`, `aimd`, `cbr`, `burst`, `web`, `request` or `video`.
+        /// `call`, `bulk`, `aimd`, `quic`, `cbr`, `burst`, `web`, `request` or `video`.
         kind: &'static str,
         /// `forward` (from `from` to `to` of the scenario) or `backward`.
         direction: &'static str,
@@ -646,9 +646,16 @@ impl<'a> Direction<'a> {
             FlowKind::Web(session) | FlowKind::Request(session) => {
                 Some(&self.world.transfers()[self.world.sessions()[session].transfer])
             }
-            FlowKind::Call(_) | FlowKind::Aimd(_) | FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) => {
-                None
-            }
+            FlowKind::Call(_)
+            | FlowKind::Aimd(_)
+            | FlowKind::Quic(_)
+            | FlowKind::Cbr
+            | FlowKind::Burst
+            | FlowKind::Video(_) => None,
+        };
+        let completed = match flow.kind {
+            FlowKind::Quic(index) => self.world.quic_transfers()[index].completed,
+            _ => transfer.and_then(|transfer| transfer.completed),
         };
         let tcp = |pick: fn(&TransferCounts) -> u64| {
             let counts = transfer?.counts();
@@ -709,7 +716,7 @@ impl<'a> Direction<'a> {
             tcp_spurious_segments: tcp(|counts| counts.spurious),
             tcp_ecn_reductions: tcp(|counts| counts.ecn_reductions),
             tcp_undone: tcp(|counts| counts.undone),
-            completed_s: transfer.and_then(|transfer| transfer.completed).map(Nanos::as_secs_f64),
+            completed_s: completed.map(Nanos::as_secs_f64),
             transactions_finished: transactions.map(|record| record.finished),
             transactions_open: transactions
                 .map(|record| record.begun.saturating_sub(record.finished + record.failed)),

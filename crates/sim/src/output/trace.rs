@@ -11,7 +11,7 @@ use crate::world::traffic::FlowKind;
 /// What is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Traced {
-    /// The windows of senders: TCP and AIMD datagrams.
+    /// The windows of senders: TCP, QUIC-like and AIMD datagrams.
     Cwnd,
     /// What waits at nodes and wired links.
     Queue,
@@ -101,6 +101,15 @@ impl Window {
                     ssthresh: sender.ssthresh(),
                     srtt: sender.srtt(),
                     in_flight: f64::from(sender.outstanding()),
+                })
+            }
+            FlowKind::Quic(transfer) => {
+                let sender = &world.quic_transfers()[transfer].sender;
+                Some(Self {
+                    cwnd: f64::from(sender.cwnd_packets()),
+                    ssthresh: sender.ssthresh_packets().map(f64::from),
+                    srtt: sender.srtt(),
+                    in_flight: f64::from(sender.in_flight()),
                 })
             }
             _ => None,

@@ -627,6 +627,7 @@ fn check_load(i: usize, entry: &Traffic, radio: bool, findings: &mut Findings) {
             Traffic::Bulk { mss_bytes, .. }
             | Traffic::Web { mss_bytes, .. }
             | Traffic::Request { mss_bytes, .. } => ("mss_bytes", *mss_bytes),
+            Traffic::Quic { datagram_bytes, .. } => ("datagram_bytes", *datagram_bytes),
             Traffic::Cbr { payload_bytes, .. } => ("payload_bytes", *payload_bytes),
             Traffic::Aimd { packet_bytes, .. }
             | Traffic::Burst { packet_bytes, .. }
@@ -663,14 +664,26 @@ fn check_load(i: usize, entry: &Traffic, radio: bool, findings: &mut Findings) {
         Traffic::Video { rate_kbps, frames_per_s, group_frames, i_to_p, .. } => {
             check_video(i, *rate_kbps, *frames_per_s, *group_frames, *i_to_p, findings);
         }
-        Traffic::Call { .. } | Traffic::Bulk { .. } | Traffic::Aimd { .. } => {}
+        Traffic::Call { .. } | Traffic::Bulk { .. } | Traffic::Aimd { .. } | Traffic::Quic { .. } => {}
     }
 }
 
 /// Options of TCP that have no meaning beside others.
 fn check_tcp(i: usize, entry: &Traffic, findings: &mut Findings) {
-    let Traffic::Bulk { tcp, profile, sack, recovery, prr, undo, hystart, .. } = entry else { return };
     let path = |key: &str| format!("traffic.{i}.{key}");
+    if let Traffic::Bulk { tcp: control, hystart: Some(_), .. }
+    | Traffic::Quic { controller: control, hystart: Some(_), .. } = entry
+        && *control != TcpVariant::Cubic
+    {
+        let key = if matches!(entry, Traffic::Quic { .. }) { "controller" } else { "tcp" };
+        findings.add(
+            path("hystart"),
+            format!("`hystart` goes with {key} = \"cubic\"; the others end slow start in their own ways"),
+            "not used",
+            format!("leave it out, or write {key} = \"cubic\""),
+        );
+    }
+    let Traffic::Bulk { tcp, profile, sack, recovery, prr, undo, .. } = entry else { return };
     if !sack && recovery.is_some() {
         findings.add(
             path("recovery"),
@@ -709,14 +722,6 @@ fn check_tcp(i: usize, entry: &Traffic, findings: &mut Findings) {
             "`prr` spreads a reduction over a round trip, but bbr sets its window by itself",
             "not used",
             "leave `prr` out, or choose another `tcp`",
-        );
-    }
-    if hystart.is_some() && *tcp != TcpVariant::Cubic {
-        findings.add(
-            path("hystart"),
-            "`hystart` goes with tcp = \"cubic\"; the others end slow start in their own ways",
-            "not used",
-            "leave it out, or write tcp = \"cubic\"",
         );
     }
 }

@@ -20,6 +20,7 @@ impl Traffic {
             Self::Call { name, .. } => (name, "call"),
             Self::Bulk { name, .. } => (name, "bulk"),
             Self::Aimd { name, .. } => (name, "aimd"),
+            Self::Quic { name, .. } => (name, "quic"),
             Self::Cbr { name, .. } => (name, "cbr"),
             Self::Burst { name, .. } => (name, "burst"),
             Self::Web { name, .. } => (name, "web"),
@@ -35,6 +36,7 @@ impl Traffic {
             Self::Call { from, .. }
             | Self::Bulk { from, .. }
             | Self::Aimd { from, .. }
+            | Self::Quic { from, .. }
             | Self::Cbr { from, .. }
             | Self::Burst { from, .. }
             | Self::Web { from, .. }
@@ -49,6 +51,7 @@ impl Traffic {
             Self::Call { to, .. }
             | Self::Bulk { to, .. }
             | Self::Aimd { to, .. }
+            | Self::Quic { to, .. }
             | Self::Cbr { to, .. }
             | Self::Burst { to, .. }
             | Self::Web { to, .. }
@@ -63,6 +66,7 @@ impl Traffic {
             Self::Call { count, .. }
             | Self::Bulk { count, .. }
             | Self::Aimd { count, .. }
+            | Self::Quic { count, .. }
             | Self::Cbr { count, .. }
             | Self::Burst { count, .. }
             | Self::Web { count, .. }
@@ -77,6 +81,7 @@ impl Traffic {
             Self::Call { dscp, .. } => (dscp, Dscp::EXPEDITED),
             Self::Bulk { dscp, .. }
             | Self::Aimd { dscp, .. }
+            | Self::Quic { dscp, .. }
             | Self::Cbr { dscp, .. }
             | Self::Burst { dscp, .. }
             | Self::Web { dscp, .. }
@@ -101,6 +106,7 @@ impl Traffic {
             Self::Call { start_s, stop_s, .. }
             | Self::Bulk { start_s, stop_s, .. }
             | Self::Aimd { start_s, stop_s, .. }
+            | Self::Quic { start_s, stop_s, .. }
             | Self::Cbr { start_s, stop_s, .. }
             | Self::Burst { start_s, stop_s, .. }
             | Self::Web { start_s, stop_s, .. }
@@ -121,6 +127,7 @@ impl Traffic {
                         CodecName::Opus => 60,
                     }
             }
+            Self::Quic { datagram_bytes, .. } => datagram_bytes + UDP_HEADERS,
             Self::Cbr { payload_bytes, .. } => payload_bytes + UDP_HEADERS,
             // Timestamps take their bytes from the data (RFC 9293 §3.7.1).
             Self::Bulk { mss_bytes, .. } | Self::Web { mss_bytes, .. } | Self::Request { mss_bytes, .. } => {
@@ -138,6 +145,7 @@ impl Traffic {
             Self::Call { name, .. }
             | Self::Bulk { name, .. }
             | Self::Aimd { name, .. }
+            | Self::Quic { name, .. }
             | Self::Cbr { name, .. }
             | Self::Burst { name, .. }
             | Self::Web { name, .. }

@@ -60,6 +60,7 @@ pub fn library() -> &'static [Ready] {
         "grid-cbr",
         "random-mesh",
         "web-and-calls",
+        "quic-and-calls",
         "video",
         "linux-path",
         "dumbbell",

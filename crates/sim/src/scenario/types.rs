@@ -617,6 +617,54 @@ pub enum Traffic {
         #[schemars(range(min = 0.0, max = 1_000_000.0))]
         stop_s: Option<f64>,
     },
+    /// A transfer over QUIC-like datagrams: TCP's congestion controls, packets that are acknowledged by number (RFC 9002),
+    /// and nothing that a gateway could read or change.
+    Quic {
+        /// Name of the flow; copies are numbered. Left out: `quic`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// The sender of data.
+        from: Place,
+        /// The receiver.
+        to: Place,
+        /// How many.
+        #[serde(default = "one_flow")]
+        #[schemars(range(min = 0, max = 100_000))]
+        count: u32,
+        /// How urgent its packets are, both ways, by DSCP: a name or a number. Left out: `BE`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dscp: Option<Codepoint>,
+        /// Congestion control.
+        #[serde(default)]
+        controller: TcpVariant,
+        /// How slow start ends before there is a loss; only for `cubic`. Left out: `classic`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hystart: Option<TcpHyStart>,
+        /// Bytes to transfer. Left out: without end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]
+        size_bytes: Option<u64>,
+        /// Largest UDP payload in bytes (RFC 9000: at least 1200).
+        #[serde(default = "datagram_bytes")]
+        #[schemars(range(min = 1200, max = 8972))]
+        datagram_bytes: u32,
+        /// The receiver's buffer in bytes: the sender is no more than this ahead of it.
+        #[serde(default = "receive_buffer")]
+        #[schemars(range(min = 10_000, max = 1_000_000_000))]
+        receive_buffer_bytes: u32,
+        /// Packets that the first flight may have (RFC 9002).
+        #[serde(default = "initial_window")]
+        #[schemars(range(min = 1, max = 100))]
+        initial_window_packets: u32,
+        /// Start, in seconds.
+        #[serde(default)]
+        #[schemars(range(min = 0.0, max = 1_000_000.0))]
+        start_s: f64,
+        /// The application offers nothing more from here on, in seconds. Left out: the end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 0.0, max = 1_000_000.0))]
+        stop_s: Option<f64>,
+    },
     /// Datagrams at a constant rate.
     Cbr {
         /// Name of the flow; copies are numbered. Left out: `cbr`.
@@ -856,6 +904,10 @@ fn request_bytes() -> u32 {
 
 fn frames_per_s() -> f64 {
     25.0
+}
+
+fn datagram_bytes() -> u32 {
+    1472
 }
 
 fn mtu() -> u32 {

@@ -41,6 +41,7 @@ impl World {
     }
 
     /// The application begins to offer packets, or ends.
+    #[inline(never)]
     pub(super) fn aimd_source(&mut self, index: usize, begins: bool) {
         let sender = &mut self.aimd[index].sender;
         if begins {
@@ -65,11 +66,13 @@ impl World {
         }
     }
 
+    #[inline(never)]
     pub(super) fn aimd_timer(&mut self, index: usize, now: Nanos) {
         self.aimd[index].sender.on_timer(now);
         self.pump_aimd(index);
     }
 
+    #[inline(never)]
     pub(super) fn aimd_datagram(&mut self, packet: &Packet, datagram: &Datagram) {
         let Some(index) = self.aimd_stream_of(packet.stream) else { return };
         let now = self.events.now();
@@ -80,6 +83,7 @@ impl World {
         self.originate_aimd(self.aimd[index].flow, true, ACK_PACKET, Body::AimdAck(ack));
     }
 
+    #[inline(never)]
     pub(super) fn aimd_ack(&mut self, packet: &Packet, ack: &Ack) {
         let Some(index) = self.aimd_stream_of(packet.stream) else { return };
         self.aimd[index].sender.on_ack(self.events.now(), ack);

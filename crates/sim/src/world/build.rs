@@ -8,12 +8,17 @@ use fairhop_transport::aimd::{
     Receiver as AimdReceiver, ReceiverConfig as AimdReceiverConfig, Sender as AimdSender,
     SenderConfig as AimdSenderConfig, SenderStats as AimdSenderStats,
 };
+use fairhop_transport::quic::{
+    Receiver as QuicReceiver, ReceiverConfig as QuicReceiverConfig, Sender as QuicSender,
+    SenderConfig as QuicSenderConfig, SenderStats as QuicSenderStats,
+};
 use fairhop_transport::tcp::rtt::RttConfig;
 use fairhop_transport::tcp::{CongestionKind, HyStart, ReceiverConfig, Recovery, SenderConfig};
 
 use super::World;
 use super::aimd::AimdStream;
 use super::control::{Control, crossings};
+use super::quic::QuicTransfer;
 use super::sessions::Session;
 use super::throttle::{Surroundings, Throttle};
 use super::traffic::{
@@ -132,6 +137,7 @@ impl World {
             videos: plan.videos,
             aimd: plan.aimd,
             control,
+            quic: plan.quic,
             recorder,
             end: duration,
             finished: false,
@@ -319,6 +325,7 @@ struct Plan<'a> {
     sessions: Vec<Session>,
     videos: Vec<Video>,
     aimd: Vec<AimdStream>,
+    quic: Vec<QuicTransfer>,
 }
 
 impl<'a> Plan<'a> {
@@ -336,6 +343,7 @@ impl<'a> Plan<'a> {
             sessions: Vec::new(),
             videos: Vec::new(),
             aimd: Vec::new(),
+            quic: Vec::new(),
         }
     }
 
@@ -369,6 +377,10 @@ impl<'a> Plan<'a> {
             Traffic::Aimd { .. } => {
                 flow.kind = FlowKind::Aimd(self.aimd.len());
                 self.aimd(index, &flow, traffic);
+            }
+            Traffic::Quic { .. } => {
+                flow.kind = FlowKind::Quic(self.quic.len());
+                self.quic(index, &flow, traffic);
             }
             Traffic::Cbr { rate_kbps, payload_bytes, .. } => {
                 let bytes = IP_HEADER + UDP_HEADER + payload_bytes;
@@ -475,6 +487,47 @@ impl<'a> Plan<'a> {
         self.starts.push(flow.start);
         let stop = stop_s.map(Nanos::from_secs_f64);
         self.sources.push(Source::Aimd { index: stream, stop, started: false });
+    }
+
+    fn quic(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
+        let Traffic::Quic {
+            controller,
+            hystart,
+            size_bytes,
+            datagram_bytes,
+            receive_buffer_bytes,
+            initial_window_packets,
+            stop_s,
+            ..
+        } = traffic
+        else {
+            return;
+        };
+        let buffer = u64::from(*receive_buffer_bytes);
+        let mut sender = QuicSenderConfig {
+            datagram_bytes: *datagram_bytes,
+            initial_window: *initial_window_packets,
+            congestion: congestion_of(*controller),
+            initial_max_data: buffer,
+            ..QuicSenderConfig::default()
+        };
+        sender.tuning.seed = self.congestion_seed(stream(index, false));
+        sender.tuning.hystart = hystart.map_or(sender.tuning.hystart, hystart_of);
+        let transfer = self.quic.len();
+        self.quic.push(QuicTransfer {
+            flow: index,
+            sender: QuicSender::new(sender),
+            receiver: QuicReceiver::new(QuicReceiverConfig { buffer, ..QuicReceiverConfig::default() }),
+            sender_timer: Timer::default(),
+            receiver_timer: Timer::default(),
+            delivered: 0,
+            size: *size_bytes,
+            completed: None,
+            warmup: QuicSenderStats::default(),
+        });
+        self.starts.push(flow.start);
+        let stop = stop_s.map(Nanos::from_secs_f64);
+        self.sources.push(Source::Quic { index: transfer, stop, started: false });
     }
 
     fn transfer(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
@@ -676,6 +729,14 @@ fn congestion_of(tcp: TcpVariant) -> CongestionKind {
     }
 }
 
+fn hystart_of(hystart: TcpHyStart) -> HyStart {
+    match hystart {
+        TcpHyStart::Off => HyStart::Off,
+        TcpHyStart::Classic => HyStart::Classic,
+        TcpHyStart::PlusPlus => HyStart::PlusPlus,
+    }
+}
+
 /// The machines of a profile.
 fn profile_configs(profile: TcpProfile) -> (SenderConfig, ReceiverConfig) {
     match profile {
@@ -731,11 +792,7 @@ fn tcp_configs(traffic: &Traffic) -> (SenderConfig, ReceiverConfig) {
     });
     sender.prr = prr.unwrap_or(sender.prr);
     sender.undo = undo.unwrap_or(sender.undo);
-    sender.tuning.hystart = hystart.map_or(sender.tuning.hystart, |hystart| match hystart {
-        TcpHyStart::Off => HyStart::Off,
-        TcpHyStart::Classic => HyStart::Classic,
-        TcpHyStart::PlusPlus => HyStart::PlusPlus,
-    });
+    sender.tuning.hystart = hystart.map_or(sender.tuning.hystart, hystart_of);
     (sender, receiver)
 }
 

@@ -204,7 +204,9 @@ impl Gateway {
                 };
                 (PROTOCOL_UDP, Payload::Rtp(rtp))
             }
-            Body::Udp { .. } | Body::Aimd(_) | Body::AimdAck(_) => (PROTOCOL_UDP, Payload::Udp),
+            Body::Udp { .. } | Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } => {
+                (PROTOCOL_UDP, Payload::Udp)
+            }
         };
         Digest {
             at,
@@ -249,7 +251,7 @@ impl Gateway {
     fn is_elastic(&self, now: Nanos, packet: &Packet) -> bool {
         match packet.body {
             Body::Tcp(segment) => segment.len > 0,
-            Body::Rtp { .. } | Body::Udp { .. } | Body::Aimd(_) | Body::AimdAck(_) => {
+            Body::Rtp { .. } | Body::Udp { .. } | Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } => {
                 let flow = self.controller.observer().flow(&self.key(packet));
                 flow.is_some_and(|flow| flow.kind(now) == Observed::BulkUdp)
             }

@@ -8,6 +8,7 @@
 pub mod aimd;
 mod build;
 pub mod control;
+pub mod quic;
 pub mod sessions;
 pub mod throttle;
 pub mod traffic;
@@ -72,6 +73,7 @@ pub struct World {
     videos: Vec<Video>,
     aimd: Vec<aimd::AimdStream>,
     control: Option<Box<Control>>,
+    quic: Vec<quic::QuicTransfer>,
     recorder: Recorder,
     end: Nanos,
     finished: bool,
@@ -224,6 +226,7 @@ impl World {
         }
     }
 
+    #[inline(always)]
     fn handle(&mut self, event: Event) {
         let node = event.subject as usize;
         match event.kind {
@@ -279,6 +282,16 @@ impl World {
             EventKind::AimdSender => {
                 if self.aimd[node].timer.fires(event, &mut self.events) {
                     self.aimd_timer(node, event.at);
+                }
+            }
+            EventKind::QuicSender => {
+                if self.quic[node].sender_timer.fires(event, &mut self.events) {
+                    self.quic_timer(node, false, event.at);
+                }
+            }
+            EventKind::QuicReceiver => {
+                if self.quic[node].receiver_timer.fires(event, &mut self.events) {
+                    self.quic_timer(node, true, event.at);
                 }
             }
             EventKind::Sample => self.sample(),
@@ -429,7 +442,7 @@ impl World {
         self.packets.release(id);
     }
 
-    #[inline]
+    #[inline(always)]
     fn note_backlog(&mut self, node: NodeId) {
         let backlog = self.stations[node as usize].backlog();
         self.recorder.nodes[node as usize].set_backlog(backlog, self.events.now(), self.recorder.warmup);
@@ -572,6 +585,10 @@ impl World {
             Body::Tcp(segment) => self.segment_arrived(&packet, &Segment { ecn: packet.ecn, ..segment }),
             Body::Aimd(datagram) => self.aimd_datagram(&packet, &datagram),
             Body::AimdAck(ack) => self.aimd_ack(&packet, &ack),
+            Body::Quic { at, .. } => {
+                let datagram = *self.packets.quic(at);
+                self.quic_datagram(&packet, &datagram);
+            }
             Body::Rtp { .. } | Body::Udp { .. } => {
                 let payload = Self::payload(&packet);
                 self.recorder.delivered(packet.stream, u64::from(payload), now);
@@ -591,6 +608,7 @@ impl World {
             Body::Udp { .. } => packet.bytes - IP_HEADER - UDP_HEADER,
             Body::Aimd(_) => packet.bytes - aimd::DATA_HEADERS,
             Body::AimdAck(_) => 0,
+            Body::Quic { data, .. } => data,
         }
     }
 
@@ -606,6 +624,7 @@ impl World {
 
     // ---- sources ----
 
+    #[inline(never)]
     fn source(&mut self, index: usize) {
         let now = self.events.now();
         match &mut self.sources[index] {
@@ -643,6 +662,13 @@ impl World {
                 }
                 self.aimd_source(stream, begins);
             }
+            Source::Quic { index: transfer, stop, started } => {
+                let (transfer, begins) = (*transfer, !std::mem::replace(started, true));
+                if begins && let Some(stop) = *stop {
+                    self.events.push(stop.max(now), EventKind::Source, index as u32);
+                }
+                self.quic_source(transfer, begins);
+            }
             Source::Transfer { tcp, stop, offer } => {
                 let (tcp, offer) = (*tcp, *offer);
                 if offer > 0 {
@@ -675,6 +701,7 @@ impl World {
 
     // ---- TCP ----
 
+    #[inline(never)]
     fn segment_arrived(&mut self, packet: &Packet, segment: &Segment) {
         let now = self.events.now();
         let Some(tcp) = self.transfer_of(packet) else { return };
@@ -715,9 +742,12 @@ impl World {
                 self.sessions[session].requests
             }
             FlowKind::Request(session) => Some(self.sessions[session].transfer),
-            FlowKind::Call(_) | FlowKind::Aimd(_) | FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) => {
-                None
-            }
+            FlowKind::Call(_)
+            | FlowKind::Aimd(_)
+            | FlowKind::Quic(_)
+            | FlowKind::Cbr
+            | FlowKind::Burst
+            | FlowKind::Video(_) => None,
         }
     }
 
@@ -783,6 +813,7 @@ impl World {
 
     // ---- samples ----
 
+    #[inline(never)]
     fn sample(&mut self) {
         let now = self.events.now();
         let end_of_warmup = now == self.recorder.warmup;
@@ -808,6 +839,9 @@ impl World {
         if end_of_warmup {
             for stream in &mut self.aimd {
                 stream.warmup = *stream.sender.stats();
+            }
+            for transfer in &mut self.quic {
+                transfer.warmup = *transfer.sender.stats();
             }
         }
         for node in 0..self.stations.len() {

@@ -23,6 +23,8 @@ pub enum FlowKind {
     Bulk(usize),
     /// AIMD datagrams; the index of its machines.
     Aimd(usize),
+    /// A transfer over QUIC-like datagrams; the index of its machines.
+    Quic(usize),
     /// Datagrams at a constant rate.
     Cbr,
     /// Datagrams in bursts.
@@ -42,6 +44,7 @@ impl FlowKind {
             Self::Call(_) => "call",
             Self::Bulk(_) => "bulk",
             Self::Aimd(_) => "aimd",
+            Self::Quic(_) => "quic",
             Self::Cbr => "cbr",
             Self::Burst => "burst",
             Self::Web(_) => "web",
@@ -100,6 +103,15 @@ pub enum Source {
     Session(usize),
     /// The next frame of a video; its index.
     Video(usize),
+    /// The start, and later the stop, of a transfer over QUIC-like datagrams.
+    Quic {
+        /// Index of the transfer's machines.
+        index: usize,
+        /// When the application stops, if it does.
+        stop: Option<Nanos>,
+        /// It has started.
+        started: bool,
+    },
     /// The start, and later the stop, of a stream of AIMD datagrams.
     Aimd {
         /// Index of the stream's machines.

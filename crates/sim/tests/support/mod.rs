@@ -383,6 +383,7 @@ impl SeenPacket {
             Body::Udp { sequence } | Body::Rtp { sequence, .. } => sequence,
             Body::Aimd(datagram) => datagram.seq.get(),
             Body::AimdAck(ack) => ack.seq.get(),
+            Body::Quic { number, .. } => number,
             Body::Tcp(_) => 0,
         };
         Self { stream: packet.stream, number, bytes: packet.bytes, created: packet.created }
