@@ -27,7 +27,7 @@ WINDOWS = range(1, 17)
 #: Rates in kb/s, in steps of what a second decimal of Mb/s shows.
 STEP_KBPS, MOST_KBPS = 50, 1800
 ACTUATORS = ("window", "data pacing", "ACK pacing")
-FLOWS = (1, 2, 4, 6, 8, 10, 11, 12, 14, 15, 16, 20, 30)
+FLOWS = (1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32)
 #: Seeds of a point: each is the end of a search.
 FEW = 3
 
@@ -161,7 +161,7 @@ def k_scale(lab: Lab) -> list[Claim]:
         short = most_flows(lab, rule, (), window(1))
         distant = most_flows(lab, rule, ("internet.delay_ms=75",), window(1))
         paced = most_flows(lab, rule, (), pacing(400))
-        limit = "no limit up to 30" if paced == FLOWS[-1] else f"up to {paced}"
+        limit = "no limit up to 32" if paced == FLOWS[-1] else f"up to {paced}"
         near.append(f"windows up to {short} flows, pacing at 400 kb/s {limit}")
         far.append(f"windows up to {distant} flows")
         exists = short < FLOWS[-1] and paced > short
