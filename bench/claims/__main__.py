@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 
 import cai2005
+import gateway
 import kim2010
 import osipov2007
 import xu2002
@@ -24,6 +25,7 @@ PAGE = ROOT / "docs" / "claims.md"
 
 PAPERS: dict[str, Callable[[Lab], str]] = {
     "kim2010": kim2010.section,
+    "gateway": gateway.section,
     "osipov2007": osipov2007.section,
     "cai2005": cai2005.section,
     "xu2002": xu2002.section,

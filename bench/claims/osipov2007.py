@@ -1,5 +1,5 @@
-"""osipov2007: E. Osipov, C. Tschudin, "TCP-friendly bandwidth sharing in mobile ad hoc networks: from theory to reality".
-One capture rule, that of the scenarios: claims O-*."""
+"""osipov2007: E. Osipov, C. Tschudin, "TCP-friendly bandwidth sharing in mobile ad hoc networks: from theory to
+reality". One capture rule, that of the scenarios: claims O-*."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lab import DIFFERS, REPRODUCED, SHAPE, Estimate, Lab, Result, Sets, table, 
 FREE = 'control={ kind = "none" }'
 #: Cells of the surface: the paper has all from 2 to 9 flows and 1 to 9 hops.
 FLOWS = (2, 3, 6, 9)
-HOPS = (1, 2, 3, 4, 6, 9)
-#: Seeds of a cell of the surface, which is up to 90 nodes.
-FEW = 3
+HOPS = (1, 2, 3, 4, 6)
+#: Seeds of a cell of the surface, which is up to 63 nodes.
+FEW = 2
 #: Total of three-hop flows against one alone, by number of flows.
 COMPETING = (2, 3, 4, 6, 9)
 
