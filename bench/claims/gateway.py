@@ -87,9 +87,7 @@ class Point:
         good, bad = 0, MOST_KBPS // STEP_KBPS
         while bad - good > 1:
             middle = (good + bad) // 2
-            good, bad = (
-                (middle, bad) if self.hears(by(middle * STEP_KBPS)) >= MOS_GOOD else (good, middle)
-            )
+            good, bad = (middle, bad) if self.hears(by(middle * STEP_KBPS)) >= MOS_GOOD else (good, middle)
         return (self.tcp(by(good * STEP_KBPS)), good * STEP_KBPS) if good else (0.0, 0)
 
     def most(self, actuator: str) -> float:
@@ -105,13 +103,9 @@ def k_region(lab: Lab) -> tuple[Claim, str]:
     for rule in RULES:
         alone = Point(lab, rule, 0).tcp(FREE)
         carried = {name: [Point(lab, rule, n).most(name) for n in CALLS] for name in ACTUATORS}
-        for name in ACTUATORS:
-            rows.append([f"`{rule}`", name, *(f"{mbps:.2f}" for mbps in carried[name])])
+        rows.extend([f"`{rule}`", name, *(f"{mbps:.2f}" for mbps in carried[name])] for name in ACTUATORS)
         line = [max(0.0, alone * (1 - n / 11)) for n in CALLS]
-        ahead = sum(
-            w > max(d, a)
-            for w, d, a in zip(*(carried[name] for name in ACTUATORS), strict=True)
-        )
+        ahead = sum(w > max(d, a) for w, d, a in zip(*(carried[name] for name in ACTUATORS), strict=True))
         best = [max(column) for column in zip(*carried.values(), strict=True)]
         under = all(b <= max(1.05 * nominal, 0.02) for b, nominal in zip(best, line, strict=True))
         to_ten = best[CALLS.index(10)] > 0
@@ -191,7 +185,8 @@ def k_scale_3(lab: Lab) -> Claim:
         grows, worse = needed[1] > needed[0] > 0, heard[1][0] < heard[1][1]
         verdicts.append(REPRODUCED if grows and worse else SHAPE if grows or worse else DIFFERS)
         found.append(
-            f"W = {needed[0] or 'none'} near, {needed[1] or 'none'} far; there MOS {heard[1][0]:.2f}, paced {heard[1][1]:.2f}"
+            f"W = {needed[0] or 'none'} near, {needed[1] or 'none'} far; "
+            f"there MOS {heard[1][0]:.2f}, paced {heard[1][1]:.2f}"
         )
     return Claim("K-SCALE-3", "W = 2 near, 7 far, where its bursts hurt the calls", found, verdicts, "")
 

@@ -149,9 +149,7 @@ def o_len(lab: Lab) -> tuple[Row, str]:
     falls = index[1].mean <= index[0].mean / 3
     keeps = total[1].mean + total[1].half >= total[0].mean - total[0].half
     verdict = REPRODUCED if falls and keeps else SHAPE if falls else DIFFERS
-    found = (
-        f"total {total[0].mean:.0f} → {total[1].mean:.0f} kb/s, u {index[0].mean:.2f} → {index[1].mean:.2f}"
-    )
+    found = f"total {total[0].mean:.0f} → {total[1].mean:.0f} kb/s, u {index[0].mean:.2f} → {index[1].mean:.2f}"
     row = ("O-LEN", "simulated: total 554 → 605 kb/s, u 0.31 → 0.09", found, verdict)
     return row, table(["kb/s", "1 hop", "2 hops", "3 hops", "total", "u"], rows)
 

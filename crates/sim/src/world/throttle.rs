@@ -236,8 +236,7 @@ fn load_of(around: &Surroundings<'_>, flow: &Flow, entry: &Traffic) -> Load {
         FlowKind::Aimd(_) => {
             Load::Datagrams { payload: entry.largest_packet_bytes().saturating_sub(aimd::DATA_HEADERS) }
         }
-        // A QUIC-like transfer acknowledges too, which this leaves out: it sends few and short ones.
-        FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) | FlowKind::Quic(_) => {
+        FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) => {
             Load::Datagrams { payload: entry.largest_packet_bytes().saturating_sub(IP_HEADER + UDP_HEADER) }
         }
     }
