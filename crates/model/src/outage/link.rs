@@ -148,7 +148,7 @@ impl Link {
             .collect()
     }
 
-    /// E[T_n]: the mean number of packets that get across in `slots` slots that begin like any other.
+    /// `E[T_n]`: the mean number of packets that get across in `slots` slots that begin like any other.
     pub fn mean_successes(&self, slots: u32) -> f64 {
         // What is stationary is the same in every slot.
         self.throughput * f64::from(slots)
