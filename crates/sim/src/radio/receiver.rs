@@ -249,7 +249,7 @@ impl Receiver {
     }
 
     /// Power of the other signals that are still on the air at a time.
-    #[inline]
+    #[inline(always)]
     fn power_at(&self, at: Nanos) -> Power {
         let mut sum = if self.locked && self.lock.end > at { self.lock.power } else { Power::ZERO };
         for other in &self.others {
@@ -261,7 +261,7 @@ impl Receiver {
     }
 
     /// Locks on the signal, or says why not.
-    #[inline]
+    #[inline(always)]
     fn try_lock(&mut self, params: &RadioParams, signal: &Signal) -> Option<FrameLoss> {
         if self.tx_until > signal.arrive {
             return Some(FrameLoss::Transmitting);
@@ -378,7 +378,7 @@ impl Receiver {
     }
 
     /// The frame that the receiver was locked on is complete.
-    #[inline]
+    #[inline(always)]
     fn finish(&mut self, params: &RadioParams, for_me: bool) -> Outcome {
         self.receive_until(params, self.lock.end, self.energy);
         let Lock { rate, doomed, disturbed, power, arrive, end, .. } = self.lock;
@@ -490,7 +490,7 @@ impl Receiver {
         was_idle
     }
 
-    #[inline]
+    #[inline(always)]
     fn become_idle(&mut self, params: &RadioParams) -> Nanos {
         let quiet = self.sensed == 0
             && !self.locked
