@@ -37,6 +37,7 @@ pub fn library() -> &'static [Ready] {
         "k-burst",
         "k-control",
         "k-region",
+        "adaptive-grid",
         "k-prio",
         "string-8",
         "rts-cts",
