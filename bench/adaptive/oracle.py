@@ -6,7 +6,7 @@ that of each, as a sender has whole segments in flight and at least one: nothing
 
 The sweep climbs. Along either ladder, calls are good up to some step and then not, and TCP carries more up to some step
 and then less; so from where it is the search goes to the better neighbour, first in long strides with one seed, at last
-step by step with all seeds.
+step by step with all seeds, where it also looks past one step that is bad by chance.
 """
 
 from __future__ import annotations
@@ -61,12 +61,13 @@ class Ladder:
     def value(self, step: int, seeds: Sequence[int]) -> Value:
         return value(self.runs.mean(self.cell, (self.settings[step],), seeds))
 
-    def climb(self, at: int, strides: Sequence[tuple[int, Sequence[int]]]) -> int:
-        """The best step near `at`: with each stride and its seeds, as long as a neighbour is better."""
-        for stride, seeds in strides:
+    def climb(self, at: int, looks: Sequence[tuple[Sequence[int], Sequence[int]]]) -> int:
+        """The best step near `at`: with each look, that is how far away and with which seeds, as long as something better
+        is seen."""
+        for distances, seeds in looks:
             while True:
-                neighbours = [step for step in (at - stride, at + stride) if 0 <= step < len(self.settings)]
-                best = max([at, *neighbours], key=lambda step: self.value(step, seeds))
+                seen = [at + distance for distance in distances if 0 <= at + distance < len(self.settings)]
+                best = max([at, *seen], key=lambda step: self.value(step, seeds))
                 if best == at:
                     break
                 at = best
@@ -74,6 +75,9 @@ class Ladder:
 
 
 FIRST = SEEDS[:1]
+#: How the search looks around: distances, and the seeds with which it compares.
+FAR, NEAR = ((-4, 4), FIRST), ((-2, 2), FIRST)
+NEXT, SURE = ((-1, 1), FIRST), ((-1, 1, 2), SEEDS)
 
 
 def rates_of(direction: str) -> Callable[[float], str]:
@@ -103,21 +107,21 @@ def seek(runs: Runs, cell: Cell) -> Outcome:
     # What calls leave is less than what TCP takes, if they are there.
     guess = free.goodput_mbps * 1e3 * (0.75 if cell.calls else 1.1)
     start = min(range(len(RATES)), key=lambda step: abs(RATES[step] - guess))
-    best = rates.climb(start, ((4, FIRST), (2, FIRST), (1, SEEDS)))
+    best = rates.climb(start, (FAR, NEAR, SURE))
     paced = take(rates.settings[best])
 
     windows = Ladder(runs, cell, [window(segments) for segments in WINDOWS])
     # As many segments in flight as suit a flow's part of the best rate at 20 ms a hop.
     held = RATES[best] / 8 * (2 * cell.delay_ms + 20 * cell.hops) / 1460 / cell.flows
     start = min(range(len(WINDOWS)), key=lambda step: abs(WINDOWS[step] - held))
-    best = windows.climb(start, ((2, FIRST), (1, FIRST)))
+    best = windows.climb(start, (NEAR, NEXT))
     for setting in (windows.settings[best], FREE):
         promised = runs.one(cell, (setting,), 1)
         good = promised.good and promised.goodput_mbps > WORTH_A_LOOK * paced.goodput_mbps
         if good or not paced.good:
             take(setting)
     if max(tried, key=lambda pair: value(pair[1]))[0] == windows.settings[best]:
-        take(windows.settings[windows.climb(best, ((1, SEEDS),))])
+        take(windows.settings[windows.climb(best, (SURE,))])
     return result()
 
 
