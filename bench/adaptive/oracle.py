@@ -62,8 +62,8 @@ class Ladder:
         return value(self.runs.mean(self.cell, (self.settings[step],), seeds))
 
     def climb(self, at: int, looks: Sequence[tuple[Sequence[int], Sequence[int]]]) -> int:
-        """The best step near `at`: with each look, that is how far away and with which seeds, as long as something better
-        is seen."""
+        """The best step near `at`. A look is how far away to look, and with which seeds; with each, the search goes on
+        as long as something better is seen."""
         for distances, seeds in looks:
             while True:
                 seen = [at + distance for distance in distances if 0 <= at + distance < len(self.settings)]
