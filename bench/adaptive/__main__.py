@@ -7,6 +7,8 @@ so that a run that was ended goes on where it was; results of another program or
     python3 bench/adaptive --cells 100                             # a fixed part of it by chance
     python3 bench/adaptive --only hops=4,calls=3 --controls adaptive,none
     python3 bench/adaptive --cells 100 --keep-oracle oracle.jsonl  # oracles of the file, whichever program found them
+    python3 bench/adaptive --sample --write-golden                 # the cells of `make test`, with their oracles
+    python3 bench/adaptive --changes                               # worlds that change, instead of the grid
 """
 
 from __future__ import annotations
@@ -14,24 +16,33 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import changes
 import grid
 import oracle
+import picture
 import report
 from grid import Cell
-from oracle import Kept, Outcome
-from simulator import FAIRHOP, FREE, ROOT, InterruptedRunError, Sets
+from oracle import Kept
+from simulator import FAIRHOP, FREE, ROOT, InterruptedRunError, replace_between
 from store import Figures, Runs
 
 TARGET = ROOT / "target" / "adaptive"
+PAGE = ROOT / "docs" / "validation" / "adaptive.md"
+PICTURE = ROOT / "docs" / "validation" / "adaptive-region.svg"
+GOLDEN = ROOT / "crates" / "sim" / "tests" / "golden" / "adaptive.jsonl"
+
+#: The path of the picture: beside so many calls, what do three CUBIC flows over four hops carry?
+REGION = [Cell(4, calls, 3, 30, "cubic") for calls in picture.CALLS]
 
 T = TypeVar("T")
 
@@ -40,13 +51,16 @@ class Progress:
     """A line that says how far the work is and how long it will take."""
 
     def __init__(self, what: str, total: int) -> None:
-        self.what, self.total, self.done, self.began = what, total, 0, time.monotonic()
+        self.what, self.total, self.done = what, total, 0
+        # By the last of them: the first are often known already.
+        self.lately = deque([time.monotonic()], maxlen=50)
         self.live = sys.stderr.isatty()
 
     def step(self) -> None:
         self.done += 1
-        left = (time.monotonic() - self.began) / self.done * (self.total - self.done)
-        told = f"{self.what}: {self.done} of {self.total} cells, {left / 60:.1f} min left"
+        self.lately.append(time.monotonic())
+        each = (self.lately[-1] - self.lately[0]) / (len(self.lately) - 1)
+        told = f"{self.what}: {self.done} of {self.total} cells, {each * (self.total - self.done) / 60:.1f} min left"
         if self.live:
             print(f"\r{told}   ", end="\n" if self.done == self.total else "", file=sys.stderr, flush=True)
         elif self.done in (1, self.total) or self.done % 20 == 0:
@@ -77,11 +91,11 @@ def on_all_cores(
     return found
 
 
-def settings(runs: Runs, control: str, cell: Cell) -> Sets:
-    """What a control is in a cell."""
+def under(runs: Runs, control: str, cell: Cell) -> Figures:
+    """What a cell does under a control."""
     if control == grid.SHAPER:
-        return grid.shaper(runs.mean(grid.speed_test(cell), (FREE,)).goodput_mbps)
-    return grid.CONTROLS[control]
+        return runs.mean(cell, grid.shaper(runs.mean(grid.speed_test(cell), (FREE,)).goodput_mbps))
+    return runs.mean(cell, grid.CONTROLS[control])
 
 
 def parse() -> argparse.Namespace:
@@ -94,6 +108,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--controls", default=",".join(controls), metavar="NAME,…", help="of " + ", ".join(controls))
     parser.add_argument("--keep-oracle", type=Path, metavar="FILE", help="believe the oracles in it, and add to them")
     parser.add_argument("--runs", type=Path, default=TARGET / "runs.jsonl", metavar="FILE", help="where runs are kept")
+    parser.add_argument("--sample", action="store_true", help="only the cells of `make test`")
+    parser.add_argument("--changes", action="store_true", help="worlds that change, instead of the grid")
+    parser.add_argument("--picture", action="store_true", help="the capacity region, instead of the grid")
+    parser.add_argument("--write", action="store_true", help=f"put the result into {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--write-golden", action="store_true", help="keep the cells and their oracles for `make test`")
     args = parser.parse_args()
     args.controls = [name for name in args.controls.split(",") if name]
     if unknown := set(args.controls) - set(controls):
@@ -101,46 +120,68 @@ def parse() -> argparse.Namespace:
     if not args.program.exists():
         parser.error(f"{args.program} is not built: cargo build --release")
     try:
-        args.grid = grid.only(grid.whole_grid(args.direction)[: args.cells], args.only)
+        cells = grid.sample() if args.sample else grid.whole_grid(args.direction)[: args.cells]
+        args.grid = grid.only(cells, args.only)
     except ValueError as problem:
         parser.error(str(problem))
     return args
 
 
-def measure(args: argparse.Namespace, runs: Runs) -> report.Measured:
+def measure(args: argparse.Namespace, runs: Runs, cells: Sequence[Cell]) -> report.Measured:
     """The oracle and every control in every cell."""
     kept = Kept(args.keep_oracle)
-    adding = threading.Lock()
-
-    def add(outcome: Outcome) -> None:
-        with adding:
-            kept.add(outcome)
-
-    missing = [cell for cell in args.grid if not kept.get(cell)]
+    missing = [cell for cell in cells if not kept.get(cell)]
     if missing:
-        on_all_cores(runs, "oracle", missing, lambda cell: oracle.seek(runs, cell), add)
-    oracles = {cell: kept.outcomes[cell.name()] for cell in args.grid}
+        on_all_cores(runs, "oracle", missing, lambda cell: oracle.seek(runs, cell), kept.add)
+    oracles = {cell: kept.outcomes[cell.name()] for cell in cells}
     controls: dict[str, dict[Cell, Figures]] = {}
     for control in args.controls:
-        controls[control] = on_all_cores(
-            runs,
-            control,
-            args.grid,
-            lambda cell, control=control: runs.mean(cell, settings(runs, control, cell)),  # type: ignore[misc]
-            lambda _: None,
-        )
+        job = partial(under, runs, control)
+        controls[control] = on_all_cores(runs, control, cells, job, lambda _: None)
     return report.Measured(oracles, controls)
+
+
+def region(measured: report.Measured) -> str:
+    """The picture of the capacity region."""
+    best = [(cell.calls, outcome.goodput_mbps, outcome.calls_can) for cell, outcome in measured.oracles.items()]
+    curves = [picture.Curve("best fixed setting", best)]
+    for control, found in measured.controls.items():
+        points = [(cell.calls, figures.goodput_mbps, not cell.calls or figures.good) for cell, figures in found.items()]
+        curves.append(picture.Curve(control, points))
+    path = REGION[0]
+    setting = (
+        f"{path.flows} CUBIC downloads over {path.hops} hops, {path.delay_ms} ms to the Internet, 802.11a, 12 Mb/s"
+    )
+    return picture.capacity_region("What TCP carries beside calls", setting, curves)
+
+
+def work(args: argparse.Namespace, runs: Runs) -> None:
+    """Does what is asked for, prints it, and puts it where it is kept."""
+    if args.picture:
+        PICTURE.write_text(region(measure(args, runs, REGION)), encoding="utf-8")
+        print(f"the capacity region is in {PICTURE}")
+        return
+    if args.changes:
+        name, text = "changes", changes.section(args.program)
+    else:
+        measured = measure(args, runs, args.grid)
+        name, text = args.direction, report.text(measured)
+        if args.write_golden:
+            lines = [measured.oracles[cell].line() for cell in args.grid]
+            GOLDEN.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(text)
+    if args.write:
+        replace_between(PAGE, name, text)
 
 
 def main() -> int:
     args = parse()
     runs = Runs(args.program, args.runs)
     try:
-        measured = measure(args, runs)
+        work(args, runs)
     except (InterruptedRunError, KeyboardInterrupt):
         print(f"\nended; what was run is in {args.runs}, and the same command goes on from there", file=sys.stderr)
         return 130
-    print(report.text(measured))
     return 0
 
 

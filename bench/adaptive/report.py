@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from grid import Cell
 from oracle import Outcome
 from simulator import table
-from store import CLEAR, Figures
+from store import Figures
 
 #: The bars: goodput over the oracle's in the median cell, and in the worst decile.
 MEDIAN, DECILE = 0.9, 0.75
@@ -95,15 +95,21 @@ def by_axis(several: Iterable[Verdict]) -> str:
     return table(("", *HEADS), rows)
 
 
-def badness(verdict: Verdict) -> tuple[float, float]:
-    """Bad calls first, then little TCP."""
-    return (min(verdict.figures.clear, CLEAR) if verdict.cell.calls else CLEAR, verdict.ratio)
+def where_as_good(measured: Measured, axis: str) -> str:
+    """Of each control, the part of the cells with one value of an axis in which it is as good as the oracle."""
+    values = sorted({int(cell.axes()[axis]) for cell in measured.oracles})
+    rows: list[list[str]] = []
+    for control in measured.controls:
+        several = verdicts(measured, control)
+        at = [[verdict for verdict in several if int(verdict.cell.axes()[axis]) == value] for value in values]
+        rows.append([control, *(figures(part)[-1] for part in at)])
+    return table(("control", *(f"{axis} {value}" for value in values)), rows)
 
 
 def worst(several: Sequence[Verdict], key: str) -> str:
     """The cells with the worst calls, or with the least TCP."""
     if key == "calls":
-        order = sorted((verdict for verdict in several if not verdict.good), key=badness)
+        order = sorted((verdict for verdict in several if not verdict.good), key=lambda verdict: verdict.figures.clear)
     else:
         order = sorted(several, key=lambda verdict: verdict.ratio)
     rows = [
@@ -124,14 +130,15 @@ def worst(several: Sequence[Verdict], key: str) -> str:
 def text(measured: Measured) -> str:
     can = sum(outcome.calls_can for outcome in measured.oracles.values())
     parts = [
-        f"{len(measured.oracles)} cells; calls can be had in {can}, and only these are judged. Calls are good where "
-        f"{CLEAR:.0%} of their seconds are clear.\n",
+        f"{len(measured.oracles)} cells; calls can be had in {can}, and only these are judged.\n",
         by_control(measured),
+        "As good as the oracle, by hops and by calls:\n",
+        where_as_good(measured, "hops"),
+        where_as_good(measured, "calls"),
     ]
-    for control in measured.controls:
-        several = verdicts(measured, control)
-        if control == "adaptive" and several:
-            parts += [f"## {control}, by axis\n", by_axis(several)]
-            parts += [f"## {control}: the worst calls\n", worst(several, "calls")]
-            parts += [f"## {control}: the least TCP\n", worst(several, "TCP")]
+    several = verdicts(measured, "adaptive") if "adaptive" in measured.controls else []
+    if several:
+        parts += ["`adaptive`, by axis:\n", by_axis(several)]
+        parts += ["`adaptive`, where calls are worst:\n", worst(several, "calls")]
+        parts += ["`adaptive`, where TCP has least:\n", worst(several, "TCP")]
     return "\n".join(parts)

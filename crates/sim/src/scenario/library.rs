@@ -38,6 +38,8 @@ pub fn library() -> &'static [Ready] {
         "k-control",
         "k-region",
         "adaptive-grid",
+        "change-calls",
+        "change-flows",
         "k-prio",
         "string-8",
         "rts-cts",
