@@ -14,6 +14,7 @@ so that a run that was ended goes on where it was; results of another program or
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
@@ -146,7 +147,7 @@ def region(measured: report.Measured) -> str:
     best = [(cell.calls, outcome.goodput_mbps, outcome.calls_can) for cell, outcome in measured.oracles.items()]
     curves = [picture.Curve("best fixed setting", best)]
     for control, found in measured.controls.items():
-        points = [(cell.calls, figures.goodput_mbps, not cell.calls or figures.good) for cell, figures in found.items()]
+        points = [(cell.calls, figures.goodput_mbps, figures.good) for cell, figures in sorted(found.items())]
         curves.append(picture.Curve(control, points))
     path = REGION[0]
     setting = (
@@ -167,7 +168,7 @@ def work(args: argparse.Namespace, runs: Runs) -> None:
         measured = measure(args, runs, args.grid)
         name, text = args.direction, report.text(measured)
         if args.write_golden:
-            lines = [measured.oracles[cell].line() for cell in args.grid]
+            lines = [json.dumps({**vars(measured.oracles[cell]), "sets": cell.sets()}) for cell in args.grid]
             GOLDEN.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(text)
     if args.write:

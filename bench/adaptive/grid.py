@@ -73,7 +73,23 @@ def whole_grid(direction: str) -> list[Cell]:
 
 #: Cells of the sample that are there by chance, and those in which the adaptive control has done worst.
 BY_CHANCE = 45
-WORST: tuple[str, ...] = ()
+WORST: tuple[str, ...] = (
+    "hops=1 calls=1 flows=1 delay=30 tcp=reno direction=down",
+    "hops=4 calls=1 flows=30 delay=30 tcp=bbr direction=down",
+    "hops=1 calls=1 flows=3 delay=150 tcp=bbr direction=down",
+    "hops=4 calls=0 flows=30 delay=30 tcp=reno direction=down",
+    "hops=2 calls=1 flows=1 delay=30 tcp=reno direction=down",
+    "hops=6 calls=6 flows=3 delay=150 tcp=cubic direction=down",
+    "hops=3 calls=1 flows=1 delay=10 tcp=bbr direction=down",
+    "hops=6 calls=6 flows=3 delay=30 tcp=reno direction=down",
+    "hops=1 calls=9 flows=1 delay=10 tcp=bbr direction=down",
+    "hops=6 calls=1 flows=10 delay=150 tcp=bbr direction=down",
+    "hops=5 calls=1 flows=10 delay=10 tcp=reno direction=down",
+    "hops=5 calls=6 flows=1 delay=30 tcp=bbr direction=down",
+    "hops=3 calls=1 flows=10 delay=30 tcp=reno direction=down",
+    "hops=5 calls=6 flows=10 delay=30 tcp=bbr direction=down",
+    "hops=6 calls=1 flows=10 delay=150 tcp=reno direction=down",
+)
 
 
 def sample() -> list[Cell]:
