@@ -588,7 +588,7 @@ mod tests {
                 flow("cbr-0", "cbr", Value::Null),
             ],
             "totals": {
-                "mos_mean": 3.7 - 0.1 * step, "mos_min": 3.5, "calls_ok": 1.0, "tcp_goodput_mbps": 1.25 + step,
+                "mos_mean": 3.7 - 0.1 * step, "mos_min": 3.5, "calls_ok": 1.0, "calls_clear": 0.9, "tcp_goodput_mbps": 1.25 + step,
                 "udp_goodput_mbps": 1.25 + step, "jain": 1.0,
             },
             "nodes": [node(0), node(1)],
