@@ -75,7 +75,7 @@ impl Default for AdaptiveConfig {
         Self {
             unheard: 0.005,
             delay: Nanos::from_millis(20),
-            excess: Nanos::from_millis(30),
+            excess: Nanos::from_millis(15),
             excess_alone: Nanos::from_millis(40),
             first_budget: 1e6,
             least_per_flow: 12_000.0,
@@ -104,6 +104,8 @@ const STRESS_MOST: f64 = 8.0;
 /// Fraction unheard over the fast span that is acute, where no noise is tolerated; with noise, chance makes more.
 const ACUTE: f64 = 0.08;
 const ACUTE_PACKETS: f64 = 3.0;
+/// Call packets a second from which on the point can be kept well.
+const ENOUGH: f64 = 150.0;
 /// What a lost packet takes of the budget.
 const DROP: f64 = 0.03;
 /// By how much less than the budget is asked for where the queue is as long as tolerable.
@@ -167,15 +169,24 @@ struct Node {
 struct Sum {
     expected: f64,
     unheard: f64,
+    /// By packets of all, told or inferred.
+    weight: f64,
     delay: f64,
 }
 
 impl Sum {
-    fn add(&mut self, quality: &Quality) {
+    fn add(&mut self, quality: &Quality, told: bool) {
         let expected = f64::from(quality.expected.max(1));
-        self.expected += expected;
-        self.unheard += expected * (quality.loss + quality.late).min(1.0);
+        if told {
+            self.expected += expected;
+            self.unheard += expected * (quality.loss + quality.late).min(1.0);
+        }
+        self.weight += expected;
         self.delay += expected * quality.delay.as_secs_f64();
+    }
+
+    fn mean_delay(&self) -> f64 {
+        if self.weight > 0.0 { self.delay / self.weight } else { 0.0 }
     }
 
     fn part(&self, of: f64) -> f64 {
@@ -412,9 +423,11 @@ impl Adaptive {
         let node = &mut self.nodes[place];
         for (sums, call) in [(&mut node.fast, Some(fast)), (&mut node.slow, slow)] {
             let both = call.map_or([None, None], |call| [call.down, call.up]);
-            for (sum, quality) in sums.iter_mut().zip(both) {
+            // What is inferred of the way down says nothing that the way up has not said, but of its delay.
+            let told = [call.is_some_and(|call| call.down_is_reported), true];
+            for ((sum, quality), told) in sums.iter_mut().zip(both).zip(told) {
                 if let Some(quality) = quality {
-                    sum.add(&quality);
+                    sum.add(&quality, told);
                 }
             }
         }
@@ -456,7 +469,7 @@ impl Adaptive {
         for node in &self.nodes {
             let mut both = Sum::default();
             for (fast, slow) in node.fast.iter().zip(&node.slow) {
-                let (unheard, delay) = (slow.part(slow.unheard), fast.part(fast.delay));
+                let (unheard, delay) = (slow.part(slow.unheard), fast.mean_delay());
                 let at_once = fast.part(fast.unheard);
                 worst = worst.max(unheard);
                 both.expected += slow.expected;
@@ -470,7 +483,7 @@ impl Adaptive {
                     raise(level, level, reason);
                     queue = queue.max(level);
                     let many = ACUTE * (self.tolerance / config.unheard).sqrt();
-                    acute |= (fast.unheard >= ACUTE_PACKETS && at_once >= many) || delay > 0.6 * playout;
+                    acute |= (fast.unheard >= ACUTE_PACKETS && at_once >= many) || delay > 0.8 * playout;
                 }
             }
             let unheard = both.part(both.unheard);
@@ -480,7 +493,9 @@ impl Adaptive {
             if !ignores_calls {
                 let surely = both.part((both.unheard - libm::sqrt(both.unheard)).max(0.0));
                 let reason = Reason::CallSuffers { unheard, delay: Nanos::ZERO };
-                raise(unheard / self.tolerance, surely / self.tolerance, reason);
+                // The fewer packets tell of the point, the farther from it.
+            let tolerance = self.tolerance * (both.expected / ENOUGH).clamp(0.25, 1.0).sqrt();
+            raise(unheard / tolerance, surely / tolerance, reason);
             }
         }
         let has_calls = !self.nodes.is_empty() && !ignores_calls;
@@ -632,6 +647,10 @@ impl Adaptive {
         }
         if used < 0.8 * self.budget {
             self.reason = Reason::NotUsed;
+            if stress.queue > 0.5 {
+                // A budget that is not used and queues all the same: it holds nothing.
+                self.budget = (self.budget * (1.0 - seconds * RETURN_SPEED)).max(used);
+            }
             return;
         }
         let stay = self.ceiling * UNDER_CEILING;
