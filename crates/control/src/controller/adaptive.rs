@@ -75,7 +75,7 @@ impl Default for AdaptiveConfig {
         Self {
             unheard: 0.005,
             delay: Nanos::from_millis(20),
-            excess: Nanos::from_millis(15),
+            excess: Nanos::from_millis(12),
             excess_alone: Nanos::from_millis(40),
             first_budget: 1e6,
             least_per_flow: 12_000.0,
@@ -106,10 +106,12 @@ const ACUTE: f64 = 0.08;
 const ACUTE_PACKETS: f64 = 3.0;
 /// Call packets a second from which on the point can be kept well.
 const ENOUGH: f64 = 150.0;
+/// What part of the budget has to be used before it grows.
+const USED: f64 = 0.85;
 /// What a lost packet takes of the budget.
 const DROP: f64 = 0.03;
 /// By how much less than the budget is asked for where the queue is as long as tolerable.
-const DAMPING: f64 = 0.15;
+const DAMPING: f64 = 0.04;
 
 /// What a cut leaves of the budget, what another one right after it, and what of that while queues drain.
 const CUT: f64 = 0.65;
@@ -258,6 +260,13 @@ pub(super) struct Adaptive {
     learnt: bool,
     queue: f64,
     packets: f64,
+    /// What is used of the budget.
+    used: f64,
+    /// The longest round trip through the mesh that nothing delays.
+    base: Nanos,
+    /// What the mesh has lost of TCP's data, and when it last lost some.
+    lost: u64,
+    lost_at: Nanos,
     /// Fraction unheard that is tolerated now, and since when more than configured.
     tolerance: f64,
     tolerant_since: Nanos,
@@ -297,6 +306,10 @@ impl Adaptive {
             learnt: false,
             queue: 0.0,
             packets: 0.0,
+            used: 0.0,
+            base: Nanos::ZERO,
+            lost: 0,
+            lost_at: Nanos::ZERO,
             tolerance: config.unheard,
             tolerant_since: Nanos::ZERO,
             top: 0.0,
@@ -322,10 +335,15 @@ impl Adaptive {
         let seconds = self.last.map_or(TICK, |last| now.saturating_sub(last)).as_secs_f64().min(1.0);
         self.last = Some(now);
         let used = self.gather_claims(now, observer, policy);
+        let used = self.smoothed(used, seconds);
         let change = self.gather_calls(now, observer);
         let stress = self.stress(now, observer);
         self.queue = stress.queue;
         self.packets = stress.packets;
+        let lost = observer.totals().lost_in_mesh;
+        if lost != std::mem::replace(&mut self.lost, lost) {
+            self.lost_at = now;
+        }
         if stress.level > 0.5 {
             self.stressed_at = now;
         }
@@ -347,6 +365,17 @@ impl Adaptive {
         self.write(now, observer, policy);
     }
 
+    /// What is used, over as long as ten packets take at the budget: half a second, for which it is measured, may hold one.
+    fn smoothed(&mut self, used: f64, seconds: f64) -> f64 {
+        const BITS: f64 = 8.0 * 15_000.0;
+        const LONGEST: f64 = 4.0;
+        let price = f64::from(self.config.shared_links.max(1));
+        let over = (BITS * price / self.budget.max(1.0)).min(LONGEST);
+        let rests = over > seconds && self.state != State::Learning;
+        self.used += (used - self.used) * if rests { seconds / over } else { 1.0 };
+        self.used
+    }
+
     /// Nobody to control. What has been learnt stays, so that a flow that comes next finds it.
     fn rest(&mut self) {
         self.enter(State::Off, Reason::NoElasticTraffic);
@@ -361,9 +390,13 @@ impl Adaptive {
     fn gather_claims(&mut self, now: Nanos, observer: &Observer, policy: &Policy) -> f64 {
         const ALIVE: Nanos = Nanos::from_secs(1);
         self.claims.clear();
+        self.base = Nanos::ZERO;
         let mut used = 0.0;
         for (key, flow) in observer.active(now.saturating_sub(ALIVE)) {
             let Some(rate) = elastic_rate(now, flow) else { continue };
+            if let FlowBody::Tcp(tcp) = &flow.body {
+                self.base = self.base.max(tcp.mesh_rtt.base().unwrap_or_default());
+            }
             let price = price(if flow.hops == 0 { u8::MAX } else { flow.hops }, self.config.shared_links);
             used += rate * price;
             if self.claims.len() < self.config.flows {
@@ -499,7 +532,9 @@ impl Adaptive {
             }
         }
         let has_calls = !self.nodes.is_empty() && !ignores_calls;
+        // On a path of many hops packets of calls alone make round trips vary by as much as they take.
         let tolerable = if has_calls { config.excess } else { config.excess_alone };
+        let tolerable = tolerable.saturating_add(Nanos(2 * self.base.0));
         if let Some(excess) = observer.mesh_excess(now, None) {
             let level = excess.as_secs_f64() / tolerable.as_secs_f64().max(1e-3);
             raise(level, level, Reason::QueueGrows { excess });
@@ -616,9 +651,31 @@ impl Adaptive {
                     self.reason = Reason::RoomToGrow;
                 } else {
                     self.reason = Reason::NotUsed;
+                    self.fit_to_use(now, seconds, used, stress);
                 }
             }
             _ => self.move_by_law(now, seconds, used, stress),
+        }
+    }
+
+    /// A budget that is not used holds nothing back. That does no harm while nobody has more to send; where the mesh loses
+    /// data or queues grow all the same, it comes down to what is carried.
+    fn fit_to_use(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {
+        const WITHIN: f64 = 2.0;
+        const LATELY: Nanos = Nanos::from_secs(1);
+        if stress.queue > 0.5 || now.saturating_sub(self.lost_at) < LATELY {
+            let over = self.budget - used / USED;
+            self.budget -= over.max(0.0) * seconds / WITHIN;
+        }
+    }
+
+    /// Where a queue grows, the budget is over what the mesh carries, which is what is used.
+    fn fit_to_queue(&mut self, seconds: f64, used: f64, stress: &Stress) {
+        const WITHIN: f64 = 0.5;
+        const LESS: f64 = 0.05;
+        if stress.queue > 1.0 && used > 0.4 * self.budget {
+            let carried = used * (1.0 - LESS * (stress.queue.min(3.0) - 1.0));
+            self.budget -= (self.budget - carried).max(0.0) * (seconds / WITHIN).min(1.0);
         }
     }
 
@@ -635,6 +692,7 @@ impl Adaptive {
     }
 
     fn move_by_law(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {
+        self.fit_to_queue(seconds, used, stress);
         let speed = self.speed(stress);
         let pull = 1.0 - stress.level.min(STRESS_MOST);
         if pull < 0.0 {
@@ -645,12 +703,9 @@ impl Adaptive {
             }
             return;
         }
-        if used < 0.8 * self.budget {
+        if used < USED * self.budget {
             self.reason = Reason::NotUsed;
-            if stress.queue > 0.5 {
-                // A budget that is not used and queues all the same: it holds nothing.
-                self.budget = (self.budget * (1.0 - seconds * RETURN_SPEED)).max(used);
-            }
+            self.fit_to_use(now, seconds, used, stress);
             return;
         }
         let stay = self.ceiling * UNDER_CEILING;
