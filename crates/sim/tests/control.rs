@@ -3,9 +3,10 @@
 mod support;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use fairhop_control::observer::{Flow, FlowBody};
 use fairhop_model::units::Nanos;
 use fairhop_sim::mac::Frame;
 use fairhop_sim::packet::{Body, NodeId, Packet};
@@ -191,6 +192,105 @@ fn a_controlled_run_is_the_same_twice() {
     assert_eq!(first.recorder().fingerprint, second.recorder().fingerprint);
     assert_eq!(summary, again);
     assert_eq!(first.control().unwrap().decisions(), second.control().unwrap().decisions());
+}
+
+/// What one mesh node hears of a call, frame by frame, and the reports that it sends.
+#[derive(Default)]
+struct Listened {
+    sequences: BTreeSet<u32>,
+    /// Up to which time the highest sequence number, and how many had come.
+    history: Vec<(Nanos, u32, usize)>,
+    reports: Vec<Nanos>,
+}
+
+#[derive(Clone, Default)]
+struct Listener(Rc<RefCell<Listened>>);
+
+impl Tap for Listener {
+    fn frame(
+        &mut self,
+        node: NodeId,
+        at: Nanos,
+        frame: &Frame,
+        _: NodeId,
+        packet: Option<&Packet>,
+        received: bool,
+    ) {
+        const LISTENER: NodeId = 4;
+        let Some(packet) = packet.filter(|_| node == LISTENER) else { return };
+        let mut seen = self.0.borrow_mut();
+        match packet.body {
+            // The stream of the first call into the mesh.
+            Body::Rtp { sequence, .. } if received && frame.to == LISTENER && packet.stream == 0 => {
+                seen.sequences.insert(sequence);
+                let highest = seen.sequences.last().copied().unwrap_or(0);
+                let count = seen.sequences.len();
+                seen.history.push((at, highest, count));
+            }
+            Body::Rtcp(_) if !received && packet.stream == 1 => {
+                if seen.reports.last() != Some(&packet.created) {
+                    seen.reports.push(packet.created);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn wired(&mut self, _: NodeId, _: NodeId, _: Nanos, _: &Packet, _: bool) {}
+}
+
+#[test]
+fn with_rtcp_the_gateway_knows_what_the_way_down_loses_to_the_256th() {
+    let mut lab = k_mix("kind = \"none\"").seconds(40.0);
+    for traffic in &mut lab.scenario.traffic {
+        if let Traffic::Call { rtcp_interval_s, .. } = traffic {
+            *rtcp_interval_s = 1.0;
+        }
+    }
+    let mut world = lab.world(2);
+    let listener = Listener::default();
+    world.set_tap(Box::new(listener.clone()));
+    let mut told = Vec::new();
+    let (mut asked, mut reported) = (0, 0);
+    for tick in 20..400 {
+        let now = ms(tick * 100);
+        world.run_until(now);
+        let observer = world.control().unwrap().controller().unwrap().observer();
+        let call = observer.calls(now, ms(1000)).find(|call| call.key.mesh_port == 50_000).unwrap();
+        asked += 1;
+        reported += usize::from(call.down_is_reported);
+        let Some(Flow { body: FlowBody::Udp(udp), .. }) = observer.flow(&call.key) else { panic!("no call") };
+        if let Some(far) = udp.far_down.filter(|far| told.last() != Some(far)) {
+            told.push(far);
+        }
+    }
+    assert!(
+        reported * 10 > asked * 8,
+        "{reported} of {asked}: reports are lost too, but seldom two in a row"
+    );
+    let seen = listener.0.borrow();
+    let until = |at: Nanos| {
+        let next = seen.history.partition_point(|&(came, ..)| came <= at);
+        seen.history[next - 1]
+    };
+    // Of what passed the gateway, that report of the listener which was made last before.
+    let (mut checked, mut most) = (0, 0.0_f64);
+    for far in &told {
+        let made = seen.reports.partition_point(|&made| made <= far.at);
+        let [from, to] = [until(seen.reports[made - 2]), until(seen.reports[made - 1])];
+        let truth = 1.0 - (to.2 - from.2) as f64 / f64::from(to.1 - from.1);
+        // Frames that are on the air when a report is made may be on either side of it.
+        let edge = 1.0 / f64::from(to.1 - from.1);
+        assert!(
+            (far.loss - truth.max(0.0)).abs() <= edge + 1.0 / 256.0,
+            "{} of {truth} at {:?}",
+            far.loss,
+            far.at
+        );
+        most = most.max(truth);
+        checked += 1;
+    }
+    assert!(checked > 20 && most > 0.02, "{checked} reports, up to {most} lost");
 }
 
 /// Three flows of three hops each side by side, near enough to be one L-region; 802.11b at 2 Mb/s as in osipov2007.

@@ -7,7 +7,8 @@
 //!
 //! Addresses and ports follow from numbers: node 4 is 10.1.0.4, the Internet host 192.0.2.1, other hosts 10.2.0.1
 //! and on. Calls use even UDP ports
-//! from 50000 to 53998, which Wireshark must be told to decode as RTP (`-d udp.port==50000-53998,rtp`); TCP transfers
+//! from 50000 to 53998, which Wireshark must be told to decode as RTP (`-d udp.port==50000-53998,rtp`), and the odd ones
+//! above them for RTCP (`-d udp.port==50001,rtcp` for the first call); TCP transfers
 //! and other datagrams have 61000 and the flow's number. Payload is zeros. Ethernet headers are there to be read: the
 //! wired link carries IP packets alone.
 //!

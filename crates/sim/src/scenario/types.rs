@@ -465,6 +465,11 @@ pub enum Traffic {
         /// The codec.
         #[serde(default)]
         codec: CodecName,
+        /// Mean time between the RTCP reports of each end, in seconds (RFC 3550; 5 is usual); each is drawn from 0.5 to 1.5
+        /// times that. 0: no reports, as in the papers.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        #[schemars(range(min = 0.0, max = 1_000_000.0))]
+        rtcp_interval_s: f64,
         /// First packet, in seconds.
         #[serde(default)]
         #[schemars(range(min = 0.0, max = 1_000_000.0))]
@@ -892,6 +897,10 @@ pub enum Traffic {
         #[schemars(range(min = 0.0, max = 1_000_000.0))]
         stop_s: Option<f64>,
     },
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 fn one_flow() -> u32 {

@@ -19,6 +19,7 @@ use super::World;
 use super::aimd::AimdStream;
 use super::control::{Control, crossings};
 use super::quic::QuicTransfer;
+use super::reports::Reporter;
 use super::sessions::Session;
 use super::throttle::{Surroundings, Throttle};
 use super::traffic::{
@@ -33,6 +34,7 @@ use crate::queue::Queue;
 use crate::radio::{LIGHT_M_PER_S, Links, Position, RadioParams, Receiver as RadioReceiver};
 use crate::recorder::{Recorder, TransactionRecord};
 use crate::routing::{PathFinder, Routes, Wires};
+use crate::rtcp::Reception;
 use crate::scenario::{
     self, CodecName, Endpoint, Finding, LinkDirection, LinkLoss, NamedPlace, Place, Scenario, SizeLaw,
     SlottedChannel, TcpHyStart, TcpProfile, TcpRecovery, TcpVariant, TimeLaw, Traffic, WiredLink,
@@ -137,6 +139,7 @@ impl World {
             videos: plan.videos,
             aimd: plan.aimd,
             quic: plan.quic,
+            reporters: plan.reporters,
             control,
             recorder,
             end: duration,
@@ -326,6 +329,7 @@ struct Plan<'a> {
     videos: Vec<Video>,
     aimd: Vec<AimdStream>,
     quic: Vec<QuicTransfer>,
+    reporters: Vec<Reporter>,
 }
 
 impl<'a> Plan<'a> {
@@ -344,6 +348,7 @@ impl<'a> Plan<'a> {
             videos: Vec::new(),
             aimd: Vec::new(),
             quic: Vec::new(),
+            reporters: Vec::new(),
         }
     }
 
@@ -361,7 +366,7 @@ impl<'a> Plan<'a> {
         };
         let index = self.flows.len();
         match traffic {
-            Traffic::Call { codec, .. } => {
+            Traffic::Call { codec, rtcp_interval_s, .. } => {
                 let codec = codec_of(*codec);
                 flow.kind = FlowKind::Call(codec);
                 let profile = codec.profile();
@@ -369,6 +374,11 @@ impl<'a> Plan<'a> {
                 let seconds = profile.interval.as_secs_f64();
                 self.datagrams(index, &flow, false, bytes, seconds, 1, Some(codec));
                 self.datagrams(index, &flow, true, bytes, seconds, 1, Some(codec));
+                if *rtcp_interval_s > 0.0 {
+                    let first = self.sources.len() - 2;
+                    self.reports(index, &flow, false, codec, first, *rtcp_interval_s);
+                    self.reports(index, &flow, true, codec, first + 1, *rtcp_interval_s);
+                }
             }
             Traffic::Bulk { .. } => {
                 flow.kind = FlowKind::Bulk(self.transfers.len());
@@ -451,6 +461,35 @@ impl<'a> Plan<'a> {
             sequence: 0,
             codec,
         }));
+    }
+
+    /// The end of a call whose voice is the source with this number reports.
+    fn reports(
+        &mut self,
+        index: usize,
+        flow: &Flow,
+        back: bool,
+        codec: Codec,
+        source: usize,
+        interval_s: f64,
+    ) {
+        let stream = stream(index, back);
+        let (from, to) = if back { (flow.to, flow.from) } else { (flow.from, flow.to) };
+        let mut reporter = Reporter {
+            stream,
+            source,
+            from,
+            to,
+            start: self.starts[source],
+            stop: flow.stop,
+            codec,
+            interval_s,
+            random: Stream::new(self.seed, u64::from(stream), Purpose::Report),
+            heard: Reception::default(),
+        };
+        self.starts.push(reporter.start.saturating_add(reporter.first_pause()));
+        self.sources.push(Source::Report(self.reporters.len()));
+        self.reporters.push(reporter);
     }
 
     fn aimd(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {

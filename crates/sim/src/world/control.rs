@@ -204,6 +204,7 @@ impl Gateway {
                 };
                 (PROTOCOL_UDP, Payload::Rtp(rtp))
             }
+            Body::Rtcp(report) => (PROTOCOL_UDP, Payload::Rtcp(report.fields())),
             Body::Udp { .. } | Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } => {
                 (PROTOCOL_UDP, Payload::Udp)
             }
@@ -251,6 +252,7 @@ impl Gateway {
     fn is_elastic(&self, now: Nanos, packet: &Packet) -> bool {
         match packet.body {
             Body::Tcp(segment) => segment.len > 0,
+            Body::Rtcp(_) => false,
             Body::Rtp { .. } | Body::Udp { .. } | Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } => {
                 let flow = self.controller.observer().flow(&self.key(packet));
                 flow.is_some_and(|flow| flow.kind(now) == Observed::BulkUdp)
@@ -572,14 +574,16 @@ pub(super) fn data_stream(kind: FlowKind, flow: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use fairhop_control::digest::ReceptionReport;
     use fairhop_transport::tcp::{Ecn, SenderConfig};
 
     use super::*;
     use crate::output::headers::ipv4;
     use crate::packet::Dscp;
+    use crate::rtcp::{Report, SenderInfo, ntp};
 
-    /// Every packet of a handshake, data, ACKs, RTP and datagrams: the digest made of its fields is the one that is read out
-    /// of the bytes that a capture has of it.
+    /// Every packet of a handshake, data, ACKs, RTP, RTCP and datagrams: the digest made of its fields is the one that is
+    /// read out of the bytes that a capture has of it.
     #[test]
     fn a_digest_is_what_is_read_out_of_the_bytes_of_the_packet() {
         use fairhop_transport::tcp::{Receiver, ReceiverConfig, Sender};
@@ -611,6 +615,21 @@ mod tests {
                 }
             }
         }
+        let sender = SenderInfo { ntp: ntp(Nanos(1_234_567_890)), timestamp: 160, packets: 9, bytes: 180 };
+        let block = ReceptionReport {
+            ssrc: 8,
+            fraction_lost: 31,
+            cumulative_lost: -2,
+            highest_sequence: 70_001,
+            jitter: 17,
+            last_sender_report: 0x0102_0304,
+            delay_since: 65_536,
+        };
+        for (sender, block) in
+            [(Some(sender), Some(block)), (Some(sender), None), (None, Some(block)), (None, None)]
+        {
+            bodies.push(Body::Rtcp(Report { ssrc: 7, sender, block }));
+        }
         let has = |wanted: fn(&Segment) -> bool| {
             bodies.iter().any(|body| matches!(body, Body::Tcp(segment) if wanted(segment)))
         };
@@ -618,6 +637,7 @@ mod tests {
         for (index, body) in bodies.into_iter().enumerate() {
             let bytes = match body {
                 Body::Tcp(segment) => IP_HEADER + segment.header_bytes() + segment.len,
+                Body::Rtcp(report) => IP_HEADER + UDP_HEADER + report.bytes(),
                 _ => 60,
             };
             let packet = Packet {

@@ -9,6 +9,7 @@ pub mod aimd;
 mod build;
 pub mod control;
 pub mod quic;
+mod reports;
 pub mod sessions;
 pub mod throttle;
 pub mod traffic;
@@ -27,6 +28,7 @@ use crate::routing::{Routes, WIRE};
 use crate::scenario::Scenario;
 use crate::wired::{Arrived, Link, LinkContext};
 use control::Control;
+use reports::Reporter;
 use sessions::Session;
 use traffic::{Flow, FlowKind, IP_HEADER, RTP_HEADER, Source, Transfer, UDP_HEADER, flow_of};
 use video::Video;
@@ -73,6 +75,8 @@ pub struct World {
     videos: Vec<Video>,
     aimd: Vec<aimd::AimdStream>,
     quic: Vec<quic::QuicTransfer>,
+    /// Ends of calls that report, by stream.
+    reporters: Vec<Reporter>,
     control: Option<Box<Control>>,
     recorder: Recorder,
     end: Nanos,
@@ -220,7 +224,7 @@ impl World {
             link.finish(at, self.recorder.warmup);
         }
         let unfinished: Vec<Packet> =
-            self.packets.alive().filter(|packet| !packet.settled).copied().collect();
+            self.packets.alive().filter(|packet| !packet.settled && packet.is_counted()).copied().collect();
         for packet in unfinished {
             self.recorder.packet_unfinished(&packet, at);
         }
@@ -439,7 +443,9 @@ impl World {
     fn drop_packet(&mut self, node: NodeId, id: PacketId, why: Loss) {
         let packet = self.packets.get_mut(id);
         if packet.at == node && !std::mem::replace(&mut packet.settled, true) {
-            self.recorder.packet_lost(packet, why);
+            if packet.is_counted() {
+                self.recorder.packet_lost(packet, why);
+            }
             if let (Body::Udp { sequence }, FlowKind::Video(video)) =
                 (packet.body, self.flows[flow_of(packet.stream)].kind)
             {
@@ -584,7 +590,7 @@ impl World {
         let packet = self.packets.get_mut(id);
         packet.settled = true;
         let packet = *packet;
-        if self.recorder.is_measured(packet.stream) {
+        if self.recorder.is_measured(packet.stream) && packet.is_counted() {
             self.recorder.packet_arrived(&packet, now);
         }
         match packet.body {
@@ -596,9 +602,15 @@ impl World {
                 let datagram = *self.packets.quic(at);
                 self.quic_datagram(&packet, &datagram);
             }
+            Body::Rtcp(report) => self.heard_report(packet.stream, &report),
             Body::Rtp { .. } | Body::Udp { .. } => {
                 let payload = Self::payload(&packet);
                 self.recorder.delivered(packet.stream, u64::from(payload), now);
+                if let Body::Rtp { ssrc, sequence, .. } = packet.body
+                    && !self.reporters.is_empty()
+                {
+                    self.heard_rtp(&packet, ssrc, sequence);
+                }
                 if let (Body::Udp { sequence }, FlowKind::Video(video)) =
                     (packet.body, self.flows[flow_of(packet.stream)].kind)
                 {
@@ -614,7 +626,7 @@ impl World {
             Body::Rtp { .. } => packet.bytes - IP_HEADER - UDP_HEADER - RTP_HEADER,
             Body::Udp { .. } => packet.bytes - IP_HEADER - UDP_HEADER,
             Body::Aimd(_) => packet.bytes - aimd::DATA_HEADERS,
-            Body::AimdAck(_) => 0,
+            Body::AimdAck(_) | Body::Rtcp(_) => 0,
             Body::Quic { data, .. } => data,
         }
     }
@@ -694,6 +706,10 @@ impl World {
                     self.transfers[tcp].sender.close();
                 }
                 self.pump_sender(tcp);
+            }
+            Source::Report(reporter) => {
+                let reporter = *reporter;
+                self.report(reporter, index as u32);
             }
             Source::Session(session) => {
                 let session = *session;

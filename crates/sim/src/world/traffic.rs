@@ -99,6 +99,8 @@ pub enum Source {
         /// Bytes that the application offers at the start.
         offer: u64,
     },
+    /// The next report of an end of a call; its index.
+    Report(usize),
     /// The end of a pause of a session; its index.
     Session(usize),
     /// The next frame of a video; its index.
