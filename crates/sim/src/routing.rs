@@ -7,9 +7,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use fairhop_model::phy::{Rate, frame};
+use fairhop_model::phy::frame;
 use fairhop_model::units::Nanos;
 
+use crate::mac::MacParams;
 use crate::radio::{Links, RadioParams};
 use crate::scenario::{Metric, Routing};
 
@@ -47,12 +48,25 @@ impl Routes {
         };
         let mut hops: Vec<Hop> = paths.iter().flat_map(|path| hops_of(path)).collect();
         hops.reverse();
+        Self::of_hops(hops, wires)
+    }
+
+    /// Of hops that differ in the next node alone, the first one counts.
+    fn of_hops(mut hops: Vec<Hop>, wires: &Wires) -> Self {
         hops.sort_by_key(|hop| (hop.node, hop.source, hop.destination));
         hops.dedup_by_key(|hop| (hop.node, hop.source, hop.destination));
         let begin = (0..=wires.places() as u32)
             .map(|node| hops.partition_point(|hop| hop.node < node) as u32)
             .collect();
         Self { begin, hops }
+    }
+
+    /// Tables for new paths in place of old ones. A node that a path does not pass any more keeps its hop for packets that are
+    /// there still. They make no loop: from an old path they come to a new one, and never back.
+    pub fn replace(&mut self, paths: &[Vec<u32>], wires: &Wires) {
+        let mut hops = Self::new(paths, wires).hops;
+        hops.append(&mut self.hops);
+        *self = Self::of_hops(hops, wires);
     }
 
     /// Where `node` sends a packet from `source` to `destination`.
@@ -104,8 +118,7 @@ pub struct PathFinder<'a> {
     wires: &'a Wires,
     radio: &'a RadioParams,
     routing: &'a Routing,
-    rate: Rate,
-    ack_rate: Rate,
+    mac: &'a MacParams,
     best: Vec<(Cost, u32)>,
     touched: Vec<u32>,
     /// There is a wire.
@@ -126,18 +139,17 @@ enum Over {
 }
 
 impl<'a> PathFinder<'a> {
-    /// A finder for data frames at `rate`, acknowledged at `ack_rate`.
+    /// A finder for data frames at the rates that `mac` gives them.
     pub fn new(
         links: &'a Links,
         wires: &'a Wires,
         radio: &'a RadioParams,
         routing: &'a Routing,
-        rate: Rate,
-        ack_rate: Rate,
+        mac: &'a MacParams,
     ) -> Self {
         let best = vec![(UNREACHED, u32::MAX); wires.from.len()];
         let wired = wires.from.iter().any(|wires| !wires.is_empty());
-        Self { links, wires, radio, routing, rate, ack_rate, best, touched: Vec::new(), wired }
+        Self { links, wires, radio, routing, mac, best, touched: Vec::new(), wired }
     }
 
     /// Whether a hop from one node to another can work at all, data one way and its ACK the other: whether an attempt
@@ -150,8 +162,9 @@ impl<'a> PathFinder<'a> {
     fn delivery(&self, from: u32, to: u32) -> Option<f64> {
         let there = self.links.between(from as usize, to as usize)?.power;
         let back = self.links.between(to as usize, from as usize)?.power;
-        let forward = self.radio.delivery_ratio(self.rate, there, frame::of_ip_packet(1500));
-        Some(forward * self.radio.delivery_ratio(self.ack_rate, back, frame::ACK))
+        let rate = self.mac.rate_of_hop(from, to);
+        let forward = self.radio.delivery_ratio(rate, there, frame::of_ip_packet(1500));
+        Some(forward * self.radio.delivery_ratio(self.mac.control_rate_of(rate), back, frame::ACK))
     }
 
     /// What a hop costs, in thousandths of a transmission. Hops that count alike must be good ones both ways; ETX tells a
@@ -161,7 +174,8 @@ impl<'a> PathFinder<'a> {
             Metric::Hops => {
                 let there = self.links.between(from as usize, to as usize)?.power;
                 let back = self.links.between(to as usize, from as usize)?.power;
-                let good = self.radio.decodes(self.rate, there) && self.radio.decodes(self.rate, back);
+                let good = self.radio.decodes(self.mac.rate_of_hop(from, to), there)
+                    && self.radio.decodes(self.mac.rate_of_hop(to, from), back);
                 good.then_some(1000)
             }
             Metric::Etx => {

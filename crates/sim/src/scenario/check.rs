@@ -24,7 +24,7 @@ const MAX_FLOWS: u64 = 100_000;
 /// The most bins of the time series.
 const MAX_BINS: f64 = 1_000_000.0;
 /// Two nodes are at least this far apart, in metres: path loss has no meaning at distance 0.
-const MIN_DISTANCE_M: f64 = 0.001;
+pub(crate) const MIN_DISTANCE_M: f64 = 0.001;
 /// The largest IP packet that fits into an MSDU of 2304 bytes (IEEE 802.11-2020, 9.2.4.7.1) behind the LLC and SNAP
 /// headers.
 const MAX_IP_BYTES: u32 = 2304 - 8;
@@ -51,6 +51,7 @@ impl Scenario {
             check_tcp(i, entry, &mut findings);
         }
         self.check_control(&mut findings);
+        self.check_changes(&mut findings);
         self.check_queues(&mut findings);
         self.check_names(&mut findings);
         findings.0
@@ -842,7 +843,7 @@ pub(super) fn nodes_are(nodes: usize) -> String {
     }
 }
 
-fn rates(standard: Standard) -> String {
+pub(super) fn rates(standard: Standard) -> String {
     let rates: Vec<_> = standard.rates().iter().copied().map(Rate::mbps).map(|r| r.to_string()).collect();
     match rates.split_last() {
         Some((last, first)) => format!("{} and {last} Mb/s", first.join(", ")),

@@ -6,6 +6,7 @@ use fairhop_model::phy::{Preamble, Standard};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::change::Change;
 use super::control::Control;
 use super::dscp::Codepoint;
 use super::edca::EdcaChoice;
@@ -54,6 +55,9 @@ pub struct Scenario {
     /// What is done so that calls stay clear and TCP shares are fair; left out, nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
+    /// What happens to the network during the run; left out, nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub change: Vec<Change>,
     /// How call quality is judged.
     #[serde(default)]
     pub voice: Voice,

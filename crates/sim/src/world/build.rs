@@ -17,6 +17,7 @@ use fairhop_transport::tcp::{CongestionKind, HyStart, ReceiverConfig, Recovery, 
 
 use super::World;
 use super::aimd::AimdStream;
+use super::changes::{Changes, NEXT, both_ways, in_order, make, paths, wires};
 use super::control::{Control, crossings};
 use super::quic::QuicTransfer;
 use super::reports::Reporter;
@@ -36,8 +37,8 @@ use crate::recorder::{Recorder, TransactionRecord};
 use crate::routing::{PathFinder, Routes, Wires};
 use crate::rtcp::Reception;
 use crate::scenario::{
-    self, CodecName, Endpoint, Finding, LinkDirection, LinkLoss, NamedPlace, Place, Scenario, SizeLaw,
-    SlottedChannel, TcpHyStart, TcpProfile, TcpRecovery, TcpVariant, TimeLaw, Traffic, WiredLink,
+    self, Change, CodecName, Endpoint, Finding, LinkDirection, LinkLoss, NamedPlace, Place, Scenario,
+    SizeLaw, SlottedChannel, TcpHyStart, TcpProfile, TcpRecovery, TcpVariant, TimeLaw, Traffic, WiredLink,
 };
 use crate::wired::{Errors, Link, LinkParams};
 
@@ -63,17 +64,15 @@ impl World {
         let nodes = links.positions().len();
         let hosts = hosts(scenario);
         let wired = wire(scenario, seed, nodes as NodeId);
-        let mut wires = Wires::new(nodes + hosts.len());
-        for (direction, link) in wired.iter().enumerate() {
-            wires.add(link.from(), link.to(), link.delay(), direction as u32);
-        }
+        let wires = wires(&wired, nodes + hosts.len());
         let mut plan = Plan::new(scenario, seed, nodes as NodeId);
         for (entry, (traffic, names)) in scenario.traffic.iter().zip(scenario.flow_names()).enumerate() {
             for name in names {
                 plan.add(entry, traffic, name);
             }
         }
-        let routes = plan.routes(&links, &wires, &radio, &mac)?;
+        let routes = Routes::new(&plan.paths_from_start(&links, &wires, &radio, &mac)?, &wires);
+        plan.check_changes(&links, &wires, &radio, &mac)?;
 
         let duration = Nanos::from_secs_f64(scenario.duration_s);
         let mut events = Events::new(nodes, 2 * (plan.sources.len() + 2 * plan.transfers.len()) + nodes + 64);
@@ -83,6 +82,10 @@ impl World {
         let control = control(scenario, &plan, &routes, &wired, &links, &radio, &basic_rates);
         if let Some(control) = control.as_deref().filter(|control| control.next_time() <= duration) {
             events.push(control.next_time(), EventKind::Control, 0);
+        }
+        let changes = Changes::new(scenario);
+        for at in changes.iter().flat_map(|changes| changes.times()) {
+            events.push(at, EventKind::Change, NEXT);
         }
         let mut recorder = Recorder::new(
             Nanos::from_secs_f64(scenario.warmup_s),
@@ -140,6 +143,7 @@ impl World {
             aimd: plan.aimd,
             quic: plan.quic,
             reporters: plan.reporters,
+            changes,
             control,
             recorder,
             end: duration,
@@ -165,7 +169,6 @@ fn control(
     let throttle = Throttle::new(&Surroundings {
         scenario,
         flows: &plan.flows,
-        entries: &plan.entries,
         transfers: &plan.transfers,
         sessions: &sessions,
         routes,
@@ -319,8 +322,6 @@ struct Plan<'a> {
     seed: u64,
     nodes: NodeId,
     flows: Vec<Flow>,
-    /// The entry of `[[traffic]]` that each flow comes from.
-    entries: Vec<usize>,
     measured: Vec<bool>,
     sources: Vec<Source>,
     starts: Vec<Nanos>,
@@ -339,7 +340,6 @@ impl<'a> Plan<'a> {
             seed,
             nodes,
             flows: Vec::new(),
-            entries: Vec::new(),
             measured: Vec::new(),
             sources: Vec::new(),
             starts: Vec::new(),
@@ -356,6 +356,7 @@ impl<'a> Plan<'a> {
         let (start_s, stop_s) = traffic.times();
         let mut flow = Flow {
             name,
+            entry,
             kind: FlowKind::Cbr,
             from: self.node(traffic.from()),
             to: self.node(traffic.to()),
@@ -422,7 +423,6 @@ impl<'a> Plan<'a> {
         self.measured.push(!matches!(flow.kind, FlowKind::Request(_)));
         self.measured.push(matches!(flow.kind, FlowKind::Call(_) | FlowKind::Request(_)));
         self.flows.push(flow);
-        self.entries.push(entry);
     }
 
     /// Where the congestion control of a stream begins its random choices.
@@ -667,17 +667,28 @@ impl<'a> Plan<'a> {
         }));
     }
 
-    /// Routes for every flow, both ways.
-    fn routes(
+    /// Paths for every flow, both ways, as the network is at the start.
+    fn paths_from_start(
         &self,
         links: &Links,
         wires: &Wires,
         radio: &RadioParams,
         mac: &MacParams,
-    ) -> Result<Routes, Vec<Finding>> {
-        let mut paths = Vec::new();
-        let mut finder =
-            PathFinder::new(links, wires, radio, &self.scenario.routing, mac.data_rate, mac.control_rate);
+    ) -> Result<Vec<Vec<u32>>, Vec<Finding>> {
+        let until = in_order(self.scenario).next().map_or(Nanos::MAX, |(_, at, _)| at);
+        self.paths(links, wires, radio, mac, (Nanos::ZERO, until))
+    }
+
+    /// Paths for every flow, both ways, where those who may send at some time from `during.0` to `during.1` need one.
+    fn paths(
+        &self,
+        links: &Links,
+        wires: &Wires,
+        radio: &RadioParams,
+        mac: &MacParams,
+        during: (Nanos, Nanos),
+    ) -> Result<Vec<Vec<u32>>, Vec<Finding>> {
+        let mut finder = PathFinder::new(links, wires, radio, &self.scenario.routing, mac);
         let mut findings = Vec::new();
         for (index, path) in self.scenario.routing.paths.iter().enumerate() {
             if let Some(hop) = path.windows(2).find(|hop| !finder.usable(hop[0], hop[1])) {
@@ -690,24 +701,81 @@ impl<'a> Plan<'a> {
             }
         }
         let mut told = None;
-        for (flow, entry) in self.flows.iter().zip(&self.entries) {
-            if flow.to == BROADCAST || told == Some(*entry) {
-                continue;
+        let mut found = Vec::new();
+        for (flow, path) in paths(&self.flows, &mut finder) {
+            let sends = flow.start < during.1 && during.0 < flow.stop;
+            if path.is_none() && sends && told != Some(flow.entry) {
+                told = Some(flow.entry);
+                findings.push(self.no_route(flow.entry, flow, links));
             }
-            match finder.path(flow.from, flow.to) {
-                Some(mut path) => {
-                    paths.push(path.clone());
-                    path.reverse();
-                    paths.push(path);
-                }
-                None => {
-                    told = Some(*entry);
-                    findings.push(self.no_route(*entry, flow, links));
-                }
-            }
+            found.extend(path);
         }
-        if findings.is_empty() { Ok(Routes::new(&paths, wires)) } else { Err(findings) }
+        if findings.is_empty() { Ok(both_ways(found.into_iter())) } else { Err(findings) }
     }
+
+    /// Whether the network holds together whatever happens to it.
+    fn check_changes(
+        &self,
+        links: &Links,
+        wires: &Wires,
+        radio: &RadioParams,
+        mac: &MacParams,
+    ) -> Result<(), Vec<Finding>> {
+        let changes: Vec<_> = in_order(self.scenario).collect();
+        let Some(_) = changes.first() else { return Ok(()) };
+        let (mut links, mut mac) = (links.clone(), mac.clone());
+        for (number, (place, at, change)) in changes.iter().enumerate() {
+            make(change, self.scenario.radio.standard, &mut links, &mut mac);
+            let until = changes.get(number + 1).map_or(Nanos::MAX, |&(_, next, _)| next);
+            if until == *at {
+                continue; // with the next one
+            }
+            let path = format!("change.{place}");
+            check_change(&path, change, &links)?;
+            let after = |findings: Vec<Finding>| -> Vec<Finding> {
+                let told = |finding: Finding| Finding {
+                    path: path.clone(),
+                    message: format!("after this change, {}", finding.message),
+                    ..finding
+                };
+                findings.into_iter().map(told).collect()
+            };
+            check_reach(&links, &mac).map_err(after)?;
+            self.paths(&links, wires, radio, &mac, (*at, until)).map_err(after)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a change makes sense among the links that there are then.
+fn check_change(path: &str, change: &Change, links: &Links) -> Result<(), Vec<Finding>> {
+    let at = links.positions();
+    let finding = match *change {
+        Change::Move { node, .. } => {
+            let mut others = (0..at.len()).filter(|&other| other != node as usize);
+            let near = |other: &usize| at[node as usize].distance_m(at[*other]) < scenario::MIN_DISTANCE_M;
+            others.find(near).map(|other| {
+                Finding::new(
+                    path,
+                    format!("node {node} moves to the place of node {other}"),
+                    "taken",
+                    "choose another place: path loss has no meaning at distance 0",
+                )
+            })
+        }
+        Change::Rate { from, to: Some(to), .. } if links.between(from as usize, to as usize).is_none() => {
+            Some(Finding::new(
+                format!("{path}.to"),
+                format!(
+                    "nodes {from} and {to} cannot hear each other: there is no hop whose rate could change"
+                ),
+                "not a neighbour",
+                distance_hint(links, from, to),
+            ))
+        }
+        Change::Rate { .. } => None,
+    };
+    finding.map_or(Ok(()), |finding| Err(vec![finding]))
 }
 
 impl Plan<'_> {

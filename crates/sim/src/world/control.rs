@@ -142,6 +142,11 @@ impl Control {
         stage.min(self.next_tick).min(flows)
     }
 
+    /// What is in force.
+    pub(super) fn setting(&self) -> Option<&ControlSetting> {
+        Some(&self.stages[self.begun.checked_sub(1)?].2)
+    }
+
     /// The kind in force, as in the scenario.
     pub fn kind(&self) -> &'static str {
         self.begun.checked_sub(1).map_or("none", |last| self.stages[last].1)
@@ -187,6 +192,15 @@ impl Gateway {
             dropped: 0,
             decisions: Vec::with_capacity(ticks),
         }
+    }
+
+    pub(super) fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Streams cross the gateway in other ways than before.
+    pub(super) fn set_crossings(&mut self, crossings: Vec<Option<(Direction, u8)>>) {
+        self.crossings = crossings;
     }
 
     fn digest(&self, at: Nanos, packet: &Packet, direction: Direction, ttl: u8) -> Digest {

@@ -7,6 +7,7 @@
 
 pub mod aimd;
 mod build;
+mod changes;
 pub mod control;
 pub mod quic;
 mod reports;
@@ -27,6 +28,7 @@ use crate::recorder::{Loss, NodeSample, Recorder, TcpSample};
 use crate::routing::{Routes, WIRE};
 use crate::scenario::Scenario;
 use crate::wired::{Arrived, Link, LinkContext};
+use changes::Changes;
 use control::Control;
 use reports::Reporter;
 use sessions::Session;
@@ -45,6 +47,8 @@ pub trait Tap {
         packet: Option<&Packet>,
         received: bool,
     );
+    /// Nodes have moved, or rates have changed: from `at` on, what is sent is heard over these links.
+    fn network_changed(&mut self, _at: Nanos, _links: &Links) {}
     /// A packet enters (`arrived` false) or leaves a wired link at one of its ends; `peer` is the other one.
     fn wired(&mut self, node: NodeId, peer: NodeId, at: Nanos, packet: &Packet, arrived: bool);
 }
@@ -77,6 +81,7 @@ pub struct World {
     quic: Vec<quic::QuicTransfer>,
     /// Ends of calls that report, by stream.
     reporters: Vec<Reporter>,
+    changes: Option<Box<Changes>>,
     control: Option<Box<Control>>,
     recorder: Recorder,
     end: Nanos,
@@ -270,6 +275,7 @@ impl World {
                 self.at_link(node, Link::free);
                 self.bury_given_up_at_link(node);
             }
+            EventKind::Change => self.change_event(event),
             EventKind::Control => self.control_event(),
             EventKind::Pace => self.pace_timer(event),
             EventKind::Throttle => self.throttle_timer(event),

@@ -59,6 +59,8 @@ impl FlowKind {
 pub struct Flow {
     /// Its name in results.
     pub name: String,
+    /// The entry of the scenario's traffic that it comes from.
+    pub entry: usize,
     /// What it is.
     pub kind: FlowKind,
     /// One end: the sender of data, where only one end does.

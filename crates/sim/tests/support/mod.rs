@@ -42,6 +42,9 @@ pub fn node(number: u32) -> Place {
     Place::Node(number)
 }
 
+/// The number of an RTCP report, which no statistic of its call counts.
+pub const REPORT: u32 = u32::MAX;
+
 /// A scenario in the making.
 #[derive(Clone, Debug)]
 pub struct Lab {
@@ -371,7 +374,7 @@ pub const PHYS: [PhyCase; 5] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeenPacket {
     pub stream: u32,
-    /// Its number in a stream of datagrams.
+    /// Its number in a stream of datagrams, or [`REPORT`].
     pub number: u32,
     pub bytes: u32,
     pub created: Nanos,
@@ -384,7 +387,8 @@ impl SeenPacket {
             Body::Aimd(datagram) => datagram.seq.get(),
             Body::AimdAck(ack) => ack.seq.get(),
             Body::Quic { number, .. } => number,
-            Body::Rtcp(_) | Body::Tcp(_) => 0,
+            Body::Tcp(_) => 0,
+            Body::Rtcp(_) => REPORT,
         };
         Self { stream: packet.stream, number, bytes: packet.bytes, created: packet.created }
     }
