@@ -12,7 +12,7 @@ use fairhop_sim::mac::Frame;
 use fairhop_sim::packet::{Body, NodeId, Packet};
 use fairhop_sim::recorder::Loss;
 use fairhop_sim::results::Summary;
-use fairhop_sim::scenario::{Control, Traffic};
+use fairhop_sim::scenario::{Control, QueueLimit, Traffic};
 use fairhop_sim::world::control::Decision;
 use fairhop_sim::world::{Tap, World};
 use support::*;
@@ -291,6 +291,53 @@ fn with_rtcp_the_gateway_knows_what_the_way_down_loses_to_the_256th() {
         checked += 1;
     }
     assert!(checked > 20 && most > 0.02, "{checked} reports, up to {most} lost");
+}
+
+/// A gateway with two neighbours: one download to the first, nine to the second, and an upload from it.
+fn hosts_of_one_and_nine(discipline: &str) -> (World, Summary) {
+    let mut lab = Lab::at([(0.0, 0.0), (100.0, 0.0), (0.0, 100.0)])
+        .seconds(40.0)
+        .internet(100.0, 20.0, QueueLimit::Packets(1000))
+        .with("kind = \"bulk\"\nname = \"one\"\nfrom = \"internet\"\nto = 1")
+        .with("kind = \"bulk\"\nname = \"nine\"\nfrom = \"internet\"\nto = 2\ncount = 9")
+        .with("kind = \"bulk\"\nname = \"up\"\nfrom = 2\nto = \"internet\"");
+    lab.scenario.warmup_s = 10.0;
+    let control =
+        format!("kind = \"shaper\"\nrate_kbps = 2000\nup_kbps = 400\ndiscipline = \"{discipline}\"");
+    lab.scenario.control = Some(toml::from_str(&control).unwrap());
+    ran(&lab, 1)
+}
+
+/// Packets of 1500 bytes count 1514, and carry 1460.
+#[test]
+fn a_shaper_gives_flows_or_hosts_equal_parts_of_its_rate_both_ways() {
+    const MOST: f64 = 2.0 * 1460.0 / 1514.0;
+    for (discipline, one) in [("fq-codel", MOST / 10.0), ("cake", MOST / 2.0)] {
+        let (world, summary) = hosts_of_one_and_nine(discipline);
+        let goodput = |name: &str| -> f64 {
+            let flows = summary.flows.iter().filter(|flow| flow.name.starts_with(name));
+            flows.map(|flow| flow.goodput_mbps).sum()
+        };
+        let down = goodput("one") + goodput("nine");
+        // ACKs of the upload take their part of the way down, and those of the downloads of the way up.
+        // A little of what had waited before the warm-up's end counts.
+        assert!((0.93 * MOST..1.005 * MOST).contains(&down), "{discipline}: {down}");
+        assert!((0.1..0.4).contains(&goodput("up")), "{discipline}: {}", goodput("up"));
+        assert!((goodput("one") / one - 1.0).abs() < 0.12, "{discipline}: {} of {one}", goodput("one"));
+        let decisions = world.control().unwrap().decisions();
+        assert!(decisions.iter().skip(100).all(|decision| decision.kind == "shaper" && decision.waiting > 0));
+    }
+}
+
+/// At 600 kb/s, calls included, K-MIX carries all; what a queue without order makes the calls wait is at the gateway then.
+#[test]
+fn a_shaper_saves_the_calls_of_k_mix_where_its_discipline_lets_them_pass() {
+    for (discipline, calls) in [("drop-tail", 0.0), ("priority", 5.0), ("fq-codel", 5.0), ("cake", 5.0)] {
+        let control = format!("kind = \"shaper\"\nrate_kbps = 600\ndiscipline = \"{discipline}\"");
+        let (_, summary) = ran(&k_mix(&control), 1);
+        assert_eq!(summary.totals.calls_ok, calls, "{discipline}: {:?}", summary.totals);
+        assert!(summary.totals.tcp_goodput_mbps > 0.4, "{discipline}: {:?}", summary.totals);
+    }
 }
 
 /// Three flows of three hops each side by side, near enough to be one L-region; 802.11b at 2 Mb/s as in osipov2007.

@@ -608,7 +608,9 @@ pub(super) fn check_queue(path: &str, queue: &Queue, findings: &mut Findings) {
             "add `min_packets`, a third of it is usual, or leave both out",
         );
     }
-    if let Queue::Codel { target_ms, interval_ms, .. } | Queue::FqCodel { target_ms, interval_ms, .. } = queue
+    if let Queue::Codel { target_ms, interval_ms, .. }
+    | Queue::FqCodel { target_ms, interval_ms, .. }
+    | Queue::Cake { target_ms, interval_ms, .. } = queue
         && target_ms >= interval_ms
     {
         findings.add(
@@ -808,11 +810,12 @@ fn check_interval(i: usize, rate_kbps: f64, bytes: u32, packets: u32, findings: 
 /// At less than a bit a second the next packet would come after the end of the clock.
 pub(super) fn check_pace(path: &str, rate_kbps: f64, findings: &mut Findings) {
     if rate_kbps < 0.001 {
+        let key = path.rsplit('.').next().unwrap_or(path);
         findings.add(
             path,
-            format!("`rate_kbps` is {rate_kbps}: less than a bit a second"),
+            format!("`{key}` is {rate_kbps}: less than a bit a second"),
             "too slow",
-            "`rate_kbps` is in kb/s: 500 is a usual value",
+            format!("`{key}` is in kb/s: 500 is a usual value"),
         );
     }
 }

@@ -31,7 +31,7 @@ use serde::Deserialize;
 
 pub use change::Change;
 pub(crate) use check::MIN_DISTANCE_M;
-pub use control::{Control, ControlChange, ControlSetting};
+pub use control::{Control, ControlChange, ControlSetting, ShaperDiscipline, ShaperSetting};
 pub use dscp::{Codepoint, DscpName};
 pub use edca::{AccessCategory, DscpMapping, Edca, EdcaChoice};
 pub use error::{Finding, Problem, ScenarioErrors};

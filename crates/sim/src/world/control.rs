@@ -8,7 +8,7 @@
 //!
 //! The way of a packet into the mesh: data pacer (TCP data and UDP that the observer takes for bulk) or ACK pacer (ACKs
 //! alone), digest, clamp, queue of the radio. Out of the mesh: digest, clamp, ACK pacer, wire. In the ACK pacer an ACK has
-//! its clamped window already.
+//! its clamped window already. Where there are shapers ([`super::shaper`]), they take the place of all pacers.
 //!
 //! Left out: a second gateway (packets between its hosts and the mesh are not seen here unless they pass by), and rates
 //! of ACKs by flow ([`fairhop_control::policy::Treatment::ack_rate`], which no controller asks for).
@@ -25,19 +25,24 @@ use fairhop_model::units::{BitRate, Nanos};
 use fairhop_transport::tcp::{Flags, Segment};
 
 use super::World;
+use super::shaper::Shaper;
 use super::throttle::Throttle;
 use super::traffic::{FlowKind, IP_HEADER, RTP_HEADER, UDP_HEADER, stream};
-use crate::engine::{Event, EventKind, Events, Timer};
+use crate::engine::{Event, EventKind, Events, Purpose, Stream, Timer};
 use crate::mac::BROADCAST;
 use crate::output::headers::{Addresses, FIRST_TTL, port};
 use crate::packet::{Body, NodeId, Packet, PacketId};
+use crate::queue::Refused;
 use crate::recorder::Loss;
 use crate::routing::{Routes, WIRE};
-use crate::scenario::{ControlSetting, Scenario};
+use crate::scenario::{ControlSetting, HostOf, Scenario};
 use crate::wired::Link;
 
 /// Flows that the gateway knows at a time, over those of the scenario: sessions open one connection after the other.
 const SPARE_FLOWS: usize = 64;
+
+/// Subjects of the random streams of shapers begin here, apart from those of stations and wires.
+const SHAPER_SUBJECTS: u64 = 1 << 48;
 
 /// Seconds whose decisions are kept before memory has to grow.
 const LOGGED_S: f64 = 10_000.0;
@@ -69,6 +74,9 @@ pub struct Gateway {
     /// ACKs out of the mesh, and into it.
     down_acks: AckPacer<PacketId>,
     up_acks: AckPacer<PacketId>,
+    /// Shapers of everything out of the mesh, and into it, where they are asked for.
+    up: Option<Shaper>,
+    down: Option<Shaper>,
     timer: Timer,
     /// Packets that found no place in a pacer.
     dropped: u64,
@@ -188,6 +196,8 @@ impl Gateway {
             data: Pacer::new(PacerConfig { packets: 1, ..PacerConfig::default() }),
             down_acks: AckPacer::new(1, 1),
             up_acks: AckPacer::new(1, 1),
+            up: None,
+            down: None,
             timer: Timer::default(),
             dropped: 0,
             decisions: Vec::with_capacity(ticks),
@@ -299,6 +309,13 @@ impl Gateway {
         self.data.set_each_flow(None);
         self.down_acks.set_rate(None);
         self.up_acks.set_rate(None);
+        for shaper in [&mut self.down, &mut self.up].into_iter().flatten() {
+            shaper.let_go();
+        }
+    }
+
+    fn shapers(&self) -> impl Iterator<Item = &Shaper> {
+        [&self.down, &self.up].into_iter().flatten()
     }
 
     fn log(&mut self, now: Nanos, kind: &'static str) {
@@ -312,17 +329,21 @@ impl Gateway {
             reason: policy.reason,
             means: policy.means,
             budget: self.controller.budget(),
-            down: policy.down,
+            down: policy.down.or(self.down.as_ref().and_then(Shaper::rate)),
             acks: policy.down_acks.into_iter().chain(policy.up_acks).min(),
             window: windows.flatten().min(),
-            waiting: (self.data.len() + self.down_acks.len() + self.up_acks.len()) as u32,
+            waiting: (self.data.len()
+                + self.down_acks.len()
+                + self.up_acks.len()
+                + self.shapers().map(Shaper::len).sum::<usize>()) as u32,
             mos: scores.filter_map(|call| call.mos()).reduce(f64::min),
         });
     }
 
     fn set_timer(&mut self, now: Nanos, events: &mut Events) {
         let times = [self.data.next_time(), self.down_acks.next_time(), self.up_acks.next_time()];
-        match times.into_iter().flatten().min() {
+        let shaped = self.shapers().filter_map(Shaper::next_time);
+        match times.into_iter().flatten().chain(shaped).min() {
             Some(at) if at < Nanos::MAX => self.timer.set(at.max(now), events, EventKind::Pace, 0),
             _ => self.timer.cancel(),
         }
@@ -413,6 +434,9 @@ impl World {
         let (true, Some((Direction::ToMesh, _))) = (node == gateway.node, crossing) else {
             return self.forward(node, id);
         };
+        if gateway.down.is_some() {
+            return self.shape(node, id, Direction::ToMesh);
+        }
         let policy = gateway.controller.policy();
         let refused = match packet.body {
             Body::Tcp(segment)
@@ -466,6 +490,11 @@ impl World {
         let crossing = gateway.crossings[packet.stream as usize];
         let (true, Some((Direction::FromMesh, ttl))) = (node == gateway.node, crossing) else { return false };
         let key = gateway.cross(now, packet, Direction::FromMesh, ttl);
+        if gateway.up.is_some() {
+            self.packets.hold(id);
+            self.shape(node, id, Direction::FromMesh);
+            return true;
+        }
         let policy = gateway.controller.policy();
         let Body::Tcp(segment) = packet.body else { return false };
         if !is_ack_alone(&segment) || (policy.down_acks.is_none() && gateway.down_acks.is_empty()) {
@@ -481,15 +510,68 @@ impl World {
         true
     }
 
+    /// Hands a packet to a shaper.
+    fn shape(&mut self, node: NodeId, id: PacketId, direction: Direction) {
+        let now = self.events.now();
+        let Self { control, packets, .. } = self;
+        let Some(gateway) = control.as_deref_mut().and_then(|control| control.gateway.as_mut()) else {
+            return;
+        };
+        let shaper = match direction {
+            Direction::ToMesh => &mut gateway.down,
+            Direction::FromMesh => &mut gateway.up,
+        };
+        let Some(shaper) = shaper else { return };
+        let packet = packets.get_mut(id);
+        packet.at = node;
+        let bytes = packet.bytes;
+        if shaper.offer(now, id, bytes, packets).is_err() {
+            self.refused_by_pacer(node, id);
+        }
+        self.pace();
+    }
+
+    /// Sees to packets that a shaper has dropped.
+    fn bury_shaped(&mut self, node: NodeId) {
+        while let Some((id, why)) = self.packets.take_given_up() {
+            match why {
+                Refused::Full => self.refused_by_pacer(node, id),
+                Refused::Early => self.drop_packet(node, id, Loss::Aqm),
+            }
+        }
+    }
+
+    /// A packet out of the mesh goes on from the gateway.
+    fn leave_mesh(&mut self, node: NodeId, id: PacketId) {
+        if self.packets.get(id).destination == node {
+            self.arrived(id);
+            self.packets.release(id);
+        } else {
+            self.forward(node, id);
+        }
+    }
+
     /// Lets go what may leave the pacers now, and sets their timer.
     fn pace(&mut self) {
         let now = self.events.now();
         loop {
-            let Some(gateway) = self.control.as_deref_mut().and_then(|control| control.gateway.as_mut())
-            else {
+            let Self { control, packets, .. } = self;
+            let Some(gateway) = control.as_deref_mut().and_then(|control| control.gateway.as_mut()) else {
                 return;
             };
             let node = gateway.node;
+            let mut shaped = |shaper: &mut Option<Shaper>| shaper.as_mut()?.poll(now, packets);
+            let (down, up) = (shaped(&mut gateway.down), shaped(&mut gateway.up));
+            if down.is_some() || up.is_some() {
+                self.bury_shaped(node);
+                if let Some(id) = down {
+                    self.enter_mesh(id);
+                }
+                if let Some(id) = up {
+                    self.leave_mesh(node, id);
+                }
+                continue;
+            }
             if let Some(released) = gateway.data.poll(now) {
                 if released.mark {
                     self.packets.mark(released.packet);
@@ -498,15 +580,10 @@ impl World {
             } else if let Some(id) = gateway.up_acks.poll(now) {
                 self.enter_mesh(id);
             } else if let Some(id) = gateway.down_acks.poll(now) {
-                if self.packets.get(id).destination == node {
-                    self.arrived(id);
-                    self.packets.release(id);
-                } else {
-                    self.forward(node, id);
-                }
+                self.leave_mesh(node, id);
             } else {
                 gateway.set_timer(now, &mut self.events);
-                return;
+                return self.bury_shaped(node);
             }
         }
     }
@@ -559,9 +636,13 @@ impl World {
             gateway.let_go();
             self.pace();
         }
+        if let Some(gateway) = self.control.as_deref_mut().and_then(|control| control.gateway.as_mut()) {
+            (gateway.down, gateway.up) = (None, None);
+        }
         self.stop_throttling();
         match setting {
-            ControlSetting::Gateway { config, pacer } => {
+            ControlSetting::Gateway { config, pacer, shaper } => {
+                let seed = self.seed;
                 if let Some(gateway) =
                     self.control.as_deref_mut().and_then(|control| control.gateway.as_mut())
                 {
@@ -569,6 +650,12 @@ impl World {
                     gateway.data = Pacer::new(*pacer);
                     gateway.down_acks = AckPacer::new(pacer.packets, flows);
                     gateway.up_acks = AckPacer::new(pacer.packets, flows);
+                    let made = |rate, host, subject| {
+                        let random = Stream::new(seed, SHAPER_SUBJECTS + subject, Purpose::Queue);
+                        shaper.as_ref().map(|setting| Shaper::new(setting, rate, host, random))
+                    };
+                    gateway.down = shaper.and_then(|setting| made(setting.down, HostOf::Destination, 0));
+                    gateway.up = shaper.and_then(|setting| made(setting.up?, HostOf::Source, 1));
                     gateway.controller.set(*config);
                     // In force from now on, not from the next tick.
                     gateway.controller.tick(now);

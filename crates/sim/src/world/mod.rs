@@ -12,6 +12,7 @@ pub mod control;
 pub mod quic;
 mod reports;
 pub mod sessions;
+pub mod shaper;
 pub mod throttle;
 pub mod traffic;
 pub mod video;
