@@ -123,6 +123,8 @@ pub struct PathFinder<'a> {
     touched: Vec<u32>,
     /// There is a wire.
     wired: bool,
+    /// A host over which nodes do not reach each other.
+    closed: Option<u32>,
 }
 
 /// A link over which fewer attempts succeed is none: at a tenth, the standard's seven attempts still bring every second
@@ -149,7 +151,13 @@ impl<'a> PathFinder<'a> {
     ) -> Self {
         let best = vec![(UNREACHED, u32::MAX); wires.from.len()];
         let wired = wires.from.iter().any(|wires| !wires.is_empty());
-        Self { links, wires, radio, routing, mac, best, touched: Vec::new(), wired }
+        Self { links, wires, radio, routing, mac, best, touched: Vec::new(), wired, closed: None }
+    }
+
+    /// Paths from node to node do not pass this host: what goes by radio stays there, though several gateways lead to it.
+    #[must_use]
+    pub fn past(self, closed: Option<u32>) -> Self {
+        Self { closed, ..self }
     }
 
     /// Whether a hop from one node to another can work at all, data one way and its ACK the other: whether an attempt
@@ -247,6 +255,10 @@ impl<'a> PathFinder<'a> {
             }
             let (links, wires) = (self.links, self.wires);
             let positions = links.positions();
+            let between_nodes = (start.max(goal) as usize) < positions.len();
+            if self.closed == Some(node) && between_nodes {
+                continue;
+            }
             if (node as usize) < positions.len() {
                 for link in links.from(node as usize) {
                     let Some(hop) = self.hop_cost(node, link.to) else { continue };

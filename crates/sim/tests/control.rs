@@ -12,7 +12,7 @@ use fairhop_sim::mac::Frame;
 use fairhop_sim::packet::{Body, NodeId, Packet};
 use fairhop_sim::recorder::Loss;
 use fairhop_sim::results::Summary;
-use fairhop_sim::scenario::{Control, QueueLimit, Traffic};
+use fairhop_sim::scenario::{Control, Gateways, QueueLimit, Topology, Traffic};
 use fairhop_sim::world::control::Decision;
 use fairhop_sim::world::{Tap, World};
 use support::*;
@@ -338,6 +338,45 @@ fn a_shaper_saves_the_calls_of_k_mix_where_its_discipline_lets_them_pass() {
         assert_eq!(summary.totals.calls_ok, calls, "{discipline}: {:?}", summary.totals);
         assert!(summary.totals.tcp_goodput_mbps > 0.4, "{discipline}: {:?}", summary.totals);
     }
+}
+
+#[test]
+fn each_of_two_gateways_protects_the_calls_of_its_side() {
+    let lab = Lab::ready("two-gateways", 60.0, 10.0);
+    let (world, summary) = ran(&lab, 1);
+    assert_eq!(summary.totals.calls_ok, 6.0, "{:?}", summary.totals);
+    let nodes: Vec<_> =
+        summary.control.iter().chain(&summary.further_control).map(|control| &control.gateway).collect();
+    assert_eq!(nodes, ["0", "8"]);
+    for gateway in [0, 8] {
+        let decisions = world.control().unwrap().decisions();
+        let own: Vec<_> = decisions.iter().filter(|decision| decision.gateway == gateway).collect();
+        assert_eq!(own.len(), 600);
+        assert!(own.iter().skip(100).all(|decision| decision.down.is_some() && decision.mos.is_some()));
+    }
+    let mut free = lab.clone();
+    free.scenario.control = None;
+    let (_, summary) = ran(&free, 1);
+    assert_eq!(summary.totals.calls_ok, 0.0, "{:?}", summary.totals);
+}
+
+/// The Internet host has a wire to each of two gateways. A node uses the nearer one, and nodes reach each other by radio.
+#[test]
+fn flows_go_by_the_nearest_gateway_and_never_from_node_to_node_over_the_internet() {
+    let mut lab = Lab::at((0..=8).map(|node| (200.0 * f64::from(node), 0.0)))
+        .seconds(2.0)
+        .internet(100.0, 10.0, QueueLimit::Packets(100))
+        .stream(INTERNET, node(3), 100, 10.0)
+        .stream(node(5), INTERNET, 100, 10.0)
+        .stream(node(1), node(7), 100, 10.0);
+    if let Topology::Explicit { gateway, .. } = &mut lab.scenario.topology {
+        *gateway = Gateways::Several(vec![0, 8]);
+    }
+    let world = lab.run(1).world;
+    // To the Internet and from it, first of node 0 and then of node 8.
+    let sent: Vec<_> = world.wired().iter().map(|link| link.record().sent > 0).collect();
+    assert_eq!(sent, [false, true, true, false]);
+    assert!(world.recorder().streams[4].arrived > 10, "from node 1 to node 7, over six hops");
 }
 
 /// Three flows of three hops each side by side, near enough to be one L-region; 802.11b at 2 Mb/s as in osipov2007.

@@ -33,7 +33,7 @@ pub enum EventKind {
     Change,
     /// Control: a tick, the beginning of another one, or of a flow that is throttled.
     Control,
-    /// A packet may leave a pacer of the gateway.
+    /// A packet may leave a pacer of a gateway. Subject: the gateway, by its place among them.
     Pace,
     /// A packet of a throttled node's own may leave. Subject: the node.
     Throttle,

@@ -329,15 +329,7 @@ impl Scenario {
                 "make it smaller",
             );
         }
-        let gateway = self.topology.gateway();
-        if gateway as usize >= nodes {
-            findings.add(
-                "topology.gateway",
-                format!("the gateway is node {gateway}, which does not exist"),
-                "no such node",
-                nodes_are(nodes),
-            );
-        }
+        self.check_gateways(nodes, findings);
         let distances = match &self.topology {
             Topology::String { spacing_m, line_spacing_m, .. } => {
                 vec![("spacing_m", Some(*spacing_m)), ("line_spacing_m", *line_spacing_m)]
@@ -367,6 +359,37 @@ impl Scenario {
                     format!("nodes {first} and {second} stand at the same place"),
                     format!("also the place of node {first}"),
                     "move one of them: path loss has no meaning at distance 0",
+                );
+            }
+        }
+    }
+
+    fn check_gateways(&self, nodes: usize, findings: &mut Findings) {
+        let gateways = self.topology.gateways();
+        if gateways.is_empty() {
+            findings.add(
+                "topology.gateway",
+                "the list of gateways is empty",
+                "no gateway",
+                "write the nodes where the Internet is attached, as in gateway = [0, 8], or leave `gateway` out for node 0",
+            );
+        }
+        for (i, gateway) in gateways.iter().enumerate() {
+            let path =
+                if gateways.len() > 1 { format!("topology.gateway.{i}") } else { "topology.gateway".into() };
+            if *gateway as usize >= nodes {
+                findings.add(
+                    path,
+                    format!("the gateway is node {gateway}, which does not exist"),
+                    "no such node",
+                    nodes_are(nodes),
+                );
+            } else if gateways[..i].contains(gateway) {
+                findings.add(
+                    path,
+                    format!("node {gateway} is a gateway twice"),
+                    "again",
+                    "write each node once",
                 );
             }
         }

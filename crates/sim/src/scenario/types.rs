@@ -300,9 +300,9 @@ pub enum Topology {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 100_000.0))]
         line_spacing_m: Option<f64>,
-        /// The node where the Internet is attached.
+        /// The node where the Internet is attached, or a list of nodes: every flow goes by the one with the shortest path.
         #[serde(default)]
-        gateway: u32,
+        gateway: Gateways,
     },
     /// A rectangle of nodes, numbered row by row.
     Grid {
@@ -315,9 +315,9 @@ pub enum Topology {
         /// Distance between neighbours in metres.
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 100_000.0))]
         spacing_m: f64,
-        /// The node where the Internet is attached.
+        /// The node where the Internet is attached, or a list of nodes: every flow goes by the one with the shortest path.
         #[serde(default)]
-        gateway: u32,
+        gateway: Gateways,
     },
     /// Nodes on a circle.
     Ring {
@@ -327,9 +327,9 @@ pub enum Topology {
         /// Distance between neighbours along the chord, in metres.
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 100_000.0))]
         spacing_m: f64,
-        /// The node where the Internet is attached.
+        /// The node where the Internet is attached, or a list of nodes: every flow goes by the one with the shortest path.
         #[serde(default)]
-        gateway: u32,
+        gateway: Gateways,
     },
     /// Nodes anywhere in a rectangle, drawn from the seed until all are connected.
     Random {
@@ -342,17 +342,17 @@ pub enum Topology {
         /// Height of the rectangle in metres.
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 1_000_000.0))]
         height_m: f64,
-        /// The node where the Internet is attached.
+        /// The node where the Internet is attached, or a list of nodes: every flow goes by the one with the shortest path.
         #[serde(default)]
-        gateway: u32,
+        gateway: Gateways,
     },
     /// Nodes at given places.
     Explicit {
         /// One entry a node, in the order of their numbers.
         nodes: Vec<NodeAt>,
-        /// The node where the Internet is attached.
+        /// The node where the Internet is attached, or a list of nodes: every flow goes by the one with the shortest path.
         #[serde(default)]
-        gateway: u32,
+        gateway: Gateways,
     },
     /// No nodes: a wired network alone.
     None,
@@ -360,6 +360,38 @@ pub enum Topology {
 
 fn one_line() -> u32 {
     1
+}
+
+/// One node, or several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Gateways {
+    /// One.
+    One(u32),
+    /// Several; the first one is `"gateway"` in `from` and `to`.
+    Several(Vec<u32>),
+}
+
+impl Default for Gateways {
+    fn default() -> Self {
+        Self::One(0)
+    }
+}
+
+impl From<u32> for Gateways {
+    fn from(node: u32) -> Self {
+        Self::One(node)
+    }
+}
+
+impl Gateways {
+    /// Their nodes.
+    pub fn nodes(&self) -> &[u32] {
+        match self {
+            Self::One(node) => std::slice::from_ref(node),
+            Self::Several(nodes) => nodes,
+        }
+    }
 }
 
 /// A node of an explicit topology.
@@ -440,7 +472,7 @@ pub enum Place {
 pub enum NamedPlace {
     /// The host behind the gateway.
     Internet,
-    /// The node where the Internet is attached.
+    /// The node where the Internet is attached, the first one of several.
     Gateway,
     /// All neighbours of the sender, one hop, without acknowledgment; only as the `to` of `cbr`.
     Broadcast,

@@ -17,7 +17,7 @@ use fairhop_transport::tcp::{CongestionKind, HyStart, ReceiverConfig, Recovery, 
 
 use super::World;
 use super::aimd::AimdStream;
-use super::changes::{Changes, NEXT, both_ways, in_order, make, paths, wires};
+use super::changes::{Changes, NEXT, both_ways, closed, in_order, make, paths, wires};
 use super::control::{Control, crossings};
 use super::quic::QuicTransfer;
 use super::reports::Reporter;
@@ -177,8 +177,9 @@ fn control(
         radio,
         basic,
     });
-    let ends = plan.flows.iter().map(|flow| (flow.from, flow.to));
-    let crossings = crossings(ends, scenario.topology.gateway(), routes, wired);
+    let ends = || plan.flows.iter().map(|flow| (flow.from, flow.to));
+    let gateways = scenario.topology.gateways().iter();
+    let crossings = gateways.map(|&node| (node, crossings(ends(), node, routes, wired)));
     let addresses = Addresses { nodes: plan.nodes, internet: scenario.internet.is_some() };
     Control::new(scenario, addresses, crossings, throttle)
 }
@@ -211,11 +212,13 @@ fn number_of(scenario: &Scenario, nodes: NodeId, place: Place) -> NodeId {
     }
 }
 
-/// Both directions of every wired link: first those of the Internet, towards it and from it, then the others in the order
+/// Both directions of every wired link: first those of the Internet, towards it and from it, of each gateway, then the others in the order
 /// of the scenario.
 fn wire(scenario: &Scenario, seed: u64, nodes: NodeId) -> Vec<Link> {
-    let internet = scenario.internet.iter().map(|internet| WiredLink {
-        between: vec![Place::Named(NamedPlace::Gateway), Place::Named(NamedPlace::Internet)],
+    let gateways = || scenario.topology.gateways().iter().copied();
+    let ends = scenario.internet.iter().flat_map(|internet| gateways().map(move |node| (node, internet)));
+    let internet = ends.map(|(gateway, internet)| WiredLink {
+        between: vec![Place::Node(gateway), Place::Named(NamedPlace::Internet)],
         rate_mbps: internet.rate_mbps,
         delay_ms: internet.delay_ms,
         queue: internet.queue.clone(),
@@ -688,7 +691,8 @@ impl<'a> Plan<'a> {
         mac: &MacParams,
         during: (Nanos, Nanos),
     ) -> Result<Vec<Vec<u32>>, Vec<Finding>> {
-        let mut finder = PathFinder::new(links, wires, radio, &self.scenario.routing, mac);
+        let mut finder = PathFinder::new(links, wires, radio, &self.scenario.routing, mac)
+            .past(closed(self.scenario, self.nodes));
         let mut findings = Vec::new();
         for (index, path) in self.scenario.routing.paths.iter().enumerate() {
             if let Some(hop) = path.windows(2).find(|hop| !finder.usable(hop[0], hop[1])) {

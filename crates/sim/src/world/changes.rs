@@ -15,6 +15,7 @@ use super::throttle::{Surroundings, Throttle};
 use super::traffic::Flow;
 use crate::engine::{Event, EventKind};
 use crate::mac::{BROADCAST, MacParams};
+use crate::packet::NodeId;
 use crate::radio::{Links, Position};
 use crate::routing::{PathFinder, Wires};
 use crate::scenario::{Change, ControlSetting, Scenario};
@@ -80,6 +81,11 @@ pub(super) fn wires(links: &[Link], places: usize) -> Wires {
     wires
 }
 
+/// The host that nodes do not reach each other by: that of the Internet, where several gateways lead to it.
+pub(super) fn closed(scenario: &Scenario, nodes: NodeId) -> Option<NodeId> {
+    (scenario.internet.is_some() && scenario.topology.gateways().len() > 1).then_some(nodes)
+}
+
 /// The path of every flow that has two ends, and none where there is no way.
 pub(super) fn paths<'a>(
     flows: &'a [Flow],
@@ -133,12 +139,13 @@ impl World {
     /// Finds all routes anew, and tells those who go by them.
     fn reroute(&mut self, links: &Links) {
         let wires = wires(&self.wired, self.stations.len() + self.hosts.len());
-        let mut finder = PathFinder::new(links, &wires, &self.radio, &self.scenario.routing, &self.mac);
+        let mut finder = PathFinder::new(links, &wires, &self.radio, &self.scenario.routing, &self.mac)
+            .past(closed(&self.scenario, self.stations.len() as u32));
         // That all who send by then have one was seen when the World was built.
         let paths = both_ways(paths(&self.flows, &mut finder).filter_map(|(_, path)| path));
         self.routes.replace(&paths, &wires);
         let Some(control) = self.control.as_deref_mut() else { return };
-        if let Some(gateway) = &mut control.gateway {
+        for gateway in &mut control.gateways {
             let ends = self.flows.iter().map(|flow| (flow.from, flow.to));
             gateway.set_crossings(crossings(ends, gateway.node(), &self.routes, &self.wired));
         }

@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    /// Directions of wired links: of the Internet towards it and from it, then of the others forward and backward, in the
+    /// Directions of wired links: of the Internet towards it and from it, of each gateway, then of the others forward and backward, in the
     /// order of the scenario.
     pub fn wired(&self) -> &[Link] {
         &self.wired

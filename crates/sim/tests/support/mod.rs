@@ -77,7 +77,7 @@ impl Lab {
             "name = \"test\"\nduration_s = 1.0\ntopology = { kind = \"explicit\", nodes = [] }",
         )
         .unwrap();
-        scenario.topology = Topology::Explicit { nodes, gateway: 0 };
+        scenario.topology = Topology::Explicit { nodes, gateway: 0.into() };
         scenario.radio.capture = Capture::None;
         scenario.record.interval_s = 0.1;
         Self { scenario, packets: 0 }
