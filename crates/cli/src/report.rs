@@ -356,9 +356,18 @@ fn totals(all: View<'_>) -> Option<String> {
     (calls + flows.len() > 0).then(|| table.render())
 }
 
-/// What the gateway's controller asked for last, and how long it was in which state.
+/// What the controllers of the gateways asked for last, and how long they were in which state.
 fn control(all: View<'_>) -> Option<String> {
-    let text = |key: &str| all.mean.pointer(&format!("/control/{key}")).and_then(Value::as_str);
+    let further = all.mean.pointer("/further_control").and_then(Value::as_array).map_or(0, Vec::len);
+    let places = (0..further).map(|index| format!("/further_control/{index}"));
+    let lines = [String::from("/control")].into_iter().chain(places);
+    let lines: String = lines.filter_map(|place| control_at(all, &place, further > 0)).collect();
+    (!lines.is_empty()).then_some(lines)
+}
+
+/// The same of one gateway, which is named where there are several.
+fn control_at(all: View<'_>, place: &str, named: bool) -> Option<String> {
+    let text = |key: &str| all.mean.pointer(&format!("{place}/{key}")).and_then(Value::as_str);
     let kind = text("kind")?;
     let mut asked = Vec::new();
     let mut ask = |name: &str, pointer: &str, decimals, unit: &str| {
@@ -366,28 +375,29 @@ fn control(all: View<'_>) -> Option<String> {
             asked.push(format!("{name} {} {unit}", quantity.show(decimals)));
         }
     };
-    ask("budget", "/control/budget_mbps", 2, "Mb/s · hops");
-    ask("pace", "/control/down_mbps", 3, "Mb/s");
-    ask("pace of what ACKs acknowledge", "/control/acks_mbps", 3, "Mb/s");
-    ask("smallest window", "/control/window_bytes", 0, "bytes");
+    ask("budget", &format!("{place}/budget_mbps"), 2, "Mb/s · hops");
+    ask("pace", &format!("{place}/down_mbps"), 3, "Mb/s");
+    ask("pace of what ACKs acknowledge", &format!("{place}/acks_mbps"), 3, "Mb/s");
+    ask("smallest window", &format!("{place}/window_bytes"), 0, "bytes");
     let asked = if asked.is_empty() { "nothing asked for".to_owned() } else { asked.join(", ") };
     let states: Vec<String> = ["learning", "steady", "protecting", "starved", "off"]
         .into_iter()
         .filter_map(|state| {
-            let part = all.mean(&format!("/control/states/{state}"));
+            let part = all.mean(&format!("{place}/states/{state}"));
             (part > 0.0).then(|| format!("{state} {} %", fixed(100.0 * part, 0)))
         })
         .collect();
     let mut line = format!(
-        "Control: {kind}, {} at the end: {}; {asked}",
+        "Control{}: {kind}, {} at the end: {}; {asked}",
+        text("gateway").filter(|_| named).map_or_else(String::new, |node| format!(" at node {node}")),
         text("state").unwrap_or(NOTHING),
         text("reason").unwrap_or(NOTHING)
     );
-    if all.mean("/control/pacer_mean") > 0.0 {
+    if all.mean(&format!("{place}/pacer_mean")) > 0.0 {
         line += &format!(
             "; {} packets wait in the pacer on average, {} found no place",
-            fixed(all.mean("/control/pacer_mean"), 1),
-            whole(all.mean("/control/dropped"))
+            fixed(all.mean(&format!("{place}/pacer_mean")), 1),
+            whole(all.mean(&format!("{place}/dropped")))
         );
     }
     if states.len() > 1 {

@@ -7,7 +7,7 @@
 //! | [`engine`] | event order, timers, random streams |
 //! | [`radio`] | who hears whom, and the fate of overlapping signals |
 //! | [`mac`] | the 802.11 DCF |
-//! | [`queue`], [`wired`], [`routing`], [`packet`] | between the MAC and the flows |
+//! | [`queue`], [`wired`], [`routing`], [`packet`], [`rtcp`] | between the MAC and the flows |
 //! | [`recorder`], [`results`] | what is measured, and what it amounts to |
 //! | [`output`] | tables, captures and pictures on disk |
 
@@ -20,6 +20,7 @@ pub mod radio;
 pub mod recorder;
 pub mod results;
 pub mod routing;
+pub mod rtcp;
 pub mod scenario;
 pub mod wired;
 pub mod world;

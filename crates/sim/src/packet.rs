@@ -10,6 +10,7 @@ pub use fairhop_transport::tcp::Ecn;
 use fairhop_transport::tcp::Segment;
 
 use crate::queue::Refused;
+use crate::rtcp::Report;
 
 /// The index of a packet in the [`Packets`].
 pub type PacketId = u32;
@@ -62,6 +63,8 @@ pub enum Body {
         /// Payload type.
         payload_type: u8,
     },
+    /// What an end of a call reports. No statistic of the call counts it.
+    Rtcp(Report),
     /// An AIMD datagram.
     Aimd(aimd::Datagram),
     /// An acknowledgment of AIMD datagrams.
@@ -108,6 +111,14 @@ pub struct Packet {
     pub ecn: Ecn,
     /// What it carries.
     pub body: Body,
+}
+
+impl Packet {
+    /// Whether the statistics of its flow count it.
+    #[inline]
+    pub const fn is_counted(&self) -> bool {
+        !matches!(self.body, Body::Rtcp(_))
+    }
 }
 
 /// A packet and how many stations hold it.

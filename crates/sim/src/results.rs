@@ -51,14 +51,19 @@ pub struct Summary {
     /// Directions of wired links.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkSummary>,
-    /// What the gateway's controller did; left out where there is none.
+    /// What the gateway's controller did, the first one's of several; left out where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<ControlSummary>,
+    /// What the controllers of further gateways did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further_control: Vec<ControlSummary>,
 }
 
 /// What a controller did, and what it asked for last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ControlSummary {
+    /// The gateway: a node's number.
+    pub gateway: String,
     /// The kind in force at the end, as in the scenario.
     pub kind: String,
     /// The last state: `off`, `learning`, `steady`, `protecting` or `starved`.
@@ -461,6 +466,10 @@ impl Summary {
                 }
             }
         }
+        let mut control = world.control().into_iter().flat_map(|control| {
+            let summary = |(node, dropped)| control_summary(control, node, dropped, recorder.warmup);
+            control.gateways().filter_map(summary)
+        });
         Self {
             fairhop: env!("CARGO_PKG_VERSION").to_owned(),
             scenario: world.scenario().name.clone(),
@@ -473,7 +482,8 @@ impl Summary {
             flows,
             nodes: (0..world.node_count()).map(|node| node_summary(world, node, measured_s)).collect(),
             links: world.wired().iter().map(|link| link_summary(world, link, measured_s)).collect(),
-            control: world.control().and_then(|control| control_summary(control, recorder.warmup)),
+            control: control.next(),
+            further_control: control.collect(),
         }
     }
 }
@@ -664,14 +674,16 @@ fn link_summary(world: &World, link: &Link, measured_s: f64) -> LinkSummary {
     }
 }
 
-fn control_summary(control: &Control, warmup: Nanos) -> Option<ControlSummary> {
-    let last = control.decisions().last()?;
-    let counted = || control.decisions().iter().filter(|decision| decision.at > warmup);
+fn control_summary(control: &Control, node: u32, dropped: u64, warmup: Nanos) -> Option<ControlSummary> {
+    let decisions = || control.decisions().iter().filter(move |decision| decision.gateway == node);
+    let last = decisions().next_back()?;
+    let counted = || decisions().filter(|decision| decision.at > warmup);
     let ticks = counted().count() as f64;
     let per_tick = |sum: f64| if ticks > 0.0 { sum / ticks } else { 0.0 };
     let states = [State::Off, State::Learning, State::Steady, State::Protecting, State::Starved];
     let part = |state: State| per_tick(counted().filter(|decision| decision.state == state).count() as f64);
     Some(ControlSummary {
+        gateway: node.to_string(),
         kind: last.kind.to_owned(),
         state: last.state.name().to_owned(),
         reason: last.reason.to_string(),
@@ -681,7 +693,7 @@ fn control_summary(control: &Control, warmup: Nanos) -> Option<ControlSummary> {
         acks_mbps: last.acks.map(BitRate::as_mbps),
         window_bytes: last.window.map(f64::from),
         pacer_mean: per_tick(counted().map(|decision| f64::from(decision.waiting)).sum()),
-        dropped: control.dropped() as f64,
+        dropped: dropped as f64,
         states: states.map(|state| (state.name().to_owned(), part(state))).into(),
     })
 }

@@ -7,9 +7,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use fairhop_model::phy::{Rate, frame};
+use fairhop_model::phy::frame;
 use fairhop_model::units::Nanos;
 
+use crate::mac::MacParams;
 use crate::radio::{Links, RadioParams};
 use crate::scenario::{Metric, Routing};
 
@@ -50,11 +51,30 @@ impl Routes {
         };
         let mut hops: Vec<(u32, Hop)> = paths.iter().flat_map(|path| hops_of(path)).collect();
         hops.reverse();
+        Self::of_hops(hops, wires)
+    }
+
+    /// Of hops that differ in the next node alone, the first one counts.
+    fn of_hops(mut hops: Vec<(u32, Hop)>, wires: &Wires) -> Self {
         hops.sort_by_key(|(node, hop)| (*node, hop.ends));
         hops.dedup_by_key(|(node, hop)| (*node, hop.ends));
         let begin =
             (0..=wires.places() as u32).map(|node| hops.partition_point(|hop| hop.0 < node) as u32).collect();
         Self { begin, hops: hops.into_iter().map(|(_, hop)| hop).collect() }
+    }
+
+    /// Tables for new paths in place of old ones. A node that a path does not pass any more keeps its hop for packets that are
+    /// there still. They make no loop: from an old path they come to a new one, and never back.
+    pub fn replace(&mut self, paths: &[Vec<u32>], wires: &Wires) {
+        let new = Self::new(paths, wires);
+        *self = Self::of_hops(new.by_node().chain(self.by_node()).collect(), wires);
+    }
+
+    /// All hops with their nodes.
+    fn by_node(&self) -> impl Iterator<Item = (u32, Hop)> {
+        self.begin.windows(2).zip(0..).flat_map(|(of_node, node)| {
+            self.hops[of_node[0] as usize..of_node[1] as usize].iter().map(move |hop| (node, *hop))
+        })
     }
 
     /// Where `node` sends a packet from `source` to `destination`.
@@ -113,12 +133,13 @@ pub struct PathFinder<'a> {
     wires: &'a Wires,
     radio: &'a RadioParams,
     routing: &'a Routing,
-    rate: Rate,
-    ack_rate: Rate,
+    mac: &'a MacParams,
     best: Vec<(Cost, u32)>,
     touched: Vec<u32>,
     /// There is a wire.
     wired: bool,
+    /// A host over which nodes do not reach each other.
+    closed: Option<u32>,
 }
 
 /// A link over which fewer attempts succeed is none: at a tenth, the standard's seven attempts still bring every second
@@ -135,18 +156,23 @@ enum Over {
 }
 
 impl<'a> PathFinder<'a> {
-    /// A finder for data frames at `rate`, acknowledged at `ack_rate`.
+    /// A finder for data frames at the rates that `mac` gives them.
     pub fn new(
         links: &'a Links,
         wires: &'a Wires,
         radio: &'a RadioParams,
         routing: &'a Routing,
-        rate: Rate,
-        ack_rate: Rate,
+        mac: &'a MacParams,
     ) -> Self {
         let best = vec![(UNREACHED, u32::MAX); wires.from.len()];
         let wired = wires.from.iter().any(|wires| !wires.is_empty());
-        Self { links, wires, radio, routing, rate, ack_rate, best, touched: Vec::new(), wired }
+        Self { links, wires, radio, routing, mac, best, touched: Vec::new(), wired, closed: None }
+    }
+
+    /// Paths from node to node do not pass this host: what goes by radio stays there, though several gateways lead to it.
+    #[must_use]
+    pub fn past(self, closed: Option<u32>) -> Self {
+        Self { closed, ..self }
     }
 
     /// Whether a hop from one node to another can work at all, data one way and its ACK the other: whether an attempt
@@ -159,8 +185,9 @@ impl<'a> PathFinder<'a> {
     fn delivery(&self, from: u32, to: u32) -> Option<f64> {
         let there = self.links.between(from as usize, to as usize)?.power;
         let back = self.links.between(to as usize, from as usize)?.power;
-        let forward = self.radio.delivery_ratio(self.rate, there, frame::of_ip_packet(1500));
-        Some(forward * self.radio.delivery_ratio(self.ack_rate, back, frame::ACK))
+        let rate = self.mac.rate_of_hop(from, to);
+        let forward = self.radio.delivery_ratio(rate, there, frame::of_ip_packet(1500));
+        Some(forward * self.radio.delivery_ratio(self.mac.control_rate_of(rate), back, frame::ACK))
     }
 
     /// What a hop costs, in thousandths of a transmission. Hops that count alike must be good ones both ways; ETX tells a
@@ -170,7 +197,8 @@ impl<'a> PathFinder<'a> {
             Metric::Hops => {
                 let there = self.links.between(from as usize, to as usize)?.power;
                 let back = self.links.between(to as usize, from as usize)?.power;
-                let good = self.radio.decodes(self.rate, there) && self.radio.decodes(self.rate, back);
+                let good = self.radio.decodes(self.mac.rate_of_hop(from, to), there)
+                    && self.radio.decodes(self.mac.rate_of_hop(to, from), back);
                 good.then_some(1000)
             }
             Metric::Etx => {
@@ -242,6 +270,10 @@ impl<'a> PathFinder<'a> {
             }
             let (links, wires) = (self.links, self.wires);
             let positions = links.positions();
+            let between_nodes = (start.max(goal) as usize) < positions.len();
+            if self.closed == Some(node) && between_nodes {
+                continue;
+            }
             if (node as usize) < positions.len() {
                 for link in links.from(node as usize) {
                     let Some(hop) = self.hop_cost(node, link.to) else { continue };

@@ -614,7 +614,7 @@ mod tests {
         };
         let drop_tail = times("discipline = \"drop-tail\"\npackets = 10");
         assert_eq!(drop_tail.0.len(), 7);
-        for other in ["priority", "codel", "fq-codel", "drr", "red"] {
+        for other in ["priority", "codel", "fq-codel", "cake", "drr", "red"] {
             assert_eq!(times(&format!("discipline = \"{other}\"\npackets = 10")), drop_tail, "{other}");
         }
     }

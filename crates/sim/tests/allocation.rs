@@ -72,7 +72,7 @@ fn a_warm_world_allocates_nothing() {
 /// The queue of a flow or host now and then grows beyond what it had, by doubling; nothing else does.
 #[test]
 fn no_queue_discipline_allocates_for_a_packet() {
-    for discipline in ["red", "priority", "codel", "fq-codel", "drr"] {
+    for discipline in ["red", "priority", "codel", "fq-codel", "cake", "drr"] {
         let mut lab = Lab::ready("k-mix", 30.0, 0.0);
         let queue: Queue =
             toml::from_str(&format!("discipline = \"{discipline}\"\npackets = 50")).expect("a queue");
@@ -87,7 +87,7 @@ fn no_queue_discipline_allocates_for_a_packet() {
         }
         let (frames, allocations) = allocations(&lab);
         assert!(frames > 10_000, "{discipline}: {frames}");
-        let most = if ["fq-codel", "drr"].contains(&discipline) { 16 } else { 0 };
+        let most = if ["fq-codel", "cake", "drr"].contains(&discipline) { 16 } else { 0 };
         assert!(allocations <= most, "{discipline}: {allocations} allocations in {frames} frames");
     }
 }

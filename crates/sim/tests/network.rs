@@ -250,7 +250,11 @@ fn traffic(nodes: u32, internet: bool) -> impl Strategy<Value = Traffic> {
             let (name, count) = (None, 1);
             let stop_s = length_s.map(|length_s| start_s + length_s);
             match kind {
-                0 => Traffic::Call { name, from, to, count: 2, dscp: None, codec, start_s, stop_s },
+                0 => {
+                    let rtcp_interval_s = if burst_packets.is_multiple_of(2) { 0.1 } else { 0.0 };
+                    let (count, dscp) = (2, None);
+                    Traffic::Call { name, from, to, count, dscp, codec, rtcp_interval_s, start_s, stop_s }
+                }
                 1 => {
                     let (size_bytes, mss_bytes, receive_buffer_bytes, max_window_packets) = sizes;
                     let (initial_window_packets, delayed_ack_segments, sack, timestamps, byte_counting) =
@@ -394,7 +398,7 @@ fn seen_to_arrive(run: &Run, stream: u32, destination: u32) -> u64 {
         .filter(|f| f.received && f.is_data() && f.to == destination && f.node == destination);
     let on_wire = run.wired.iter().filter(|seen| seen.arrived && seen.node == destination);
     let packets = on_air.filter_map(|frame| frame.packet).chain(on_wire.map(|seen| seen.packet));
-    let of_stream = packets.filter(|packet| packet.stream == stream);
+    let of_stream = packets.filter(|packet| packet.stream == stream && packet.number != REPORT);
     of_stream.map(|packet| (packet.created, packet.number)).collect::<BTreeSet<_>>().len() as u64
 }
 

@@ -145,7 +145,7 @@ fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Vec<Vec<String>> {
     for check in ["ip.check_checksum", "udp.check_checksum", "tcp.check_checksum", "wlan.check_checksum"] {
         command.args(["-o", &format!("{check}:TRUE")]);
     }
-    command.args(["-d", "udp.port==50000,rtp", "-Y", filter, "-T", "fields"]);
+    command.args(["-d", "udp.port==50000,rtp", "-d", "udp.port==50001,rtcp", "-Y", filter, "-T", "fields"]);
     for field in fields {
         command.args(["-e", field]);
     }
@@ -278,6 +278,38 @@ fn an_undisturbed_call_is_two_rtp_streams_without_loss_and_with_the_simulators_d
     assert!(first_bit_ms + 0.152 >= shortest_ms - 1e-6 && first_bit_ms < shortest_ms + 1.0);
     let (_, ttl) = first(internet, "10.1.0.2");
     assert_eq!(ttl, "62");
+}
+
+/// The two ends of a call report five times a second: Wireshark reads sender reports with a block and the source's name, all
+/// of the length that the simulator reckons with, and the loss that each end saw.
+#[test]
+fn wireshark_reads_the_reports_of_a_call() {
+    if tshark_is_missing() {
+        return;
+    }
+    let changes = [&EASY[..], &["traffic.0.rtcp_interval_s=0.2", "duration_s=5"]].concat();
+    let (_, written, _) = captured("capture-rtcp", &changes);
+    let complaints = tshark(&written.files[2], COMPLAINTS, &["frame.number", "_ws.expert.message"]);
+    assert!(complaints.is_empty(), "{complaints:?}");
+    let fields = [
+        "rtcp.pt",
+        "rtcp.ssrc.fraction",
+        "rtcp.ssrc.ext_high",
+        "rtcp.sdes.text",
+        "udp.length",
+        "rtcp.length_check",
+    ];
+    let reports = tshark(written.files.last().unwrap(), "rtcp", &fields);
+    // Two ends, 25 reports each on average.
+    assert!((36..=66).contains(&reports.len()), "{}", reports.len());
+    for report in &reports {
+        assert_eq!(report[0], "200,202");
+        assert_eq!(report[1], "0", "nothing is lost");
+        assert!(report[3].ends_with("@fairhop"), "{report:?}");
+        assert_eq!((report[4].as_str(), report[5].as_str()), ("88", "1"));
+    }
+    let highest: u32 = reports.last().unwrap()[2].parse().unwrap();
+    assert!((230..250).contains(&highest), "{highest} packets in five seconds");
 }
 
 #[test]

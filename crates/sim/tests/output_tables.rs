@@ -91,6 +91,7 @@ const SCHEMA: &str = "
 control
   seed: unsigned
   t_s: real
+  gateway: integer
   kind: text
   state: text
   reason: text

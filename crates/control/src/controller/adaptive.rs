@@ -527,8 +527,8 @@ impl Adaptive {
                 let surely = both.part((both.unheard - libm::sqrt(both.unheard)).max(0.0));
                 let reason = Reason::CallSuffers { unheard, delay: Nanos::ZERO };
                 // The fewer packets tell of the point, the farther from it.
-            let tolerance = self.tolerance * (both.expected / ENOUGH).clamp(0.25, 1.0).sqrt();
-            raise(unheard / tolerance, surely / tolerance, reason);
+                let tolerance = self.tolerance * (both.expected / ENOUGH).clamp(0.25, 1.0).sqrt();
+                raise(unheard / tolerance, surely / tolerance, reason);
             }
         }
         let has_calls = !self.nodes.is_empty() && !ignores_calls;
@@ -725,8 +725,10 @@ impl Adaptive {
             let calm = now.saturating_sub(self.stressed_at).as_secs_f64();
             let far = if stay.is_finite() { (5.0 * (stay - self.budget) / stay).min(1.0) } else { 1.0 };
             // What would have been lost by now if this were the point to stay at.
-            let missed = if self.nodes.is_empty() { 2.0 * calm } else { calm * self.packets * self.tolerance };
-            let speed = speed + (RETURN_SPEED - speed) * far * ((missed - SURE) / (2.0 * SURE)).clamp(0.0, 1.0);
+            let missed =
+                if self.nodes.is_empty() { 2.0 * calm } else { calm * self.packets * self.tolerance };
+            let speed =
+                speed + (RETURN_SPEED - speed) * far * ((missed - SURE) / (2.0 * SURE)).clamp(0.0, 1.0);
             let grown = self.budget * (1.0 + seconds * speed * pull);
             self.budget = grown.min(stay.max(self.budget));
             self.reason = Reason::RoomToGrow;

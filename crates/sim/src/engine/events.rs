@@ -29,9 +29,11 @@ pub enum EventKind {
     WiredArrival,
     /// The last bit of a packet has left for a wired link. Subject: the direction of the link.
     LinkFree,
+    /// Something about the network changes. Subject: 0, or a node and one, whose frame has ended.
+    Change,
     /// Control: a tick, the beginning of another one, or of a flow that is throttled.
     Control,
-    /// A packet may leave a pacer of the gateway.
+    /// A packet may leave a pacer of a gateway. Subject: the gateway, by its place among them.
     Pace,
     /// A packet of a throttled node's own may leave. Subject: the node.
     Throttle,
@@ -52,7 +54,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::FrameEnd,
         Self::Response,
         Self::ResponseTimeout,
@@ -60,6 +62,7 @@ impl EventKind {
         Self::NavCheck,
         Self::WiredArrival,
         Self::LinkFree,
+        Self::Change,
         Self::Control,
         Self::Pace,
         Self::Throttle,

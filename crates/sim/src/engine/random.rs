@@ -26,6 +26,8 @@ pub enum Purpose {
     Channel,
     /// Where a congestion control begins its own random choices.
     Congestion,
+    /// Times of RTCP reports.
+    Report,
 }
 
 /// A stream of random numbers.

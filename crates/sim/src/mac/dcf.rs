@@ -73,6 +73,7 @@ pub(super) struct Outgoing {
     pub waiting: Waiting,
     sequence: u16,
     bytes: u32,
+    rate: Rate,
     time: Nanos,
     protected: bool,
     sent_before: bool,
@@ -82,16 +83,17 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     /// A packet as a frame that has not been sent; `next_sequence` is its number, and counts on.
-    pub(super) fn new(params: &MacParams, waiting: Waiting, next_sequence: &mut u16) -> Self {
+    pub(super) fn new(params: &MacParams, node: u32, waiting: Waiting, next_sequence: &mut u16) -> Self {
         let bytes = frame::of_ip_packet(waiting.bytes) + params.header_bytes;
         let broadcast = waiting.next_hop == BROADCAST;
-        let rate = if broadcast { params.broadcast_rate } else { params.data_rate };
+        let rate = if broadcast { params.broadcast_rate } else { params.rate_of_hop(node, waiting.next_hop) };
         let sequence = *next_sequence;
         *next_sequence = (sequence + 1) & 0x0fff;
         Self {
             waiting,
             sequence,
             bytes,
+            rate,
             time: params.phy.frame_duration(rate, bytes),
             protected: !broadcast && bytes > params.rts_threshold,
             sent_before: false,
@@ -118,9 +120,10 @@ impl Outgoing {
 
     /// Time from its first bit, or that of its RTS, to the last one of its ACK.
     pub(super) fn exchange_time(&self, params: &MacParams) -> Nanos {
-        let data = self.time + params.nav_of_data();
+        let data = self.time + params.nav_of_data(self.rate);
         if self.protected {
-            params.phy.frame_duration(params.control_rate, frame::RTS) + params.nav_of_rts(self.time)
+            let rts = params.phy.frame_duration(params.control_rate_of(self.rate), frame::RTS);
+            rts + params.nav_of_rts(self.rate, self.time)
         } else {
             data
         }
@@ -131,6 +134,8 @@ impl Outgoing {
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     kind: FrameKind,
+    /// Rate of what is answered.
+    rate: Rate,
     to: u32,
     nav: Nanos,
 }
@@ -309,7 +314,7 @@ impl Dcf {
             let Some(packet) = passed? else { return Ok(()) };
             packet
         };
-        self.current = Some(Outgoing::new(ctx.params, packet, &mut self.next_sequence));
+        self.current = Some(Outgoing::new(ctx.params, ctx.node, packet, &mut self.next_sequence));
         if self.idle {
             self.count_down(ctx.params, now);
         }
@@ -403,6 +408,7 @@ impl Dcf {
     }
 
     fn rts(params: &MacParams, outgoing: &Outgoing) -> Frame {
+        let rate = params.control_rate_of(outgoing.rate);
         Frame {
             kind: FrameKind::Rts,
             retry: outgoing.short_retries > 0,
@@ -411,9 +417,9 @@ impl Dcf {
             to: outgoing.waiting.next_hop,
             packet: outgoing.waiting.packet,
             bytes: frame::RTS,
-            rate: params.control_rate,
-            time: params.phy.frame_duration(params.control_rate, frame::RTS),
-            nav: params.nav_of_rts(outgoing.time),
+            rate,
+            time: params.phy.frame_duration(rate, frame::RTS),
+            nav: params.nav_of_rts(outgoing.rate, outgoing.time),
         }
     }
 
@@ -429,9 +435,9 @@ impl Dcf {
             to: outgoing.waiting.next_hop,
             packet: outgoing.waiting.packet,
             bytes: outgoing.bytes,
-            rate: if broadcast { params.broadcast_rate } else { params.data_rate },
+            rate: outgoing.rate,
             time: outgoing.time,
-            nav: if broadcast { Nanos::ZERO } else { params.nav_of_data() },
+            nav: if broadcast { Nanos::ZERO } else { params.nav_of_data(outgoing.rate) },
         })
     }
 
@@ -442,7 +448,7 @@ impl Dcf {
             self.start_sending();
             return self.data(ctx.params);
         }
-        let Answer { kind, to, nav } = self.answer.take()?;
+        let Answer { kind, rate, to, nav } = self.answer.take()?;
         // The slots stand still while it answers; the medium was idle for less than a DIFS.
         self.idle = false;
         self.after_error = false;
@@ -450,10 +456,10 @@ impl Dcf {
             ctx.events.cancel_station(EventKind::Access, ctx.node);
         }
         let (bytes, time) = match kind {
-            FrameKind::Cts => (frame::CTS, ctx.params.cts_time),
-            _ => (frame::ACK, ctx.params.ack_time),
+            FrameKind::Cts => (frame::CTS, ctx.params.cts_time_of(rate)),
+            _ => (frame::ACK, ctx.params.ack_time_of(rate)),
         };
-        let rate = ctx.params.control_rate;
+        let rate = ctx.params.control_rate_of(rate);
         Some(Frame {
             kind,
             retry: false,
@@ -475,20 +481,20 @@ impl Dcf {
             FrameKind::Ack | FrameKind::Cts => None,
             FrameKind::Data if frame.to == BROADCAST => self.done(ctx, true),
             FrameKind::Data => {
-                self.await_answer(ctx, State::AwaitingAck, end);
+                self.await_answer(ctx, State::AwaitingAck, frame, end);
                 None
             }
             FrameKind::Rts => {
-                self.await_answer(ctx, State::AwaitingCts, end);
+                self.await_answer(ctx, State::AwaitingCts, frame, end);
                 None
             }
         }
     }
 
-    fn await_answer(&mut self, ctx: &mut Context<'_>, state: State, end: Nanos) {
+    fn await_answer(&mut self, ctx: &mut Context<'_>, state: State, frame: &Frame, end: Nanos) {
         self.state = state;
         self.overdue = false;
-        self.timeout_at = end + ctx.params.response_timeout;
+        self.timeout_at = end + ctx.params.response_timeout_of(frame.rate);
         ctx.events.set_station(self.timeout_at, EventKind::ResponseTimeout, ctx.node);
     }
 
@@ -535,7 +541,7 @@ impl Dcf {
             let next = self.queue.pop(ctx.events.now(), ctx.packets);
             self.queued = self.queue.len() as u32;
             if let Some(next) = next {
-                self.current = Some(Outgoing::new(ctx.params, next, &mut self.next_sequence));
+                self.current = Some(Outgoing::new(ctx.params, ctx.node, next, &mut self.next_sequence));
                 self.contend(ctx);
             }
         }
@@ -568,11 +574,12 @@ impl Dcf {
                 Data::None
             }
             FrameKind::Data => {
-                self.answer_with(ctx, FrameKind::Ack, from, Nanos::ZERO, at);
+                self.answer_with(ctx, FrameKind::Ack, frame.rate, from, Nanos::ZERO, at);
                 if self.seen_before(from, frame) { Data::Duplicate } else { Data::New }
             }
             FrameKind::Rts if self.nav_until <= at => {
-                self.answer_with(ctx, FrameKind::Cts, from, ctx.params.nav_of_cts(frame.nav), at);
+                let nav = ctx.params.nav_of_cts(frame.rate, frame.nav);
+                self.answer_with(ctx, FrameKind::Cts, frame.rate, from, nav, at);
                 Data::None
             }
             FrameKind::Rts | FrameKind::Cts | FrameKind::Ack => Data::None,
@@ -590,7 +597,12 @@ impl Dcf {
         self.nav_until = until;
         if frame.kind == FrameKind::Rts {
             self.rts_unanswered = true;
-            self.nav_check.set(at + reservation_check(ctx.params), ctx.events, EventKind::NavCheck, ctx.node);
+            self.nav_check.set(
+                at + reservation_check(ctx.params, frame.rate),
+                ctx.events,
+                EventKind::NavCheck,
+                ctx.node,
+            );
         }
     }
 
@@ -627,8 +639,16 @@ impl Dcf {
         self.on_unexpected(ctx)
     }
 
-    fn answer_with(&mut self, ctx: &mut Context<'_>, kind: FrameKind, to: u32, nav: Nanos, at: Nanos) {
-        self.answer = Some(Answer { kind, to, nav });
+    fn answer_with(
+        &mut self,
+        ctx: &mut Context<'_>,
+        kind: FrameKind,
+        rate: Rate,
+        to: u32,
+        nav: Nanos,
+        at: Nanos,
+    ) {
+        self.answer = Some(Answer { kind, rate, to, nav });
         ctx.events.set_station(at + ctx.params.phy.sifs, EventKind::Response, ctx.node);
     }
 
@@ -651,6 +671,6 @@ impl Dcf {
 }
 
 /// How long after an RTS for others a station looks whether anything followed it (10.3.2.4).
-fn reservation_check(params: &MacParams) -> Nanos {
-    params.phy.sifs * 2 + params.cts_time + params.phy.rx_start_delay + params.phy.slot * 2
+fn reservation_check(params: &MacParams, rate: Rate) -> Nanos {
+    params.phy.sifs * 2 + params.cts_time_of(rate) + params.phy.rx_start_delay + params.phy.slot * 2
 }

@@ -51,6 +51,11 @@ struct CategoryParams {
 }
 
 impl EdcaParams {
+    /// The parameters of every category.
+    pub(super) fn each_mac(&mut self) -> impl Iterator<Item = &mut MacParams> {
+        self.categories.iter_mut().map(|category| &mut category.mac)
+    }
+
     /// The parameters of a scenario over those of the DCF.
     pub fn new(written: &Written, dcf: &MacParams) -> Self {
         let phy = &dcf.phy;
@@ -223,7 +228,7 @@ impl Edca {
         }
         let Some(packet) = category.queue.pass(packet, now, ctx.packets)? else { return Ok(()) };
         let params = &edca.categories[index].mac;
-        category.current = Some(Outgoing::new(params, packet, &mut category.next_sequence));
+        category.current = Some(Outgoing::new(params, ctx.node, packet, &mut category.next_sequence));
         let idle = self.station.idle && self.holder.is_none();
         if idle {
             category.count_down(params.phy.slot, now);
@@ -465,7 +470,7 @@ impl Category {
     /// The first packet of the queue becomes the current frame.
     fn take_next(&mut self, ctx: &mut Context<'_>, params: &MacParams) {
         let next = self.queue.pop(ctx.events.now(), ctx.packets);
-        self.current = next.map(|next| Outgoing::new(params, next, &mut self.next_sequence));
+        self.current = next.map(|next| Outgoing::new(params, ctx.node, next, &mut self.next_sequence));
     }
 }
 

@@ -1,5 +1,8 @@
 //! What every station of a scenario has in common: timing, rates, windows and limits.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use fairhop_model::phy::{Phy, Rate, frame};
 use fairhop_model::units::Nanos;
 
@@ -43,6 +46,17 @@ pub struct MacParams {
     pub header_bytes: u32,
     /// Access categories, where stations have them.
     pub edca: Option<Box<EdcaParams>>,
+    /// Rates of control frames.
+    pub(super) basic_rates: Vec<Rate>,
+    /// Senders and hops whose data frames have another rate than `data_rate`, where there are any.
+    pub(super) other_rates: Option<Arc<OtherRates>>,
+}
+
+/// Rates that are not the usual one, by sender and by hop.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OtherRates {
+    of_node: BTreeMap<u32, Rate>,
+    of_hop: BTreeMap<(u32, u32), Rate>,
 }
 
 impl MacParams {
@@ -69,23 +83,105 @@ impl MacParams {
             cts_time: phy.frame_duration(control_rate, frame::CTS),
             header_bytes: 0,
             edca: None,
+            basic_rates: basic_rates.to_vec(),
+            other_rates: None,
         };
         params.edca = mac.edca.parameters().map(|written| Box::new(EdcaParams::new(&written, &params)));
         params
     }
 
-    /// The duration field of a data frame: what follows it.
-    pub fn nav_of_data(&self) -> Nanos {
-        self.phy.sifs + self.ack_time
+    /// Rates that control frames may have.
+    pub fn basic_rates(&self) -> &[Rate] {
+        &self.basic_rates
     }
 
-    /// The duration field of an RTS for a data frame of this length.
-    pub fn nav_of_rts(&self, data_time: Nanos) -> Nanos {
-        self.phy.sifs * 3 + self.cts_time + data_time + self.ack_time
+    /// Sets the rate of data frames from a node: to all its neighbours, which ends what was set for single ones, or to one.
+    pub fn set_rate(&mut self, from: u32, to: Option<u32>, rate: Rate) {
+        let mut rates = self.other_rates.as_deref().cloned().unwrap_or_default();
+        match to {
+            Some(to) => {
+                rates.of_hop.insert((from, to), rate);
+            }
+            None => {
+                rates.of_hop.retain(|hop, _| hop.0 != from);
+                rates.of_node.insert(from, rate);
+            }
+        }
+        let rates = Arc::new(rates);
+        for mac in self.edca.iter_mut().flat_map(|edca| edca.each_mac()) {
+            mac.other_rates = Some(Arc::clone(&rates));
+        }
+        self.other_rates = Some(rates);
     }
 
-    /// The duration field of the CTS that answers an RTS with this one.
-    pub fn nav_of_cts(&self, rts_nav: Nanos) -> Nanos {
-        rts_nav.saturating_sub(self.phy.sifs + self.cts_time)
+    /// The rate of data frames over a hop.
+    #[inline]
+    pub fn rate_of_hop(&self, from: u32, to: u32) -> Rate {
+        match &self.other_rates {
+            None => self.data_rate,
+            Some(rates) => {
+                let of_hop = rates.of_hop.get(&(from, to)).or_else(|| rates.of_node.get(&from));
+                of_hop.copied().unwrap_or(self.data_rate)
+            }
+        }
+    }
+
+    /// The rate of what answers a frame, and of an RTS before it.
+    #[inline]
+    pub fn control_rate_of(&self, rate: Rate) -> Rate {
+        if rate == self.data_rate || rate == self.control_rate {
+            self.control_rate
+        } else {
+            self.phy.control_rate(rate, &self.basic_rates)
+        }
+    }
+
+    /// Time of the ACK that answers a frame at this rate.
+    #[inline]
+    pub fn ack_time_of(&self, rate: Rate) -> Nanos {
+        let control = self.control_rate_of(rate);
+        if control == self.control_rate {
+            self.ack_time
+        } else {
+            self.phy.frame_duration(control, frame::ACK)
+        }
+    }
+
+    /// Time of the CTS before a frame at this rate.
+    #[inline]
+    pub fn cts_time_of(&self, rate: Rate) -> Nanos {
+        let control = self.control_rate_of(rate);
+        if control == self.control_rate {
+            self.cts_time
+        } else {
+            self.phy.frame_duration(control, frame::CTS)
+        }
+    }
+
+    /// How long a station waits for the start of what answers a frame at this rate.
+    #[inline]
+    pub fn response_timeout_of(&self, rate: Rate) -> Nanos {
+        let control = self.control_rate_of(rate);
+        if control == self.control_rate {
+            self.response_timeout
+        } else {
+            self.phy.response_timeout_for(control)
+        }
+    }
+
+    /// The duration field of a data frame at this rate: what follows it.
+    #[inline]
+    pub fn nav_of_data(&self, rate: Rate) -> Nanos {
+        self.phy.sifs + self.ack_time_of(rate)
+    }
+
+    /// The duration field of an RTS for a data frame of this rate and length.
+    pub fn nav_of_rts(&self, rate: Rate, data_time: Nanos) -> Nanos {
+        self.phy.sifs * 3 + self.cts_time_of(rate) + data_time + self.ack_time_of(rate)
+    }
+
+    /// The duration field of the CTS that answers an RTS of this rate with this one.
+    pub fn nav_of_cts(&self, rate: Rate, rts_nav: Nanos) -> Nanos {
+        rts_nav.saturating_sub(self.phy.sifs + self.cts_time_of(rate))
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! Addresses and ports follow from numbers: node 4 is 10.1.0.4, the Internet host 192.0.2.1, other hosts 10.2.0.1
 //! and on. Calls use even UDP ports
-//! from 50000 to 53998, which Wireshark must be told to decode as RTP (`-d udp.port==50000-53998,rtp`); TCP transfers
+//! from 50000 to 53998, which Wireshark must be told to decode as RTP (`-d udp.port==50000-53998,rtp`), and the odd ones
+//! above them for RTCP (`-d udp.port==50001,rtcp` for the first call); TCP transfers
 //! and other datagrams have 61000 and the flow's number. Payload is zeros. Ethernet headers are there to be read: the
 //! wired link carries IP packets alone.
 //!
@@ -117,6 +118,10 @@ impl Tap for CaptureTap {
         self.0.borrow_mut().frame(node, at, frame, from, packet, received);
     }
 
+    fn network_changed(&mut self, at: Nanos, links: &Links) {
+        self.0.borrow_mut().network_changed(at, links);
+    }
+
     fn wired(&mut self, node: NodeId, peer: NodeId, at: Nanos, packet: &Packet, arrived: bool) {
         self.0.borrow_mut().wired(node, peer, at, packet, arrived);
     }
@@ -142,8 +147,11 @@ struct Writer {
     addresses: Addresses,
     /// For every node and host the other ends of its wires, in the order of its interfaces.
     wires: Vec<Vec<NodeId>>,
-    /// How many hops a stream's packets have behind them at a node: learned from their first packet.
-    hops: HashMap<(u32, NodeId), u8>,
+    /// How many hops a stream's packets have behind them at a node, and when the packet was made from which that was
+    /// learned: the first one, and the first one after a change of the network.
+    hops: HashMap<(u32, NodeId), (u8, Nanos)>,
+    /// When the network changed last.
+    changed: Nanos,
 }
 
 impl Writer {
@@ -204,6 +212,7 @@ impl Writer {
             addresses,
             wires,
             hops: HashMap::new(),
+            changed: Nanos::ZERO,
         })
     }
 
@@ -289,16 +298,29 @@ impl Writer {
         file.buffer.clear();
     }
 
+    fn network_changed(&mut self, at: Nanos, links: &Links) {
+        self.changed = at;
+        if !self.signals.is_empty() {
+            self.signals = signals(links, self.signals.len());
+        }
+    }
+
+    fn hops_at(&self, packet: &Packet, node: NodeId) -> u8 {
+        self.hops.get(&(packet.stream, node)).map_or(0, |&(hops, _)| hops)
+    }
+
     /// The time to live of a packet that `from` sends.
     fn ttl(&self, packet: &Packet, from: NodeId) -> u8 {
-        let hops = self.hops.get(&(packet.stream, from)).copied().unwrap_or(0);
-        FIRST_TTL.saturating_sub(hops).max(1)
+        FIRST_TTL.saturating_sub(self.hops_at(packet, from)).max(1)
     }
 
     /// A packet has made the hop between two nodes.
     fn arrived(&mut self, packet: &Packet, from: NodeId, to: NodeId) {
-        let behind = self.hops.get(&(packet.stream, from)).copied().unwrap_or(0);
-        self.hops.entry((packet.stream, to)).or_insert(behind.saturating_add(1));
+        let here = (self.hops_at(packet, from).saturating_add(1), packet.created);
+        let known = self.hops.entry((packet.stream, to)).or_insert(here);
+        if known.1 < self.changed && packet.created >= self.changed {
+            *known = here;
+        }
     }
 
     fn signal(&self, from: NodeId, to: NodeId) -> Option<i8> {

@@ -8,7 +8,7 @@
 //! - Wireless interfaces have the locally administered address 02:00 and the node's number, wired ones 02:01 and the
 //!   number. Frames are those of an independent network, so that addresses are receiver, transmitter, BSSID.
 //! - Both ends of a flow use the same port, out of the dynamic range (RFC 6335) and where Wireshark expects no other
-//!   protocol: even ones from 50000 for RTP, from 61000 for TCP and other datagrams. Each connection of a flow has its
+//!   protocol: even ones from 50000 for RTP, the odd ones above them for RTCP (RFC 3550 §11), from 61000 for TCP and other datagrams. Each connection of a flow has its
 //!   own.
 //! - Payload is zeros. Fragmentation is forbidden, so the identification of a packet is free (RFC 6864): the low bits
 //!   of the sequence number of a datagram, a hash for a TCP segment, the same on every hop.
@@ -166,6 +166,7 @@ pub(crate) fn port(packet: &Packet) -> u16 {
     let flow = flow_of(packet.stream);
     match packet.body {
         Body::Rtp { .. } => 50_000 + 2 * (flow % 2_000) as u16,
+        Body::Rtcp(_) => 50_001 + 2 * (flow % 2_000) as u16,
         // Later connections of a flow are at some distance, so that neighbouring flows keep their ports.
         Body::Tcp(_) => 61_000 + ((flow + 61 * usize::from(packet.connection)) % 4_000) as u16,
         Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } | Body::Udp { .. } => {
@@ -196,9 +197,7 @@ pub(crate) fn ipv4(out: &mut Vec<u8>, packet: &Packet, addresses: Addresses, ttl
     let destination = addresses.of(packet.destination);
     let protocol = match packet.body {
         Body::Tcp(_) => PROTOCOL_TCP,
-        Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } | Body::Rtp { .. } | Body::Udp { .. } => {
-            PROTOCOL_UDP
-        }
+        _ => PROTOCOL_UDP,
     };
     out.extend([VERSION_4_HEADER_OF_5_WORDS, packet.dscp.value() << 2 | packet.ecn as u8]);
     out.extend((packet.bytes as u16).to_be_bytes());
@@ -242,6 +241,11 @@ pub(crate) fn ipv4(out: &mut Vec<u8>, packet: &Packet, addresses: Addresses, ttl
             out.extend(ssrc.to_be_bytes());
             6
         }
+        Body::Rtcp(report) => {
+            udp(out, packet, length);
+            report.encode(out);
+            6
+        }
     };
     // The payload of zeros adds nothing to the sum, which takes the pseudo-header in.
     let pseudo = sum_words(&source) + sum_words(&destination) + u32::from(protocol) + length;
@@ -271,6 +275,7 @@ fn aimd(out: &mut Vec<u8>, packet: &Packet, body: aimd::wire::Body) {
 fn identification(packet: &Packet) -> u16 {
     match packet.body {
         Body::Rtp { sequence, .. } | Body::Udp { sequence } => sequence as u16,
+        Body::Rtcp(report) => report.sender.map_or(0, |sender| sender.packets as u16),
         Body::Aimd(datagram) => datagram.seq.get() as u16,
         Body::AimdAck(ack) => ack.seq.get() as u16,
         Body::Quic { number, .. } => number as u16,

@@ -201,12 +201,14 @@ table! {
         timeouts: u64,
     }
 
-    /// One row for each tick, 100 ms, of the gateway's controller; the warm-up is in it. None where there is none.
+    /// One row for each tick, 100 ms, of each gateway's controller; the warm-up is in it. None where there is none.
     ControlRow = "control" {
         /// Seed of the run.
         seed: Seed,
         /// When.
         t_s: f64,
+        /// Node of the gateway.
+        gateway: u32,
         /// Kind of control, as in the scenario; `none` before its start.
         kind: &'static str,
         /// `off`, `learning`, `steady`, `protecting` or `starved`.
@@ -485,7 +487,7 @@ impl RunTables {
             node: node as u32,
             x_m: position.x_m,
             y_m: position.y_m,
-            gateway: node as NodeId == world.scenario().topology.gateway(),
+            gateway: world.scenario().topology.gateways().contains(&(node as NodeId)),
             airtime_own: airtime.own,
             airtime_received: airtime.received,
             airtime_overheard: airtime.overheard,
@@ -526,7 +528,7 @@ impl RunTables {
     }
 }
 
-/// What the gateway's controller decided.
+/// What the gateways' controllers decided.
 fn control(world: &World) -> Vec<ControlRow> {
     let decisions = world.control().map_or(&[][..], Control::decisions);
     // Reasons repeat for seconds: the text of one tick serves the next.
@@ -540,6 +542,7 @@ fn control(world: &World) -> Vec<ControlRow> {
             ControlRow {
                 seed: Seed(world.seed()),
                 t_s: decision.at.as_secs_f64(),
+                gateway: decision.gateway,
                 kind: decision.kind,
                 state: decision.state.name(),
                 reason: reason.1.clone(),

@@ -4,6 +4,11 @@
 //! round by round (§4.2), so that a flow that sends less than a quantum a round never waits behind the others. When all
 //! is full, packets are dropped from the head of the queue with most bytes, up to half of it and up to 64 (§4.1.3). The
 //! hash is of the stream, which stands for the five-tuple, and is seeded for each queue.
+//!
+//! **By host** it is what CAKE (Høiland-Jørgensen, Täht and Morton 2018) has in `dual-srchost` and `dual-dsthost`: in its turn a
+//! flow gets the quantum divided by the number of flows of its host that have a backlog, so that hosts have equal parts
+//! whatever their number of flows, and within a host flows do. Left out of CAKE: its BLUE beside CoDel, tins by DSCP, hashing
+//! in sets (a queue that flows of two hosts share goes by the host whose packet came to it first), and the filter of ACKs.
 
 use std::collections::VecDeque;
 
@@ -13,7 +18,7 @@ use super::codel::{Params, State};
 use super::{Fifo, Refused, Waiting};
 use crate::engine::Stream;
 use crate::packet::Packets;
-use crate::scenario::QueueLimit;
+use crate::scenario::{HostOf, QueueLimit};
 
 /// Most packets that are dropped at once.
 const DROP_BATCH: usize = 64;
@@ -22,9 +27,41 @@ const DROP_BATCH: usize = 64;
 struct Flow {
     queue: Fifo,
     state: State,
+    /// In [`CREDIT_OF_BYTE`]s.
     credit: i64,
     /// It is among the new or the old queues.
     active: bool,
+    /// It has used up a quantum since it became active.
+    bulk: bool,
+    /// The place of its host.
+    host: u32,
+}
+
+/// Credit is counted in parts of a byte, so that a quantum can be divided.
+const CREDIT_OF_BYTE: i64 = 1 << 16;
+
+/// Hosts, by one of the two ends of packets.
+#[derive(Clone, Debug)]
+struct Hosts {
+    by: HostOf,
+    /// Numbers of hosts, sorted, and their places in `bulk`.
+    known: Vec<(u32, u32)>,
+    /// How many of its flows have used up a quantum and have a backlog.
+    bulk: Vec<u32>,
+}
+
+impl Hosts {
+    fn place(&mut self, host: u32) -> u32 {
+        match self.known.binary_search_by_key(&host, |entry| entry.0) {
+            Ok(index) => self.known[index].1,
+            Err(index) => {
+                let place = self.bulk.len() as u32;
+                self.bulk.push(0);
+                self.known.insert(index, (host, place));
+                place
+            }
+        }
+    }
 }
 
 /// Queues of flows under FQ-CoDel.
@@ -39,6 +76,7 @@ pub struct FqCoDel {
     packets: usize,
     bytes: u32,
     hash_key: u64,
+    hosts: Option<Hosts>,
 }
 
 impl FqCoDel {
@@ -60,6 +98,23 @@ impl FqCoDel {
             packets: 0,
             bytes: 0,
             hash_key,
+            hosts: None,
+        }
+    }
+
+    /// The same, fair to hosts before it is fair to flows.
+    pub(super) fn fair_to_hosts(mut self, by: HostOf) -> Self {
+        let hosts = Hosts { by, known: Vec::with_capacity(8), bulk: Vec::with_capacity(8) };
+        self.hosts = Some(hosts);
+        self
+    }
+
+    /// What a flow gets in its turn.
+    fn grant(&self, flow: usize) -> i64 {
+        let whole = i64::from(self.quantum) * CREDIT_OF_BYTE;
+        match &self.hosts {
+            None => whole,
+            Some(hosts) => whole / i64::from(hosts.bulk[self.flows[flow].host as usize].max(1)),
         }
     }
 
@@ -79,7 +134,8 @@ impl FqCoDel {
         if !self.limit.has_room(0, 0, packet.bytes) {
             return Err(Refused::Full);
         }
-        let index = self.flow_of(packets.get(packet.packet).stream);
+        let known = packets.get(packet.packet);
+        let index = self.flow_of(known.stream);
         let flow = &mut self.flows[index];
         flow.state.saw(packet.bytes);
         flow.queue.push(packet, now);
@@ -87,7 +143,13 @@ impl FqCoDel {
         self.bytes += packet.bytes;
         if !flow.active {
             flow.active = true;
-            flow.credit = i64::from(self.quantum);
+            if let Some(hosts) = &mut self.hosts {
+                flow.host = hosts.place(match hosts.by {
+                    HostOf::Source => known.source,
+                    HostOf::Destination => known.destination,
+                });
+            }
+            self.flows[index].credit = self.grant(index);
             self.new.push_back(index as u32);
         }
         while self.limit.is_exceeded(self.packets, self.bytes) {
@@ -121,8 +183,14 @@ impl FqCoDel {
             let index = *list.front()?;
             let flow = &mut self.flows[index as usize];
             if flow.credit <= 0 {
-                flow.credit += i64::from(self.quantum);
+                if let Some(hosts) = &mut self.hosts
+                    && !std::mem::replace(&mut flow.bulk, true)
+                {
+                    hosts.bulk[flow.host as usize] += 1;
+                }
                 list.pop_front();
+                let grant = self.grant(index as usize);
+                self.flows[index as usize].credit += grant;
                 self.old.push_back(index);
                 continue;
             }
@@ -132,7 +200,7 @@ impl FqCoDel {
             self.bytes -= bytes_before - flow.queue.bytes;
             match next {
                 Some(first) => {
-                    flow.credit -= i64::from(first.waiting.bytes);
+                    flow.credit -= i64::from(first.waiting.bytes) * CREDIT_OF_BYTE;
                     return Some(first.waiting);
                 }
                 None => {
@@ -142,6 +210,11 @@ impl FqCoDel {
                         self.old.push_back(index);
                     } else {
                         flow.active = false;
+                        if let Some(hosts) = &mut self.hosts
+                            && std::mem::take(&mut flow.bulk)
+                        {
+                            hosts.bulk[flow.host as usize] -= 1;
+                        }
                     }
                 }
             }
@@ -223,6 +296,36 @@ mod tests {
         }
         let most = sent.iter().max().expect("three");
         assert!(sent.iter().all(|bytes| most - bytes <= 2 * 1514), "{sent:?}");
+    }
+
+    /// Flows of one host and of another, 1 and 9 of them, all with a backlog.
+    #[test]
+    fn fair_to_hosts_one_flow_has_as_much_as_nine() {
+        let mut packets = Packets::default();
+        let mut queue = fq(1_000_000, 1024).fair_to_hosts(HostOf::Destination);
+        let streams = apart(&queue, 10);
+        for (&stream, number) in streams.iter().zip(0..) {
+            for _ in 0..3_000 {
+                let waiting = packet(&mut packets, stream, 1000, Ecn::NotEct);
+                packets.get_mut(waiting.packet).destination = u32::from(number > 0);
+                queue.push(waiting, Nanos(0), &mut packets).expect("room");
+            }
+        }
+        let mut sent = [0_u32; 10];
+        for _ in 0..5_000 {
+            let waiting = queue.pop(Nanos(0), &mut packets).expect("a packet");
+            let stream = packets.get(waiting.packet).stream;
+            sent[streams.iter().position(|&s| s == stream).expect("known")] += 1;
+        }
+        assert!(sent[0].abs_diff(2_500) <= 10, "{sent:?}");
+        assert!(sent[1..].iter().all(|&flow| flow.abs_diff(2_500 / 9) <= 3), "{sent:?}");
+        // When the nine have gone, the one has all, and they count no more.
+        while sent[0] < 3_000 {
+            let waiting = queue.pop(Nanos(0), &mut packets).expect("a packet");
+            sent[0] += u32::from(packets.get(waiting.packet).stream == streams[0]);
+        }
+        while queue.pop(Nanos(0), &mut packets).is_some() {}
+        assert!(queue.hosts.is_some_and(|hosts| hosts.bulk == [0, 0]));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! | [`Red`] | random early detection: gentle, adaptive, in packets or bytes |
 //! | [`Priority`] | strict priority by DSCP class |
 //! | [`CoDel`] | controlled delay (RFC 8289) |
-//! | [`FqCoDel`] | flow queuing with CoDel (RFC 8290) |
+//! | [`FqCoDel`] | flow queuing with CoDel (RFC 8290); the same fair to hosts first, as CAKE is |
 //! | [`Drr`] | deficit round robin over hosts |
 //!
 //! A queue is told the time and looks its packets up in the slab. It refuses a packet that comes ([`Refused`]), hands
@@ -89,6 +89,11 @@ impl Queue {
             As::FqCodel { target_ms, interval_ms, quantum_bytes, flows, ecn, .. } => {
                 let params = codel::Params::from_millis(*target_ms, *interval_ms, *ecn);
                 Self::FqCoDel(Box::new(FqCoDel::new(limit, params, *quantum_bytes, *flows, random)))
+            }
+            As::Cake { target_ms, interval_ms, quantum_bytes, flows, ecn, by, .. } => {
+                let params = codel::Params::from_millis(*target_ms, *interval_ms, *ecn);
+                let flows = FqCoDel::new(limit, params, *quantum_bytes, *flows, random);
+                Self::FqCoDel(Box::new(flows.fair_to_hosts(*by)))
             }
             As::Drr { quantum_bytes, by, .. } => Self::Drr(Box::new(Drr::new(limit, *quantum_bytes, *by))),
         }

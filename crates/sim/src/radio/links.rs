@@ -103,6 +103,22 @@ impl Links {
         self.compute(|other| other == node || near.contains(&other));
     }
 
+    /// Takes the links of those nodes that are `ready` from `new`, where nodes stand elsewhere. The others keep theirs.
+    pub fn take_from(&mut self, new: &Self, ready: impl Fn(usize) -> bool) {
+        let mut links = Vec::with_capacity(new.links.len());
+        let mut of_node = Vec::with_capacity(new.of_node.len());
+        for node in 0..new.positions.len() {
+            let source = if ready(node) { new } else { &*self };
+            let begin = links.len() as u32;
+            links.extend_from_slice(source.from(node));
+            let longest_delay = source.longest_delay(node);
+            of_node.push(OfNode { begin, end: links.len() as u32, longest_delay });
+        }
+        (self.links, self.of_node) = (links, of_node);
+        self.positions.clone_from(&new.positions);
+        self.grid.clone_from(&new.grid);
+    }
+
     /// Computes the links of the nodes that have changed and keeps those of the others.
     fn compute(&mut self, changed: impl Fn(usize) -> bool) {
         let mut links = Vec::with_capacity(self.links.len());

@@ -24,7 +24,7 @@ const MAX_FLOWS: u64 = 100_000;
 /// The most bins of the time series.
 const MAX_BINS: f64 = 1_000_000.0;
 /// Two nodes are at least this far apart, in metres: path loss has no meaning at distance 0.
-const MIN_DISTANCE_M: f64 = 0.001;
+pub(crate) const MIN_DISTANCE_M: f64 = 0.001;
 /// The largest IP packet that fits into an MSDU of 2304 bytes (IEEE 802.11-2020, 9.2.4.7.1) behind the LLC and SNAP
 /// headers.
 const MAX_IP_BYTES: u32 = 2304 - 8;
@@ -51,6 +51,7 @@ impl Scenario {
             check_tcp(i, entry, &mut findings);
         }
         self.check_control(&mut findings);
+        self.check_changes(&mut findings);
         self.check_queues(&mut findings);
         self.check_names(&mut findings);
         findings.0
@@ -328,15 +329,7 @@ impl Scenario {
                 "make it smaller",
             );
         }
-        let gateway = self.topology.gateway();
-        if gateway as usize >= nodes {
-            findings.add(
-                "topology.gateway",
-                format!("the gateway is node {gateway}, which does not exist"),
-                "no such node",
-                nodes_are(nodes),
-            );
-        }
+        self.check_gateways(nodes, findings);
         let distances = match &self.topology {
             Topology::String { spacing_m, line_spacing_m, .. } => {
                 vec![("spacing_m", Some(*spacing_m)), ("line_spacing_m", *line_spacing_m)]
@@ -366,6 +359,37 @@ impl Scenario {
                     format!("nodes {first} and {second} stand at the same place"),
                     format!("also the place of node {first}"),
                     "move one of them: path loss has no meaning at distance 0",
+                );
+            }
+        }
+    }
+
+    fn check_gateways(&self, nodes: usize, findings: &mut Findings) {
+        let gateways = self.topology.gateways();
+        if gateways.is_empty() {
+            findings.add(
+                "topology.gateway",
+                "the list of gateways is empty",
+                "no gateway",
+                "write the nodes where the Internet is attached, as in gateway = [0, 8], or leave `gateway` out for node 0",
+            );
+        }
+        for (i, gateway) in gateways.iter().enumerate() {
+            let path =
+                if gateways.len() > 1 { format!("topology.gateway.{i}") } else { "topology.gateway".into() };
+            if *gateway as usize >= nodes {
+                findings.add(
+                    path,
+                    format!("the gateway is node {gateway}, which does not exist"),
+                    "no such node",
+                    nodes_are(nodes),
+                );
+            } else if gateways[..i].contains(gateway) {
+                findings.add(
+                    path,
+                    format!("node {gateway} is a gateway twice"),
+                    "again",
+                    "write each node once",
                 );
             }
         }
@@ -607,7 +631,9 @@ pub(super) fn check_queue(path: &str, queue: &Queue, findings: &mut Findings) {
             "add `min_packets`, a third of it is usual, or leave both out",
         );
     }
-    if let Queue::Codel { target_ms, interval_ms, .. } | Queue::FqCodel { target_ms, interval_ms, .. } = queue
+    if let Queue::Codel { target_ms, interval_ms, .. }
+    | Queue::FqCodel { target_ms, interval_ms, .. }
+    | Queue::Cake { target_ms, interval_ms, .. } = queue
         && target_ms >= interval_ms
     {
         findings.add(
@@ -807,11 +833,12 @@ fn check_interval(i: usize, rate_kbps: f64, bytes: u32, packets: u32, findings: 
 /// At less than a bit a second the next packet would come after the end of the clock.
 pub(super) fn check_pace(path: &str, rate_kbps: f64, findings: &mut Findings) {
     if rate_kbps < 0.001 {
+        let key = path.rsplit('.').next().unwrap_or(path);
         findings.add(
             path,
-            format!("`rate_kbps` is {rate_kbps}: less than a bit a second"),
+            format!("`{key}` is {rate_kbps}: less than a bit a second"),
             "too slow",
-            "`rate_kbps` is in kb/s: 500 is a usual value",
+            format!("`{key}` is in kb/s: 500 is a usual value"),
         );
     }
 }
@@ -842,7 +869,7 @@ pub(super) fn nodes_are(nodes: usize) -> String {
     }
 }
 
-fn rates(standard: Standard) -> String {
+pub(super) fn rates(standard: Standard) -> String {
     let rates: Vec<_> = standard.rates().iter().copied().map(Rate::mbps).map(|r| r.to_string()).collect();
     match rates.split_last() {
         Some((last, first)) => format!("{} and {last} Mb/s", first.join(", ")),

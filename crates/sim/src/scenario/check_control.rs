@@ -21,6 +21,9 @@ impl Scenario {
         if let Some(rate_kbps) = control.rate_kbps() {
             check_pace("control.rate_kbps", rate_kbps, findings);
         }
+        if let Some(up_kbps) = control.up_kbps() {
+            check_pace("control.up_kbps", up_kbps, findings);
+        }
         self.check_control_times(start_s, stop_s, findings);
         if let Control::Priority { .. } = control {
             self.check_priority(findings);
@@ -34,6 +37,9 @@ impl Scenario {
             check_windows(&path, change.windows(), findings);
             if let Some(rate_kbps) = change.rate_kbps() {
                 check_pace(&format!("{path}.rate_kbps"), rate_kbps, findings);
+            }
+            if let Some(up_kbps) = change.up_kbps() {
+                check_pace(&format!("{path}.up_kbps"), up_kbps, findings);
             }
             if let ControlChange::Throttle { thr_max_kbps, .. } = change {
                 check_thr_max(&path, thr_max_kbps, findings);

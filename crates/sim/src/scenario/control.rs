@@ -6,6 +6,8 @@ use fairhop_model::units::{BitRate, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::queue::{HostOf, Queue};
+
 /// Segments in which `window_packets` counts: Ethernet's. Windows are rounded up to whole KiB, the largest unit of the
 /// field that is usual, so that so many segments fit and not one more.
 const WINDOW_SEGMENT: u32 = 1460;
@@ -95,6 +97,25 @@ macro_rules! kinds_of_control {
                 mark_after_ms: Option<f64>,
                 $($own)*
             },
+            /// What people use today: everything that enters the mesh at the gateway passes one shaper with a queue discipline, and
+            /// everything that leaves the mesh another one. Bytes count as `tc` counts them: the IP packet and 14.
+            Shaper {
+                /// Rate into the mesh in kb/s.
+                #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000_000.0))]
+                rate_kbps: f64,
+                /// Rate out of the mesh in kb/s. Left out: what leaves the mesh is not shaped.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000_000.0))]
+                up_kbps: Option<f64>,
+                /// Who goes first, and who is dropped.
+                discipline: ShaperDiscipline,
+                /// So many packets may wait, with `priority` in each class. Left out: 1000, or 10240 with `fq-codel` and `cake`, as
+                /// in Linux.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                #[schemars(range(min = 1, max = 1_000_000))]
+                queue_packets: Option<u32>,
+                $($own)*
+            },
             /// Every node spaces the packets of its own flows by their share of C-load, and sends them before what it
             /// forwards (osipov2007). Shares follow from the routes, and from the flows that the scenario has then.
             Throttle {
@@ -161,6 +182,7 @@ macro_rules! kinds_of_control {
                     Self::DataPacing { .. } => "data-pacing",
                     Self::AckPacing { .. } => "ack-pacing",
                     Self::Combined { .. } => "combined",
+                    Self::Shaper { .. } => "shaper",
                     Self::Throttle { .. } => "throttle",
                     Self::Priority { .. } => "priority",
                     Self::Adaptive { .. } => "adaptive",
@@ -176,6 +198,7 @@ macro_rules! kinds_of_control {
                         mark_after: mark_after_ms.map(Nanos::from_millis_f64),
                         ..PacerConfig::default()
                     },
+                    shaper: None,
                 };
                 match self {
                     Self::None { .. } => gateway(ControllerConfig::None, 1, None),
@@ -198,6 +221,16 @@ macro_rules! kinds_of_control {
                         let fixed = with_rate(with_window(window_bytes, window_packets, each), rate_kbps, each);
                         gateway(ControllerConfig::Fixed(fixed), queue_packets, mark_after_ms)
                     }
+                    &Self::Shaper { rate_kbps, up_kbps, discipline, queue_packets, .. } => ControlSetting::Gateway {
+                        config: ControllerConfig::None,
+                        pacer: PacerConfig { packets: 1, ..PacerConfig::default() },
+                        shaper: Some(ShaperSetting {
+                            down: BitRate::from_mbps(rate_kbps / 1e3),
+                            up: up_kbps.map(|kbps| BitRate::from_mbps(kbps / 1e3)),
+                            discipline,
+                            packets: queue_packets,
+                        }),
+                    },
                     Self::Throttle { thr_max_kbps, calibration, .. } => ControlSetting::Throttle {
                         thr_max: thr_max_kbps.iter().map(|kbps| BitRate::from_mbps(kbps / 1e3)).collect(),
                         calibration: *calibration,
@@ -237,7 +270,16 @@ macro_rules! kinds_of_control {
                 match self {
                     Self::DataPacing { rate_kbps, .. }
                     | Self::AckPacing { rate_kbps, .. }
-                    | Self::Combined { rate_kbps, .. } => Some(*rate_kbps),
+                    | Self::Combined { rate_kbps, .. }
+                    | Self::Shaper { rate_kbps, .. } => Some(*rate_kbps),
+                    _ => None,
+                }
+            }
+
+            /// `up_kbps` as written, where the kind has it.
+            pub(super) const fn up_kbps(&self) -> Option<f64> {
+                match self {
+                    Self::Shaper { up_kbps, .. } => *up_kbps,
                     _ => None,
                 }
             }
@@ -277,6 +319,8 @@ pub enum ControlSetting {
         config: ControllerConfig,
         /// Its pacers.
         pacer: PacerConfig,
+        /// Its shapers.
+        shaper: Option<ShaperSetting>,
     },
     /// Every node holds back its own flows.
     Throttle {
@@ -289,6 +333,59 @@ pub enum ControlSetting {
     Priority,
 }
 
+/// The queue of a shaper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShaperDiscipline {
+    /// First come, first served.
+    DropTail,
+    /// Strict priority by DSCP class.
+    Priority,
+    /// FQ-CoDel: fair to flows, those that send little first.
+    FqCodel,
+    /// As CAKE has it: fair to the hosts in the mesh, then to the flows of a host, those that send little first.
+    Cake,
+}
+
+/// Shapers as asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ShaperSetting {
+    /// Rate into the mesh.
+    pub down: BitRate,
+    /// Rate out of the mesh; none is not shaped.
+    pub up: Option<BitRate>,
+    /// The discipline.
+    pub discipline: ShaperDiscipline,
+    /// Packets that may wait, where that is said.
+    pub packets: Option<u32>,
+}
+
+impl ShaperSetting {
+    /// The queue in front of a rate, with hosts told apart by `by`. Target, interval and quantum follow the rate as CAKE has it
+    /// (`cake_set_rate`): the target is 5 ms, or one and a half times what a full packet takes, the interval 95 ms more and at
+    /// least twice as long, and the quantum what the rate gives in a 4096th of a second, from 300 to 1514 bytes.
+    pub fn queue(&self, rate: BitRate, by: HostOf) -> Queue {
+        const FULL: u32 = 1514;
+        const TARGET_MS: f64 = 5.0;
+        const INTERVAL_MS: f64 = 100.0;
+        let target_ms = (1.5 * rate.time_for(u64::from(FULL)).as_millis_f64()).max(TARGET_MS);
+        let interval_ms = (INTERVAL_MS - TARGET_MS + target_ms).max(2.0 * target_ms);
+        let quantum_bytes = ((rate.0 / 8) >> 12).clamp(300, u64::from(FULL)) as u32;
+        let (few, many) = (Some(self.packets.unwrap_or(1000)), Some(self.packets.unwrap_or(10_240)));
+        let (bytes, flows, ecn) = (None, 1024, true);
+        match self.discipline {
+            ShaperDiscipline::DropTail => Queue::DropTail { packets: few, bytes },
+            ShaperDiscipline::Priority => Queue::Priority { packets: few, bytes },
+            ShaperDiscipline::FqCodel => {
+                Queue::FqCodel { packets: many, bytes, target_ms, interval_ms, quantum_bytes, flows, ecn }
+            }
+            ShaperDiscipline::Cake => {
+                Queue::Cake { packets: many, bytes, target_ms, interval_ms, quantum_bytes, flows, ecn, by }
+            }
+        }
+    }
+}
+
 impl Control {
     /// When it begins, when it ends if it does, and what follows it.
     pub fn times(&self) -> (f64, Option<f64>, &[ControlChange]) {
@@ -298,6 +395,7 @@ impl Control {
             | Self::DataPacing { start_s, stop_s, change, .. }
             | Self::AckPacing { start_s, stop_s, change, .. }
             | Self::Combined { start_s, stop_s, change, .. }
+            | Self::Shaper { start_s, stop_s, change, .. }
             | Self::Throttle { start_s, stop_s, change, .. }
             | Self::Priority { start_s, stop_s, change }
             | Self::Adaptive { start_s, stop_s, change, .. } => (*start_s, *stop_s, change),
@@ -326,6 +424,7 @@ impl ControlChange {
             | Self::DataPacing { at_s, .. }
             | Self::AckPacing { at_s, .. }
             | Self::Combined { at_s, .. }
+            | Self::Shaper { at_s, .. }
             | Self::Throttle { at_s, .. }
             | Self::Priority { at_s }
             | Self::Adaptive { at_s, .. } => *at_s,

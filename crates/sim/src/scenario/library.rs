@@ -62,6 +62,7 @@ pub fn library() -> &'static [Ready] {
         "ring",
         "grid-cbr",
         "random-mesh",
+        "two-gateways",
         "web-and-calls",
         "quic-and-calls",
         "video",

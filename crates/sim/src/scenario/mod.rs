@@ -5,7 +5,9 @@
 //! Schema of the types (`schema`), check what the types cannot say (`check`). Whether links and routes exist is
 //! for the builder of a world to find; it speaks in [`Finding`]s, which [`Loaded::locate`] gives their places.
 
+mod change;
 mod check;
+mod check_change;
 mod check_control;
 mod check_wired;
 mod control;
@@ -27,7 +29,9 @@ use std::sync::Arc;
 use miette::NamedSource;
 use serde::Deserialize;
 
-pub use control::{Control, ControlChange, ControlSetting};
+pub use change::Change;
+pub(crate) use check::MIN_DISTANCE_M;
+pub use control::{Control, ControlChange, ControlSetting, ShaperDiscipline, ShaperSetting};
 pub use dscp::{Codepoint, DscpName};
 pub use edca::{AccessCategory, DscpMapping, Edca, EdcaChoice};
 pub use error::{Finding, Problem, ScenarioErrors};

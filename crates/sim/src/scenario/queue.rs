@@ -128,6 +128,40 @@ pub enum Queue {
         #[serde(default = "yes")]
         ecn: bool,
     },
+    /// FQ-CoDel that is fair to hosts first and to the flows of a host second, as CAKE's `dual-srchost` and `dual-dsthost` are
+    /// (Høiland-Jørgensen, Täht and Morton 2018).
+    Cake {
+        /// Holds this many packets.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 1, max = 1_000_000))]
+        packets: Option<u32>,
+        /// Holds this many bytes of IP packets.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 1, max = 1_000_000_000))]
+        bytes: Option<u32>,
+        /// Acceptable standing delay of a flow in ms.
+        #[serde(default = "target_ms")]
+        #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000.0))]
+        target_ms: f64,
+        /// About the longest round-trip time, in ms: the delay may be above the target for so long.
+        #[serde(default = "interval_ms")]
+        #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 100_000.0))]
+        interval_ms: f64,
+        /// Bytes that a host may send in its turn.
+        #[serde(default = "quantum")]
+        #[schemars(range(min = 1, max = 1_000_000))]
+        quantum_bytes: u32,
+        /// Queues into which flows are hashed.
+        #[serde(default = "flows")]
+        #[schemars(range(min = 1, max = 65_536))]
+        flows: u32,
+        /// Marks packets whose transport understands ECN instead of dropping them.
+        #[serde(default = "yes")]
+        ecn: bool,
+        /// Which host of a packet counts.
+        #[serde(default)]
+        by: HostOf,
+    },
     /// Deficit round robin over hosts (Shreedhar and Varghese 1996).
     Drr {
         /// Holds this many packets.
@@ -177,6 +211,7 @@ impl Queue {
             | Self::Priority { packets, bytes }
             | Self::Codel { packets, bytes, .. }
             | Self::FqCodel { packets, bytes, .. }
+            | Self::Cake { packets, bytes, .. }
             | Self::Drr { packets, bytes, .. } => (*packets, *bytes),
         }
     }

@@ -377,6 +377,7 @@ impl Checker<'_> {
                     | (Shape::Number, Value::Float(_))
                     | (Shape::Boolean, Value::Boolean(_))
                     | (Shape::Table, Value::Table(_))
+                    | (Shape::List(_), Value::Array(_))
             )
         });
         let number = options.iter().any(|o| matches!(shape(o), Shape::Integer));

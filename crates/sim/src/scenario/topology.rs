@@ -44,15 +44,20 @@ impl Topology {
         }
     }
 
-    /// The node where the Internet is attached; it means nothing where there are no nodes.
+    /// The node where the Internet is attached, the first one of several; it means nothing where there are no nodes.
     pub fn gateway(&self) -> u32 {
+        self.gateways().first().copied().unwrap_or(0)
+    }
+
+    /// All nodes where the Internet is attached.
+    pub fn gateways(&self) -> &[u32] {
         match self {
-            Self::None => 0,
+            Self::None => &[],
             Self::String { gateway, .. }
             | Self::Grid { gateway, .. }
             | Self::Ring { gateway, .. }
             | Self::Random { gateway, .. }
-            | Self::Explicit { gateway, .. } => *gateway,
+            | Self::Explicit { gateway, .. } => gateway.nodes(),
         }
     }
 
@@ -228,25 +233,30 @@ mod tests {
     }
 
     fn random(nodes: u32, side: f64) -> Topology {
-        Topology::Random { nodes, width_m: side, height_m: side, gateway: 0 }
+        Topology::Random { nodes, width_m: side, height_m: side, gateway: 0.into() }
     }
 
     #[test]
     fn lines_and_rows_are_numbered_one_after_the_other() {
-        let lines =
-            Topology::String { hops: 2, spacing_m: 100.0, lines: 2, line_spacing_m: Some(300.0), gateway: 0 };
+        let lines = Topology::String {
+            hops: 2,
+            spacing_m: 100.0,
+            lines: 2,
+            line_spacing_m: Some(300.0),
+            gateway: 0.into(),
+        };
         let expected = [(0.0, 0.0), (100.0, 0.0), (200.0, 0.0), (0.0, 300.0), (100.0, 300.0), (200.0, 300.0)];
         assert_eq!(places(&lines), expected);
-        let grid = Topology::Grid { columns: 2, rows: 2, spacing_m: 10.0, gateway: 0 };
+        let grid = Topology::Grid { columns: 2, rows: 2, spacing_m: 10.0, gateway: 0.into() };
         assert_eq!(places(&grid), [(0.0, 0.0), (10.0, 0.0), (0.0, 10.0), (10.0, 10.0)]);
         let nodes = vec![NodeAt { x_m: 3.0, y_m: 4.0 }];
-        assert_eq!(places(&Topology::Explicit { nodes, gateway: 0 }), [(3.0, 4.0)]);
+        assert_eq!(places(&Topology::Explicit { nodes, gateway: 0.into() }), [(3.0, 4.0)]);
     }
 
     #[test]
     fn neighbours_on_a_ring_are_a_chord_apart() {
         for nodes in [3, 4, 8, 1000] {
-            let at = places(&Topology::Ring { nodes, spacing_m: 200.0, gateway: 0 });
+            let at = places(&Topology::Ring { nodes, spacing_m: 200.0, gateway: 0.into() });
             assert_eq!(at.len(), nodes as usize);
             for i in 0..at.len() {
                 assert!((distance(at[i], at[(i + 1) % at.len()]) - 200.0).abs() < 1e-6);
@@ -271,7 +281,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_random_placement_is_connected_inside_its_rectangle_and_fixed_by_its_seed(seed: u64, nodes in 1_u32..40) {
-            let topology = Topology::Random { nodes, width_m: 500.0, height_m: 300.0, gateway: 0 };
+            let topology = Topology::Random { nodes, width_m: 500.0, height_m: 300.0, gateway: 0.into() };
             let at = topology.positions(draws(seed), within(250.0)).expect("dense enough");
             prop_assert!(at.iter().all(|(x, y)| (0.0..500.0).contains(x) && (0.0..300.0).contains(y)));
             let mut reached = vec![0];

@@ -6,6 +6,7 @@ use fairhop_model::phy::{Preamble, Standard};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::change::Change;
 use super::control::Control;
 use super::dscp::Codepoint;
 use super::edca::EdcaChoice;
@@ -54,6 +55,9 @@ pub struct Scenario {
     /// What is done so that calls stay clear and TCP shares are fair; left out, nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
+    /// What happens to the network during the run; left out, nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub change: Vec<Change>,
     /// How call quality is judged.
     #[serde(default)]
     pub voice: Voice,
@@ -296,9 +300,9 @@ pub enum Topology {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 100_000.0))]
         line_spacing_m: Option<f64>,
-        /// The node where the Internet is attached.
+        /// The node where the Internet is attached, or a list of nodes: every flow goes by the one with the shortest path.
         #[serde(default)]
-        gateway: u32,
+        gateway: Gateways,
     },
     /// A rectangle of nodes, numbered row by row.
     Grid {
@@ -311,9 +315,9 @@ pub enum Topology {
         /// Distance between neighbours in metres.
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 100_000.0))]
         spacing_m: f64,
-        /// The node where the Internet is attached.
+        /// The node where the Internet is attached, or a list of nodes: every flow goes by the one with the shortest path.
         #[serde(default)]
-        gateway: u32,
+        gateway: Gateways,
     },
     /// Nodes on a circle.
     Ring {
@@ -323,9 +327,9 @@ pub enum Topology {
         /// Distance between neighbours along the chord, in metres.
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 100_000.0))]
         spacing_m: f64,
-        /// The node where the Internet is attached.
+        /// The node where the Internet is attached, or a list of nodes: every flow goes by the one with the shortest path.
         #[serde(default)]
-        gateway: u32,
+        gateway: Gateways,
     },
     /// Nodes anywhere in a rectangle, drawn from the seed until all are connected.
     Random {
@@ -338,17 +342,17 @@ pub enum Topology {
         /// Height of the rectangle in metres.
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 1_000_000.0))]
         height_m: f64,
-        /// The node where the Internet is attached.
+        /// The node where the Internet is attached, or a list of nodes: every flow goes by the one with the shortest path.
         #[serde(default)]
-        gateway: u32,
+        gateway: Gateways,
     },
     /// Nodes at given places.
     Explicit {
         /// One entry a node, in the order of their numbers.
         nodes: Vec<NodeAt>,
-        /// The node where the Internet is attached.
+        /// The node where the Internet is attached, or a list of nodes: every flow goes by the one with the shortest path.
         #[serde(default)]
-        gateway: u32,
+        gateway: Gateways,
     },
     /// No nodes: a wired network alone.
     None,
@@ -356,6 +360,38 @@ pub enum Topology {
 
 fn one_line() -> u32 {
     1
+}
+
+/// One node, or several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Gateways {
+    /// One.
+    One(u32),
+    /// Several; the first one is `"gateway"` in `from` and `to`.
+    Several(Vec<u32>),
+}
+
+impl Default for Gateways {
+    fn default() -> Self {
+        Self::One(0)
+    }
+}
+
+impl From<u32> for Gateways {
+    fn from(node: u32) -> Self {
+        Self::One(node)
+    }
+}
+
+impl Gateways {
+    /// Their nodes.
+    pub fn nodes(&self) -> &[u32] {
+        match self {
+            Self::One(node) => std::slice::from_ref(node),
+            Self::Several(nodes) => nodes,
+        }
+    }
 }
 
 /// A node of an explicit topology.
@@ -436,7 +472,7 @@ pub enum Place {
 pub enum NamedPlace {
     /// The host behind the gateway.
     Internet,
-    /// The node where the Internet is attached.
+    /// The node where the Internet is attached, the first one of several.
     Gateway,
     /// All neighbours of the sender, one hop, without acknowledgment; only as the `to` of `cbr`.
     Broadcast,
@@ -465,6 +501,11 @@ pub enum Traffic {
         /// The codec.
         #[serde(default)]
         codec: CodecName,
+        /// Mean time between the RTCP reports of each end, in seconds (RFC 3550; 5 is usual); each is drawn from 0.5 to 1.5
+        /// times that. 0: no reports, as in the papers.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        #[schemars(range(min = 0.0, max = 1_000_000.0))]
+        rtcp_interval_s: f64,
         /// First packet, in seconds.
         #[serde(default)]
         #[schemars(range(min = 0.0, max = 1_000_000.0))]
@@ -892,6 +933,10 @@ pub enum Traffic {
         #[schemars(range(min = 0.0, max = 1_000_000.0))]
         stop_s: Option<f64>,
     },
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 fn one_flow() -> u32 {

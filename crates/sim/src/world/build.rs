@@ -16,8 +16,10 @@ use fairhop_transport::tcp::rtt::RttConfig;
 use fairhop_transport::tcp::{CongestionKind, HyStart, ReceiverConfig, Recovery, SenderConfig};
 
 use super::aimd::AimdStream;
+use super::changes::{Changes, NEXT, both_ways, closed, in_order, make, paths, wires};
 use super::control::{Control, crossings};
 use super::quic::QuicTransfer;
+use super::reports::Reporter;
 use super::sessions::Session;
 use super::throttle::{Surroundings, Throttle};
 use super::traffic::{
@@ -33,9 +35,10 @@ use crate::queue::Queue;
 use crate::radio::{LIGHT_M_PER_S, Links, Position, RadioParams, Receiver as RadioReceiver};
 use crate::recorder::{Recorder, TransactionRecord};
 use crate::routing::{PathFinder, Routes, Wires};
+use crate::rtcp::Reception;
 use crate::scenario::{
-    self, CodecName, Endpoint, Finding, LinkDirection, LinkLoss, NamedPlace, Place, Scenario, SizeLaw,
-    SlottedChannel, TcpHyStart, TcpProfile, TcpRecovery, TcpVariant, TimeLaw, Traffic, WiredLink,
+    self, Change, CodecName, Endpoint, Finding, LinkDirection, LinkLoss, NamedPlace, Place, Scenario,
+    SizeLaw, SlottedChannel, TcpHyStart, TcpProfile, TcpRecovery, TcpVariant, TimeLaw, Traffic, WiredLink,
 };
 use crate::wired::{Errors, Link, LinkParams};
 
@@ -61,17 +64,15 @@ impl World {
         let nodes = links.positions().len();
         let hosts = hosts(scenario);
         let wired = wire(scenario, seed, nodes as NodeId);
-        let mut wires = Wires::new(nodes + hosts.len());
-        for (direction, link) in wired.iter().enumerate() {
-            wires.add(link.from(), link.to(), link.delay(), direction as u32);
-        }
+        let wires = wires(&wired, nodes + hosts.len());
         let mut plan = Plan::new(scenario, seed, nodes as NodeId);
         for (entry, (traffic, names)) in scenario.traffic.iter().zip(scenario.flow_names()).enumerate() {
             for name in names {
                 plan.add(entry, traffic, name);
             }
         }
-        let routes = plan.routes(&links, &wires, &radio, &mac)?;
+        let routes = Routes::new(&plan.paths_from_start(&links, &wires, &radio, &mac)?, &wires);
+        plan.check_changes(&links, &wires, &radio, &mac)?;
 
         let duration = Nanos::from_secs_f64(scenario.duration_s);
         let mut events = Events::new(nodes, 2 * (plan.sources.len() + 2 * plan.transfers.len()) + nodes + 64);
@@ -81,6 +82,10 @@ impl World {
         let control = control(scenario, &plan, &routes, &wired, &links, &radio, &basic_rates);
         if let Some(control) = control.as_deref().filter(|control| control.next_time() <= duration) {
             events.push(control.next_time(), EventKind::Control, 0);
+        }
+        let changes = Changes::new(scenario);
+        for at in changes.iter().flat_map(|changes| changes.times()) {
+            events.push(at, EventKind::Change, NEXT);
         }
         let mut recorder = Recorder::new(
             Nanos::from_secs_f64(scenario.warmup_s),
@@ -137,6 +142,8 @@ impl World {
             videos: plan.videos,
             aimd: plan.aimd,
             quic: plan.quic,
+            reporters: plan.reporters,
+            changes,
             control,
             recorder,
             end: duration,
@@ -162,7 +169,6 @@ fn control(
     let throttle = Throttle::new(&Surroundings {
         scenario,
         flows: &plan.flows,
-        entries: &plan.entries,
         transfers: &plan.transfers,
         sessions: &sessions,
         routes,
@@ -171,8 +177,9 @@ fn control(
         radio,
         basic,
     });
-    let ends = plan.flows.iter().map(|flow| (flow.from, flow.to));
-    let crossings = crossings(ends, scenario.topology.gateway(), routes, wired);
+    let ends = || plan.flows.iter().map(|flow| (flow.from, flow.to));
+    let gateways = scenario.topology.gateways().iter();
+    let crossings = gateways.map(|&node| (node, crossings(ends(), node, routes, wired)));
     let addresses = Addresses { nodes: plan.nodes, internet: scenario.internet.is_some() };
     Control::new(scenario, addresses, crossings, throttle)
 }
@@ -205,11 +212,13 @@ fn number_of(scenario: &Scenario, nodes: NodeId, place: Place) -> NodeId {
     }
 }
 
-/// Both directions of every wired link: first those of the Internet, towards it and from it, then the others in the order
+/// Both directions of every wired link: first those of the Internet, towards it and from it, of each gateway, then the others in the order
 /// of the scenario.
 fn wire(scenario: &Scenario, seed: u64, nodes: NodeId) -> Vec<Link> {
-    let internet = scenario.internet.iter().map(|internet| WiredLink {
-        between: vec![Place::Named(NamedPlace::Gateway), Place::Named(NamedPlace::Internet)],
+    let gateways = || scenario.topology.gateways().iter().copied();
+    let ends = scenario.internet.iter().flat_map(|internet| gateways().map(move |node| (node, internet)));
+    let internet = ends.map(|(gateway, internet)| WiredLink {
+        between: vec![Place::Node(gateway), Place::Named(NamedPlace::Internet)],
         rate_mbps: internet.rate_mbps,
         delay_ms: internet.delay_ms,
         queue: internet.queue.clone(),
@@ -316,8 +325,6 @@ struct Plan<'a> {
     seed: u64,
     nodes: NodeId,
     flows: Vec<Flow>,
-    /// The entry of `[[traffic]]` that each flow comes from.
-    entries: Vec<usize>,
     measured: Vec<bool>,
     sources: Vec<Source>,
     starts: Vec<Nanos>,
@@ -326,6 +333,7 @@ struct Plan<'a> {
     videos: Vec<Video>,
     aimd: Vec<AimdStream>,
     quic: Vec<QuicTransfer>,
+    reporters: Vec<Reporter>,
 }
 
 impl<'a> Plan<'a> {
@@ -335,7 +343,6 @@ impl<'a> Plan<'a> {
             seed,
             nodes,
             flows: Vec::new(),
-            entries: Vec::new(),
             measured: Vec::new(),
             sources: Vec::new(),
             starts: Vec::new(),
@@ -344,6 +351,7 @@ impl<'a> Plan<'a> {
             videos: Vec::new(),
             aimd: Vec::new(),
             quic: Vec::new(),
+            reporters: Vec::new(),
         }
     }
 
@@ -351,6 +359,7 @@ impl<'a> Plan<'a> {
         let (start_s, stop_s) = traffic.times();
         let mut flow = Flow {
             name,
+            entry,
             kind: FlowKind::Cbr,
             from: self.node(traffic.from()),
             to: self.node(traffic.to()),
@@ -361,7 +370,7 @@ impl<'a> Plan<'a> {
         };
         let index = self.flows.len();
         match traffic {
-            Traffic::Call { codec, .. } => {
+            Traffic::Call { codec, rtcp_interval_s, .. } => {
                 let codec = codec_of(*codec);
                 flow.kind = FlowKind::Call(codec);
                 let profile = codec.profile();
@@ -369,6 +378,11 @@ impl<'a> Plan<'a> {
                 let seconds = profile.interval.as_secs_f64();
                 self.datagrams(index, &flow, false, bytes, seconds, 1, Some(codec));
                 self.datagrams(index, &flow, true, bytes, seconds, 1, Some(codec));
+                if *rtcp_interval_s > 0.0 {
+                    let first = self.sources.len() - 2;
+                    self.reports(index, &flow, false, codec, first, *rtcp_interval_s);
+                    self.reports(index, &flow, true, codec, first + 1, *rtcp_interval_s);
+                }
             }
             Traffic::Bulk { .. } => {
                 flow.kind = FlowKind::Bulk(self.transfers.len());
@@ -412,7 +426,6 @@ impl<'a> Plan<'a> {
         self.measured.push(!matches!(flow.kind, FlowKind::Request(_)));
         self.measured.push(matches!(flow.kind, FlowKind::Call(_) | FlowKind::Request(_)));
         self.flows.push(flow);
-        self.entries.push(entry);
     }
 
     /// Where the congestion control of a stream begins its random choices.
@@ -451,6 +464,35 @@ impl<'a> Plan<'a> {
             sequence: 0,
             codec,
         }));
+    }
+
+    /// The end of a call whose voice is the source with this number reports.
+    fn reports(
+        &mut self,
+        index: usize,
+        flow: &Flow,
+        back: bool,
+        codec: Codec,
+        source: usize,
+        interval_s: f64,
+    ) {
+        let stream = stream(index, back);
+        let (from, to) = if back { (flow.to, flow.from) } else { (flow.from, flow.to) };
+        let mut reporter = Reporter {
+            stream,
+            source,
+            from,
+            to,
+            start: self.starts[source],
+            stop: flow.stop,
+            codec,
+            interval_s,
+            random: Stream::new(self.seed, u64::from(stream), Purpose::Report),
+            heard: Reception::default(),
+        };
+        self.starts.push(reporter.start.saturating_add(reporter.first_pause()));
+        self.sources.push(Source::Report(self.reporters.len()));
+        self.reporters.push(reporter);
     }
 
     fn aimd(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
@@ -628,17 +670,29 @@ impl<'a> Plan<'a> {
         }));
     }
 
-    /// Routes for every flow, both ways.
-    fn routes(
+    /// Paths for every flow, both ways, as the network is at the start.
+    fn paths_from_start(
         &self,
         links: &Links,
         wires: &Wires,
         radio: &RadioParams,
         mac: &MacParams,
-    ) -> Result<Routes, Vec<Finding>> {
-        let mut paths = Vec::new();
-        let mut finder =
-            PathFinder::new(links, wires, radio, &self.scenario.routing, mac.data_rate, mac.control_rate);
+    ) -> Result<Vec<Vec<u32>>, Vec<Finding>> {
+        let until = in_order(self.scenario).next().map_or(Nanos::MAX, |(_, at, _)| at);
+        self.paths(links, wires, radio, mac, (Nanos::ZERO, until))
+    }
+
+    /// Paths for every flow, both ways, where those who may send at some time from `during.0` to `during.1` need one.
+    fn paths(
+        &self,
+        links: &Links,
+        wires: &Wires,
+        radio: &RadioParams,
+        mac: &MacParams,
+        during: (Nanos, Nanos),
+    ) -> Result<Vec<Vec<u32>>, Vec<Finding>> {
+        let mut finder = PathFinder::new(links, wires, radio, &self.scenario.routing, mac)
+            .past(closed(self.scenario, self.nodes));
         let mut findings = Vec::new();
         for (index, path) in self.scenario.routing.paths.iter().enumerate() {
             if let Some(hop) = path.windows(2).find(|hop| !finder.usable(hop[0], hop[1])) {
@@ -651,24 +705,81 @@ impl<'a> Plan<'a> {
             }
         }
         let mut told = None;
-        for (flow, entry) in self.flows.iter().zip(&self.entries) {
-            if flow.to == BROADCAST || told == Some(*entry) {
-                continue;
+        let mut found = Vec::new();
+        for (flow, path) in paths(&self.flows, &mut finder) {
+            let sends = flow.start < during.1 && during.0 < flow.stop;
+            if path.is_none() && sends && told != Some(flow.entry) {
+                told = Some(flow.entry);
+                findings.push(self.no_route(flow.entry, flow, links));
             }
-            match finder.path(flow.from, flow.to) {
-                Some(mut path) => {
-                    paths.push(path.clone());
-                    path.reverse();
-                    paths.push(path);
-                }
-                None => {
-                    told = Some(*entry);
-                    findings.push(self.no_route(*entry, flow, links));
-                }
-            }
+            found.extend(path);
         }
-        if findings.is_empty() { Ok(Routes::new(&paths, wires)) } else { Err(findings) }
+        if findings.is_empty() { Ok(both_ways(found.into_iter())) } else { Err(findings) }
     }
+
+    /// Whether the network holds together whatever happens to it.
+    fn check_changes(
+        &self,
+        links: &Links,
+        wires: &Wires,
+        radio: &RadioParams,
+        mac: &MacParams,
+    ) -> Result<(), Vec<Finding>> {
+        let changes: Vec<_> = in_order(self.scenario).collect();
+        let Some(_) = changes.first() else { return Ok(()) };
+        let (mut links, mut mac) = (links.clone(), mac.clone());
+        for (number, (place, at, change)) in changes.iter().enumerate() {
+            make(change, self.scenario.radio.standard, &mut links, &mut mac);
+            let until = changes.get(number + 1).map_or(Nanos::MAX, |&(_, next, _)| next);
+            if until == *at {
+                continue; // with the next one
+            }
+            let path = format!("change.{place}");
+            check_change(&path, change, &links)?;
+            let after = |findings: Vec<Finding>| -> Vec<Finding> {
+                let told = |finding: Finding| Finding {
+                    path: path.clone(),
+                    message: format!("after this change, {}", finding.message),
+                    ..finding
+                };
+                findings.into_iter().map(told).collect()
+            };
+            check_reach(&links, &mac).map_err(after)?;
+            self.paths(&links, wires, radio, &mac, (*at, until)).map_err(after)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a change makes sense among the links that there are then.
+fn check_change(path: &str, change: &Change, links: &Links) -> Result<(), Vec<Finding>> {
+    let at = links.positions();
+    let finding = match *change {
+        Change::Move { node, .. } => {
+            let mut others = (0..at.len()).filter(|&other| other != node as usize);
+            let near = |other: &usize| at[node as usize].distance_m(at[*other]) < scenario::MIN_DISTANCE_M;
+            others.find(near).map(|other| {
+                Finding::new(
+                    path,
+                    format!("node {node} moves to the place of node {other}"),
+                    "taken",
+                    "choose another place: path loss has no meaning at distance 0",
+                )
+            })
+        }
+        Change::Rate { from, to: Some(to), .. } if links.between(from as usize, to as usize).is_none() => {
+            Some(Finding::new(
+                format!("{path}.to"),
+                format!(
+                    "nodes {from} and {to} cannot hear each other: there is no hop whose rate could change"
+                ),
+                "not a neighbour",
+                distance_hint(links, from, to),
+            ))
+        }
+        Change::Rate { .. } => None,
+    };
+    finding.map_or(Ok(()), |finding| Err(vec![finding]))
 }
 
 impl Plan<'_> {

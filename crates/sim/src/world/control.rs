@@ -8,10 +8,10 @@
 //!
 //! The way of a packet into the mesh: data pacer (TCP data and UDP that the observer takes for bulk) or ACK pacer (ACKs
 //! alone), digest, clamp, queue of the radio. Out of the mesh: digest, clamp, ACK pacer, wire. In the ACK pacer an ACK has
-//! its clamped window already.
+//! its clamped window already. Where there are shapers ([`super::shaper`]), they take the place of all pacers.
 //!
-//! Left out: a second gateway (packets between its hosts and the mesh are not seen here unless they pass by), and rates
-//! of ACKs by flow ([`fairhop_control::policy::Treatment::ack_rate`], which no controller asks for).
+//! Each of several gateways has its own observer, controller and actuators, and sees what crosses it alone: none knows of the
+//! others. Left out: rates of ACKs by flow ([`fairhop_control::policy::Treatment::ack_rate`], which no controller asks for).
 
 use fairhop_control::controller::TICK;
 use fairhop_control::digest::{Digest, Direction, PROTOCOL_TCP, PROTOCOL_UDP, Payload, RtpFields, TcpFields};
@@ -25,19 +25,24 @@ use fairhop_model::units::{BitRate, Nanos};
 use fairhop_transport::tcp::{Flags, Segment};
 
 use super::World;
+use super::shaper::Shaper;
 use super::throttle::Throttle;
 use super::traffic::{FlowKind, IP_HEADER, RTP_HEADER, UDP_HEADER, stream};
-use crate::engine::{Event, EventKind, Events, Timer};
+use crate::engine::{Event, EventKind, Events, Purpose, Stream, Timer};
 use crate::mac::BROADCAST;
 use crate::output::headers::{Addresses, FIRST_TTL, port};
 use crate::packet::{Body, NodeId, Packet, PacketId};
+use crate::queue::Refused;
 use crate::recorder::Loss;
 use crate::routing::{Routes, WIRE};
-use crate::scenario::{ControlSetting, Scenario};
+use crate::scenario::{ControlSetting, HostOf, Scenario};
 use crate::wired::Link;
 
 /// Flows that the gateway knows at a time, over those of the scenario: sessions open one connection after the other.
 const SPARE_FLOWS: usize = 64;
+
+/// Subjects of the random streams of shapers begin here, apart from those of stations and wires.
+const SHAPER_SUBJECTS: u64 = 1 << 48;
 
 /// Seconds whose decisions are kept before memory has to grow.
 const LOGGED_S: f64 = 10_000.0;
@@ -50,11 +55,12 @@ pub struct Control {
     /// How many of them have begun.
     begun: usize,
     next_tick: Nanos,
-    pub(super) gateway: Option<Gateway>,
+    pub(super) gateways: Vec<Gateway>,
     pub(super) throttle: Option<Throttle>,
+    decisions: Vec<Decision>,
 }
 
-/// The gateway's observer, controller and actuators.
+/// A gateway's observer, controller and actuators.
 #[derive(Debug)]
 pub struct Gateway {
     node: NodeId,
@@ -69,10 +75,12 @@ pub struct Gateway {
     /// ACKs out of the mesh, and into it.
     down_acks: AckPacer<PacketId>,
     up_acks: AckPacer<PacketId>,
+    /// Shapers of everything out of the mesh, and into it, where they are asked for.
+    up: Option<Shaper>,
+    down: Option<Shaper>,
     timer: Timer,
     /// Packets that found no place in a pacer.
     dropped: u64,
-    decisions: Vec<Decision>,
 }
 
 /// What a controller asked for at a tick.
@@ -80,6 +88,8 @@ pub struct Gateway {
 pub struct Decision {
     /// When.
     pub at: Nanos,
+    /// At which gateway.
+    pub gateway: NodeId,
     /// The kind of control, as in the scenario.
     pub kind: &'static str,
     /// Its state.
@@ -107,7 +117,7 @@ impl Control {
     pub(super) fn new(
         scenario: &Scenario,
         addresses: Addresses,
-        crossings: Vec<Option<(Direction, u8)>>,
+        crossings: impl Iterator<Item = (NodeId, Vec<Option<(Direction, u8)>>)>,
         throttle: Throttle,
     ) -> Option<Box<Self>> {
         let control = scenario.control.as_ref()?;
@@ -123,16 +133,19 @@ impl Control {
         if stages.iter().all(|(_, _, setting)| *setting == ControlSetting::Priority) {
             return None; // it is in the queues
         }
-        let gateway = at_gateway.then(|| {
-            let flows = scenario.traffic.iter().map(|entry| entry.count() as usize).sum::<usize>();
-            let node = scenario.topology.gateway();
-            let playout = Nanos::from_millis_f64(scenario.voice.playout_ms);
-            let ticks = (scenario.duration_s.min(LOGGED_S) / TICK.as_secs_f64()) as usize + 2;
-            Gateway::new(node, addresses, crossings, 4 * flows + SPARE_FLOWS, playout, ticks)
-        });
-        let next_tick = if gateway.is_some() { TICK } else { Nanos::MAX };
+        let flows = scenario.traffic.iter().map(|entry| entry.count() as usize).sum::<usize>();
+        let playout = Nanos::from_millis_f64(scenario.voice.playout_ms);
+        let gateways: Vec<Gateway> = crossings
+            .filter(|_| at_gateway)
+            .map(|(node, crossings)| {
+                Gateway::new(node, addresses, crossings, 4 * flows + SPARE_FLOWS, playout)
+            })
+            .collect();
+        let next_tick = if at_gateway { TICK } else { Nanos::MAX };
         let throttle = throttles.then_some(throttle);
-        Some(Box::new(Self { stages, begun: 0, next_tick, gateway, throttle }))
+        let ticks = (scenario.duration_s.min(LOGGED_S) / TICK.as_secs_f64()) as usize + 2;
+        let decisions = Vec::with_capacity(ticks * gateways.len());
+        Some(Box::new(Self { stages, begun: 0, next_tick, gateways, throttle, decisions }))
     }
 
     /// When something is due next; never is [`Nanos::MAX`].
@@ -142,24 +155,34 @@ impl Control {
         stage.min(self.next_tick).min(flows)
     }
 
+    /// What is in force.
+    pub(super) fn setting(&self) -> Option<&ControlSetting> {
+        Some(&self.stages[self.begun.checked_sub(1)?].2)
+    }
+
     /// The kind in force, as in the scenario.
     pub fn kind(&self) -> &'static str {
         self.begun.checked_sub(1).map_or("none", |last| self.stages[last].1)
     }
 
-    /// What the gateway's controller asked for, tick by tick.
+    /// What the controllers asked for, tick by tick, at every tick in the order of the gateways.
     pub fn decisions(&self) -> &[Decision] {
-        self.gateway.as_ref().map_or(&[], |gateway| &gateway.decisions)
+        &self.decisions
     }
 
-    /// The controller, where there is one.
+    /// The controller of the first gateway, where there is one.
     pub fn controller(&self) -> Option<&Controller> {
-        self.gateway.as_ref().map(|gateway| &gateway.controller)
+        self.gateways.first().map(|gateway| &gateway.controller)
     }
 
-    /// Packets that found no place in a pacer of the gateway.
+    /// The gateways with a controller: their nodes, and how many packets found no place in their pacers.
+    pub fn gateways(&self) -> impl Iterator<Item = (NodeId, u64)> {
+        self.gateways.iter().map(|gateway| (gateway.node, gateway.dropped))
+    }
+
+    /// Packets that found no place in a pacer of a gateway.
     pub fn dropped(&self) -> u64 {
-        self.gateway.as_ref().map_or(0, |gateway| gateway.dropped)
+        self.gateways.iter().map(|gateway| gateway.dropped).sum()
     }
 }
 
@@ -170,7 +193,6 @@ impl Gateway {
         crossings: Vec<Option<(Direction, u8)>>,
         flows: usize,
         playout: Nanos,
-        ticks: usize,
     ) -> Self {
         let observer = ObserverConfig { flows, playout, ..ObserverConfig::default() };
         Self {
@@ -183,10 +205,20 @@ impl Gateway {
             data: Pacer::new(PacerConfig { packets: 1, ..PacerConfig::default() }),
             down_acks: AckPacer::new(1, 1),
             up_acks: AckPacer::new(1, 1),
+            up: None,
+            down: None,
             timer: Timer::default(),
             dropped: 0,
-            decisions: Vec::with_capacity(ticks),
         }
+    }
+
+    pub(super) fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Streams cross the gateway in other ways than before.
+    pub(super) fn set_crossings(&mut self, crossings: Vec<Option<(Direction, u8)>>) {
+        self.crossings = crossings;
     }
 
     fn digest(&self, at: Nanos, packet: &Packet, direction: Direction, ttl: u8) -> Digest {
@@ -204,6 +236,7 @@ impl Gateway {
                 };
                 (PROTOCOL_UDP, Payload::Rtp(rtp))
             }
+            Body::Rtcp(report) => (PROTOCOL_UDP, Payload::Rtcp(report.fields())),
             Body::Udp { .. } | Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } => {
                 (PROTOCOL_UDP, Payload::Udp)
             }
@@ -251,6 +284,7 @@ impl Gateway {
     fn is_elastic(&self, now: Nanos, packet: &Packet) -> bool {
         match packet.body {
             Body::Tcp(segment) => segment.len > 0,
+            Body::Rtcp(_) => false,
             Body::Rtp { .. } | Body::Udp { .. } | Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } => {
                 let flow = self.controller.observer().flow(&self.key(packet));
                 flow.is_some_and(|flow| flow.kind(now) == Observed::BulkUdp)
@@ -285,31 +319,43 @@ impl Gateway {
         self.data.set_each_flow(None);
         self.down_acks.set_rate(None);
         self.up_acks.set_rate(None);
+        for shaper in [&mut self.down, &mut self.up].into_iter().flatten() {
+            shaper.let_go();
+        }
     }
 
-    fn log(&mut self, now: Nanos, kind: &'static str) {
+    fn shapers(&self) -> impl Iterator<Item = &Shaper> {
+        [&self.down, &self.up].into_iter().flatten()
+    }
+
+    fn decision(&self, now: Nanos, kind: &'static str) -> Decision {
         let policy = self.controller.policy();
         let windows = policy.flows.iter().map(|flow| flow.treatment.window).chain([policy.others.window]);
         let scores = self.controller.observer().calls(now, Nanos::from_secs(1));
-        self.decisions.push(Decision {
+        Decision {
             at: now,
+            gateway: self.node,
             kind,
             state: policy.state,
             reason: policy.reason,
             means: policy.means,
             budget: self.controller.budget(),
-            down: policy.down,
+            down: policy.down.or(self.down.as_ref().and_then(Shaper::rate)),
             acks: policy.down_acks.into_iter().chain(policy.up_acks).min(),
             window: windows.flatten().min(),
-            waiting: (self.data.len() + self.down_acks.len() + self.up_acks.len()) as u32,
+            waiting: (self.data.len()
+                + self.down_acks.len()
+                + self.up_acks.len()
+                + self.shapers().map(Shaper::len).sum::<usize>()) as u32,
             mos: scores.filter_map(|call| call.mos()).reduce(f64::min),
-        });
+        }
     }
 
-    fn set_timer(&mut self, now: Nanos, events: &mut Events) {
+    fn set_timer(&mut self, now: Nanos, events: &mut Events, index: u32) {
         let times = [self.data.next_time_from(now), self.down_acks.next_time(), self.up_acks.next_time()];
-        match times.into_iter().flatten().min() {
-            Some(at) if at < Nanos::MAX => self.timer.set(at.max(now), events, EventKind::Pace, 0),
+        let shaped = self.shapers().filter_map(Shaper::next_time);
+        match times.into_iter().flatten().chain(shaped).min() {
+            Some(at) if at < Nanos::MAX => self.timer.set(at.max(now), events, EventKind::Pace, index),
             _ => self.timer.cancel(),
         }
     }
@@ -387,18 +433,34 @@ impl World {
         self.control.as_deref()
     }
 
-    /// A packet that came by wire or was made at `node` goes on. Where that is the gateway and it goes into the mesh, it may
+    fn gateway(&mut self, index: usize) -> Option<&mut Gateway> {
+        self.control.as_deref_mut()?.gateways.get_mut(index)
+    }
+
+    /// The gateway at a node that a packet crosses in this direction.
+    fn crossed(&self, node: NodeId, id: PacketId, direction: Direction) -> Option<usize> {
+        let gateways = &self.control.as_deref()?.gateways;
+        let index = gateways.iter().position(|gateway| gateway.node == node)?;
+        let crossing = gateways[index].crossings[self.packets.get(id).stream as usize];
+        crossing.is_some_and(|(way, _)| way == direction).then_some(index)
+    }
+
+    /// A packet that came by wire or was made at `node` goes on. Where that is a gateway and it goes into the mesh, it may
     /// have to wait.
     pub(super) fn towards_mesh(&mut self, node: NodeId, id: PacketId) {
+        if self.control.is_none() {
+            return self.forward(node, id);
+        }
+        let Some(index) = self.crossed(node, id, Direction::ToMesh) else { return self.forward(node, id) };
         let now = self.events.now();
-        let Some(gateway) = self.control.as_deref_mut().and_then(|control| control.gateway.as_mut()) else {
-            return self.forward(node, id);
+        let Self { control, packets, .. } = self;
+        let Some(gateway) = control.as_deref_mut().and_then(|control| control.gateways.get_mut(index)) else {
+            return;
         };
-        let packet = self.packets.get_mut(id);
-        let crossing = gateway.crossings[packet.stream as usize];
-        let (true, Some((Direction::ToMesh, _))) = (node == gateway.node, crossing) else {
-            return self.forward(node, id);
-        };
+        if gateway.down.is_some() {
+            return self.shape(index, id, Direction::ToMesh);
+        }
+        let packet = packets.get_mut(id);
         let policy = gateway.controller.policy();
         let refused = match packet.body {
             Body::Tcp(segment)
@@ -413,45 +475,53 @@ impl World {
                 let key = gateway.key(packet);
                 gateway.data.offer(now, &key, packet.bytes, id)
             }
-            _ => return self.enter_mesh(id),
+            _ => return self.enter_mesh(index, id),
         };
         if let Some(refused) = refused {
-            self.refused_by_pacer(node, refused);
+            self.refused_by_pacer(index, refused);
         }
-        self.pace();
+        self.pace(index);
     }
 
-    fn refused_by_pacer(&mut self, node: NodeId, id: PacketId) {
-        if let Some(gateway) = self.control.as_deref_mut().and_then(|control| control.gateway.as_mut()) {
-            gateway.dropped += u64::from(self.events.now() >= self.recorder.warmup);
-        }
+    fn refused_by_pacer(&mut self, index: usize, id: PacketId) {
+        let counts = self.events.now() >= self.recorder.warmup;
+        let Some(gateway) = self.gateway(index) else { return };
+        gateway.dropped += u64::from(counts);
+        let node = gateway.node;
         self.drop_packet(node, id, Loss::Control);
     }
 
-    /// A packet leaves the gateway for the mesh.
-    fn enter_mesh(&mut self, id: PacketId) {
+    /// A packet leaves a gateway for the mesh.
+    fn enter_mesh(&mut self, index: usize, id: PacketId) {
         let now = self.events.now();
-        let Some(gateway) = self.control.as_deref_mut().and_then(|control| control.gateway.as_mut()) else {
+        let Self { control, packets, .. } = self;
+        let Some(gateway) = control.as_deref_mut().and_then(|control| control.gateways.get_mut(index)) else {
             return;
         };
         let node = gateway.node;
-        let packet = self.packets.get_mut(id);
+        let packet = packets.get_mut(id);
         if let Some((direction, ttl)) = gateway.crossings[packet.stream as usize] {
             gateway.cross(now, packet, direction, ttl);
         }
         self.forward(node, id);
     }
 
-    /// A packet has come by radio. True where the gateway has taken it into its hands.
+    /// A packet has come by radio. True where a gateway has taken it into its hands.
     pub(super) fn out_of_mesh(&mut self, node: NodeId, id: PacketId) -> bool {
+        let Some(index) = self.crossed(node, id, Direction::FromMesh) else { return false };
         let now = self.events.now();
-        let Some(gateway) = self.control.as_deref_mut().and_then(|control| control.gateway.as_mut()) else {
+        let Self { control, packets, .. } = self;
+        let Some(gateway) = control.as_deref_mut().and_then(|control| control.gateways.get_mut(index)) else {
             return false;
         };
-        let packet = self.packets.get_mut(id);
-        let crossing = gateway.crossings[packet.stream as usize];
-        let (true, Some((Direction::FromMesh, ttl))) = (node == gateway.node, crossing) else { return false };
-        let key = gateway.cross(now, packet, Direction::FromMesh, ttl);
+        let packet = packets.get_mut(id);
+        let Some((direction, ttl)) = gateway.crossings[packet.stream as usize] else { return false };
+        let key = gateway.cross(now, packet, direction, ttl);
+        if gateway.up.is_some() {
+            packets.hold(id);
+            self.shape(index, id, Direction::FromMesh);
+            return true;
+        }
         let policy = gateway.controller.policy();
         let Body::Tcp(segment) = packet.body else { return false };
         if !is_ack_alone(&segment) || (policy.down_acks.is_none() && gateway.down_acks.is_empty()) {
@@ -459,52 +529,107 @@ impl World {
         }
         packet.at = node;
         let refused = gateway.down_acks.offer(&key, segment.ack.0, id);
-        self.packets.hold(id);
+        packets.hold(id);
         if let Some(refused) = refused {
-            self.refused_by_pacer(node, refused);
+            self.refused_by_pacer(index, refused);
         }
-        self.pace();
+        self.pace(index);
         true
     }
 
-    /// Lets go what may leave the pacers now, and sets their timer.
-    fn pace(&mut self) {
+    /// Hands a packet to a shaper.
+    fn shape(&mut self, index: usize, id: PacketId, direction: Direction) {
         let now = self.events.now();
-        loop {
-            let Some(gateway) = self.control.as_deref_mut().and_then(|control| control.gateway.as_mut())
-            else {
-                return;
-            };
-            let node = gateway.node;
-            if let Some(released) = gateway.data.poll(now) {
-                if released.mark {
-                    self.packets.mark(released.packet);
-                }
-                self.enter_mesh(released.packet);
-            } else if let Some(id) = gateway.up_acks.poll(now) {
-                self.enter_mesh(id);
-            } else if let Some(id) = gateway.down_acks.poll(now) {
-                if self.packets.get(id).destination == node {
-                    self.arrived(id);
-                    self.packets.release(id);
-                } else {
-                    self.forward(node, id);
-                }
-            } else {
-                gateway.set_timer(now, &mut self.events);
-                return;
+        let Self { control, packets, .. } = self;
+        let Some(gateway) = control.as_deref_mut().and_then(|control| control.gateways.get_mut(index)) else {
+            return;
+        };
+        let shaper = match direction {
+            Direction::ToMesh => &mut gateway.down,
+            Direction::FromMesh => &mut gateway.up,
+        };
+        let Some(shaper) = shaper else { return };
+        let packet = packets.get_mut(id);
+        packet.at = gateway.node;
+        let bytes = packet.bytes;
+        if shaper.offer(now, id, bytes, packets).is_err() {
+            self.refused_by_pacer(index, id);
+        }
+        self.pace(index);
+    }
+
+    /// Sees to packets that a shaper has dropped.
+    fn bury_shaped(&mut self, index: usize) {
+        while let Some((id, why)) = self.packets.take_given_up() {
+            match why {
+                Refused::Full => self.refused_by_pacer(index, id),
+                Refused::Early => self.drop_packet(self.packets.get(id).at, id, Loss::Aqm),
             }
         }
     }
 
-    /// The timer of the pacers.
+    /// A packet out of the mesh goes on from a gateway.
+    fn leave_mesh(&mut self, node: NodeId, id: PacketId) {
+        if self.packets.get(id).destination == node {
+            self.arrived(id);
+            self.packets.release(id);
+        } else {
+            self.forward(node, id);
+        }
+    }
+
+    /// Lets go what may leave the pacers and shapers of a gateway now, and sets their timer.
+    fn pace(&mut self, index: usize) {
+        let now = self.events.now();
+        loop {
+            let Self { control, packets, .. } = self;
+            let Some(gateway) = control.as_deref_mut().and_then(|control| control.gateways.get_mut(index))
+            else {
+                return;
+            };
+            let node = gateway.node;
+            let mut shaped = |shaper: &mut Option<Shaper>| shaper.as_mut()?.poll(now, packets);
+            let (down, up) = (shaped(&mut gateway.down), shaped(&mut gateway.up));
+            if down.is_some() || up.is_some() {
+                self.bury_shaped(index);
+                if let Some(id) = down {
+                    self.enter_mesh(index, id);
+                }
+                if let Some(id) = up {
+                    self.leave_mesh(node, id);
+                }
+                continue;
+            }
+            if let Some(released) = gateway.data.poll(now) {
+                if released.mark {
+                    self.packets.mark(released.packet);
+                }
+                self.enter_mesh(index, released.packet);
+            } else if let Some(id) = gateway.up_acks.poll(now) {
+                self.enter_mesh(index, id);
+            } else if let Some(id) = gateway.down_acks.poll(now) {
+                self.leave_mesh(node, id);
+            } else {
+                gateway.set_timer(now, &mut self.events, index as u32);
+                return self.bury_shaped(index);
+            }
+        }
+    }
+
+    /// The timer of a gateway's pacers.
     pub(super) fn pace_timer(&mut self, event: Event) {
-        let Some(gateway) = self.control.as_deref_mut().and_then(|control| control.gateway.as_mut()) else {
+        let index = event.subject as usize;
+        let Self { control, events, .. } = self;
+        let Some(gateway) = control.as_deref_mut().and_then(|control| control.gateways.get_mut(index)) else {
             return;
         };
-        if gateway.timer.fires(event, &mut self.events) {
-            self.pace();
+        if gateway.timer.fires(event, events) {
+            self.pace(index);
         }
+    }
+
+    fn gateways(&self) -> usize {
+        self.control.as_deref().map_or(0, |control| control.gateways.len())
     }
 
     /// A tick, the beginning of a stage, or the beginning or end of a flow that is throttled.
@@ -524,12 +649,14 @@ impl World {
         {
             control.next_tick = now + TICK;
             let kind = control.kind();
-            if let Some(gateway) = &mut control.gateway {
+            for gateway in &mut control.gateways {
                 gateway.controller.tick(now);
                 gateway.obey();
-                gateway.log(now, kind);
+                control.decisions.push(gateway.decision(now, kind));
             }
-            self.pace();
+            for index in 0..self.gateways() {
+                self.pace(index);
+            }
         }
         let next = self.control.as_deref().map_or(Nanos::MAX, Control::next_time);
         if next <= self.end {
@@ -540,21 +667,34 @@ impl World {
     /// What the stage before held is let go, and another control begins.
     fn begin_stage(&mut self, setting: &ControlSetting) {
         let now = self.events.now();
-        if let Some(gateway) = self.control.as_deref_mut().and_then(|control| control.gateway.as_mut()) {
-            gateway.controller.set(ControllerConfig::None);
-            gateway.let_go();
-            self.pace();
+        for index in 0..self.gateways() {
+            if let Some(gateway) = self.gateway(index) {
+                gateway.controller.set(ControllerConfig::None);
+                gateway.let_go();
+            }
+            self.pace(index);
+            if let Some(gateway) = self.gateway(index) {
+                (gateway.down, gateway.up) = (None, None);
+            }
         }
         self.stop_throttling();
         match setting {
-            ControlSetting::Gateway { config, pacer } => {
-                if let Some(gateway) =
-                    self.control.as_deref_mut().and_then(|control| control.gateway.as_mut())
-                {
+            ControlSetting::Gateway { config, pacer, shaper } => {
+                let seed = self.seed;
+                for index in 0..self.gateways() {
+                    let Some(gateway) = self.gateway(index) else { continue };
                     let flows = gateway.flows;
                     gateway.data = Pacer::new(*pacer);
                     gateway.down_acks = AckPacer::new(pacer.packets, flows);
                     gateway.up_acks = AckPacer::new(pacer.packets, flows);
+                    let made = |setting, rate, host, way: u64| {
+                        let subject = SHAPER_SUBJECTS + 2 * index as u64 + way;
+                        Shaper::new(setting, rate, host, Stream::new(seed, subject, Purpose::Queue))
+                    };
+                    let setting = shaper.as_ref();
+                    gateway.down = setting.map(|setting| made(setting, setting.down, HostOf::Destination, 0));
+                    gateway.up =
+                        setting.and_then(|setting| Some(made(setting, setting.up?, HostOf::Source, 1)));
                     gateway.controller.set(*config);
                     // In force from now on, not from the next tick.
                     gateway.controller.tick(now);
@@ -574,20 +714,22 @@ pub(super) fn data_stream(kind: FlowKind, flow: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use fairhop_control::digest::ReceptionReport;
     use fairhop_transport::tcp::{Ecn, SenderConfig};
 
     use super::*;
     use crate::output::headers::ipv4;
     use crate::packet::Dscp;
+    use crate::rtcp::{Report, SenderInfo, ntp};
 
-    /// Every packet of a handshake, data, ACKs, RTP and datagrams: the digest made of its fields is the one that is read out
-    /// of the bytes that a capture has of it.
+    /// Every packet of a handshake, data, ACKs, RTP, RTCP and datagrams: the digest made of its fields is the one that is
+    /// read out of the bytes that a capture has of it.
     #[test]
     fn a_digest_is_what_is_read_out_of_the_bytes_of_the_packet() {
         use fairhop_transport::tcp::{Receiver, ReceiverConfig, Sender};
 
         let addresses = Addresses { nodes: 5, internet: true };
-        let gateway = Gateway::new(0, addresses, Vec::new(), 8, Nanos::ZERO, 0);
+        let gateway = Gateway::new(0, addresses, Vec::new(), 8, Nanos::ZERO);
         let mut bodies = vec![
             Body::Rtp { sequence: 70_000, timestamp: 1 << 33 | 160, ssrc: 7, payload_type: 18 },
             Body::Udp { sequence: 3 },
@@ -613,6 +755,21 @@ mod tests {
                 }
             }
         }
+        let sender = SenderInfo { ntp: ntp(Nanos(1_234_567_890)), timestamp: 160, packets: 9, bytes: 180 };
+        let block = ReceptionReport {
+            ssrc: 8,
+            fraction_lost: 31,
+            cumulative_lost: -2,
+            highest_sequence: 70_001,
+            jitter: 17,
+            last_sender_report: 0x0102_0304,
+            delay_since: 65_536,
+        };
+        for (sender, block) in
+            [(Some(sender), Some(block)), (Some(sender), None), (None, Some(block)), (None, None)]
+        {
+            bodies.push(Body::Rtcp(Report { ssrc: 7, sender, block }));
+        }
         let has = |wanted: fn(&Segment) -> bool| {
             bodies.iter().any(|body| matches!(body, Body::Tcp(segment) if wanted(segment)))
         };
@@ -620,6 +777,7 @@ mod tests {
         for (index, body) in bodies.into_iter().enumerate() {
             let bytes = match body {
                 Body::Tcp(segment) => IP_HEADER + segment.header_bytes() + segment.len,
+                Body::Rtcp(report) => IP_HEADER + UDP_HEADER + report.bytes(),
                 _ => 60,
             };
             let packet = Packet {

@@ -7,9 +7,12 @@
 
 pub mod aimd;
 mod build;
+mod changes;
 pub mod control;
 pub mod quic;
+mod reports;
 pub mod sessions;
+pub mod shaper;
 pub mod throttle;
 pub mod traffic;
 pub mod video;
@@ -26,7 +29,9 @@ use crate::recorder::{Loss, NodeSample, Recorder, TcpSample};
 use crate::routing::{Routes, WIRE};
 use crate::scenario::Scenario;
 use crate::wired::{Arrived, Link, LinkContext};
+use changes::Changes;
 use control::Control;
+use reports::Reporter;
 use sessions::Session;
 use traffic::{Flow, FlowKind, IP_HEADER, RTP_HEADER, Source, Transfer, UDP_HEADER, flow_of};
 use video::Video;
@@ -43,6 +48,8 @@ pub trait Tap {
         packet: Option<&Packet>,
         received: bool,
     );
+    /// Nodes have moved, or rates have changed: from `at` on, what is sent is heard over these links.
+    fn network_changed(&mut self, _at: Nanos, _links: &Links) {}
     /// A packet enters (`arrived` false) or leaves a wired link at one of its ends; `peer` is the other one.
     fn wired(&mut self, node: NodeId, peer: NodeId, at: Nanos, packet: &Packet, arrived: bool);
 }
@@ -73,6 +80,9 @@ pub struct World {
     videos: Vec<Video>,
     aimd: Vec<aimd::AimdStream>,
     quic: Vec<quic::QuicTransfer>,
+    /// Ends of calls that report, by stream.
+    reporters: Vec<Reporter>,
+    changes: Option<Box<Changes>>,
     control: Option<Box<Control>>,
     recorder: Recorder,
     end: Nanos,
@@ -107,6 +117,11 @@ impl OnAirs {
             free: Vec::with_capacity(nodes),
             of_node: vec![Self::NONE; nodes],
         }
+    }
+
+    /// The transmission of a node, where it sends.
+    fn of(&self, node: usize) -> Option<&OnAir> {
+        self.slots.get(self.of_node[node] as usize)
     }
 
     #[inline]
@@ -214,7 +229,7 @@ impl World {
         }
     }
 
-    /// Directions of wired links: of the Internet towards it and from it, then of the others forward and backward, in the
+    /// Directions of wired links: of the Internet towards it and from it, of each gateway, then of the others forward and backward, in the
     /// order of the scenario.
     pub fn wired(&self) -> &[Link] {
         &self.wired
@@ -263,7 +278,7 @@ impl World {
             link.finish(at, self.recorder.warmup);
         }
         let unfinished: Vec<Packet> =
-            self.packets.alive().filter(|packet| !packet.settled).copied().collect();
+            self.packets.alive().filter(|packet| !packet.settled && packet.is_counted()).copied().collect();
         for packet in unfinished {
             self.recorder.packet_unfinished(&packet, at);
         }
@@ -309,6 +324,7 @@ impl World {
                 self.at_link(node, Link::free);
                 self.bury_given_up_at_link(node);
             }
+            EventKind::Change => self.change_event(event),
             EventKind::Control => self.control_event(),
             EventKind::Pace => self.pace_timer(event),
             EventKind::Throttle => self.throttle_timer(event),
@@ -482,7 +498,9 @@ impl World {
     fn drop_packet(&mut self, node: NodeId, id: PacketId, why: Loss) {
         let packet = self.packets.get_mut(id);
         if packet.at == node && !std::mem::replace(&mut packet.settled, true) {
-            self.recorder.packet_lost(packet, why);
+            if packet.is_counted() {
+                self.recorder.packet_lost(packet, why);
+            }
             if let (Body::Udp { sequence }, FlowKind::Video(video)) =
                 (packet.body, self.flows[flow_of(packet.stream)].kind)
             {
@@ -628,7 +646,7 @@ impl World {
         let packet = self.packets.get_mut(id);
         packet.settled = true;
         let packet = *packet;
-        if self.recorder.is_measured(packet.stream) {
+        if self.recorder.is_measured(packet.stream) && packet.is_counted() {
             self.recorder.packet_arrived(&packet, now);
         }
         match packet.body {
@@ -640,9 +658,15 @@ impl World {
                 let datagram = *self.packets.quic(at);
                 self.quic_datagram(&packet, &datagram);
             }
+            Body::Rtcp(report) => self.heard_report(packet.stream, &report),
             Body::Rtp { .. } | Body::Udp { .. } => {
                 let payload = Self::payload(&packet);
                 self.recorder.delivered(packet.stream, u64::from(payload), now);
+                if let Body::Rtp { ssrc, sequence, .. } = packet.body
+                    && !self.reporters.is_empty()
+                {
+                    self.heard_rtp(&packet, ssrc, sequence);
+                }
                 if let (Body::Udp { sequence }, FlowKind::Video(video)) =
                     (packet.body, self.flows[flow_of(packet.stream)].kind)
                 {
@@ -658,7 +682,7 @@ impl World {
             Body::Rtp { .. } => packet.bytes - IP_HEADER - UDP_HEADER - RTP_HEADER,
             Body::Udp { .. } => packet.bytes - IP_HEADER - UDP_HEADER,
             Body::Aimd(_) => packet.bytes - aimd::DATA_HEADERS,
-            Body::AimdAck(_) => 0,
+            Body::AimdAck(_) | Body::Rtcp(_) => 0,
             Body::Quic { data, .. } => data,
         }
     }
@@ -738,6 +762,10 @@ impl World {
                     self.transfers[tcp].sender.close();
                 }
                 self.pump_sender(tcp);
+            }
+            Source::Report(reporter) => {
+                let reporter = *reporter;
+                self.report(reporter, index as u32);
             }
             Source::Session(session) => {
                 let session = *session;

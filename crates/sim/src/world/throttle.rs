@@ -100,8 +100,6 @@ struct InForce {
 pub(super) struct Surroundings<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) flows: &'a [Flow],
-    /// The entry of the scenario that each flow comes from.
-    pub(super) entries: &'a [usize],
     pub(super) transfers: &'a [Transfer],
     /// The transfer of data of each session.
     pub(super) sessions: &'a [usize],
@@ -139,7 +137,7 @@ impl Throttle {
                 shared_links: shared_links(around, &nodes),
                 nodes,
                 lane: lanes[data as usize],
-                load: load_of(around, flow, &around.scenario.traffic[around.entries[index]]),
+                load: load_of(around, flow, &around.scenario.traffic[flow.entry]),
             });
         }
         let mut changes: Vec<Nanos> = flows.iter().flat_map(|flow| [flow.start, flow.stop]).collect();
@@ -304,7 +302,10 @@ impl World {
             .collect();
         let paths: Vec<Vec<usize>> = here.iter().map(|&flow| flows[flow].nodes.clone()).collect();
         let regions = regions(in_force.nodes.len(), hears, &paths);
-        let hops: Vec<Vec<Rate>> = paths.iter().map(|path| vec![mac.data_rate; path.len() - 1]).collect();
+        let rates_of = |path: &Vec<usize>| -> Vec<Rate> {
+            path.windows(2).map(|hop| mac.rate_of_hop(hop[0] as u32, hop[1] as u32)).collect()
+        };
+        let hops: Vec<Vec<Rate>> = paths.iter().map(rates_of).collect();
         let chain = |place: usize| Chain {
             phy: mac.phy,
             rates: &hops[place],

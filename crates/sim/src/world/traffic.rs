@@ -59,6 +59,8 @@ impl FlowKind {
 pub struct Flow {
     /// Its name in results.
     pub name: String,
+    /// The entry of the scenario's traffic that it comes from.
+    pub entry: usize,
     /// What it is.
     pub kind: FlowKind,
     /// One end: the sender of data, where only one end does.
@@ -99,6 +101,8 @@ pub enum Source {
         /// Bytes that the application offers at the start.
         offer: u64,
     },
+    /// The next report of an end of a call; its index.
+    Report(usize),
     /// The end of a pause of a session; its index.
     Session(usize),
     /// The next frame of a video; its index.

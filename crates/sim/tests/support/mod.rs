@@ -42,6 +42,9 @@ pub fn node(number: u32) -> Place {
     Place::Node(number)
 }
 
+/// The number of an RTCP report, which no statistic of its call counts.
+pub const REPORT: u32 = u32::MAX;
+
 /// A scenario in the making.
 #[derive(Clone, Debug)]
 pub struct Lab {
@@ -74,7 +77,7 @@ impl Lab {
             "name = \"test\"\nduration_s = 1.0\ntopology = { kind = \"explicit\", nodes = [] }",
         )
         .unwrap();
-        scenario.topology = Topology::Explicit { nodes, gateway: 0 };
+        scenario.topology = Topology::Explicit { nodes, gateway: 0.into() };
         scenario.radio.capture = Capture::None;
         scenario.record.interval_s = 0.1;
         Self { scenario, packets: 0 }
@@ -371,7 +374,7 @@ pub const PHYS: [PhyCase; 5] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeenPacket {
     pub stream: u32,
-    /// Its number in a stream of datagrams.
+    /// Its number in a stream of datagrams, or [`REPORT`].
     pub number: u32,
     pub bytes: u32,
     pub created: Nanos,
@@ -385,6 +388,7 @@ impl SeenPacket {
             Body::AimdAck(ack) => ack.seq.get(),
             Body::Quic { number, .. } => number,
             Body::Tcp(_) => 0,
+            Body::Rtcp(_) => REPORT,
         };
         Self { stream: packet.stream, number, bytes: packet.bytes, created: packet.created }
     }
