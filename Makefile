@@ -67,10 +67,14 @@ claims: ## Run what the papers measured, and judge it
 	cargo build --release --locked --package fairhop
 	python3 bench/claims
 
-adaptive-grid: ## Adaptive control against the best fixed setting in 1080 cells (hours; goes on where it was ended)
+adaptive-grid: ## Adaptive control against the best fixed setting in 3 × 1080 cells (hours; goes on where it was ended)
 	@tools/prepare rust compiler python
 	cargo build --release --locked --package fairhop
-	python3 bench/adaptive
+	python3 bench/adaptive --write
+	python3 bench/adaptive --direction up --write
+	python3 bench/adaptive --direction mixed --write
+	python3 bench/adaptive --changes --write
+	python3 bench/adaptive --picture
 
 peers: ## The same scenarios in ns-2, ns-3 and Fairhop (45 minutes, nearly all of them ns-3's)
 	@tools/prepare rust compiler python ns2 ns3

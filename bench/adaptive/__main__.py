@@ -3,7 +3,7 @@
 The oracle is the best fixed setting of each cell, found by a sweep. What is kept in target/adaptive/ is not run again,
 so that a run that was ended goes on where it was; results of another program or scenario are passed over.
 
-    cargo build --release && python3 bench/adaptive               # the whole grid, about an hour
+    cargo build --release && python3 bench/adaptive               # the whole grid: about an hour for the oracle
     python3 bench/adaptive --cells 100                             # a fixed part of it by chance
     python3 bench/adaptive --only hops=4,calls=3 --controls adaptive,none
     python3 bench/adaptive --cells 100 --keep-oracle oracle.jsonl  # oracles of the file, whichever program found them

@@ -1,7 +1,7 @@
 """Changing worlds: how soon all calls are clear again after each change.
 
 Judged are the one-second windows of calls. After a change, what counts is the windows that begin two seconds later or
-after, up to the next change; and when the first second comes in which all calls are clear.
+after, up to the next change; and when two seconds in a row begin in which all calls are clear.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Change:
     #: Call-seconds from the grace on, and how many of them were clear.
     whole: int
     clear: int
-    #: Seconds from the change to the first one in which all calls are clear; none where there is none.
+    #: Seconds from the change to the first of two in a row in which all calls are clear; none where there are none.
     back_s: int | None
 
 
@@ -78,8 +78,9 @@ def clear_by_second(trace: Path) -> dict[int, list[bool]]:
 def changes_of(seconds: dict[int, list[bool]], times: Sequence[int]) -> list[Change]:
     found: list[Change] = []
     for at, until in pairwise(times):
-        judged = [clear for second in range(at + GRACE, until) for clear in seconds[second]]
-        back = next((second - at for second in range(at, until) if all(seconds[second])), None)
+        judged = [good for second in range(at + GRACE, until) for good in seconds[second]]
+        clear = [all(seconds[second]) for second in range(at, until)]
+        back = next((after for after, pair in enumerate(pairwise(clear)) if all(pair)), None)
         found.append(Change(len(judged), sum(judged), back))
     return found
 
