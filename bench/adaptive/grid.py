@@ -50,7 +50,10 @@ class Cell:
     def sets(self) -> Sets:
         """What makes the scenario this cell."""
         downloads = {"down": self.flows, "up": 0, "mixed": self.flows // 2}[self.direction]
+        # What uploads do to calls into the mesh is known from the listeners' reports alone.
+        reports = () if self.direction == "down" else ("traffic.0.rtcp_interval_s=1",)
         return (
+            *reports,
             f"topology.hops={self.hops}",
             f"internet.delay_ms={self.delay_ms}",
             f"traffic.0.to={self.hops}",

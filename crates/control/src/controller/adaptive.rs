@@ -500,13 +500,13 @@ impl Adaptive {
         let playout = observer.listening().playout.as_secs_f64();
         let (mut acute, mut worst, mut mean) = (false, 0.0_f64, 0.0_f64);
         for node in &self.nodes {
-            let mut both = Sum::default();
+            let told = node.slow.iter().map(|slow| slow.expected).fold(0.0, f64::max);
+            let mut missing = 0.0;
             for (fast, slow) in node.fast.iter().zip(&node.slow) {
                 let (unheard, delay) = (slow.part(slow.unheard), fast.mean_delay());
                 let at_once = fast.part(fast.unheard);
                 worst = worst.max(unheard);
-                both.expected += slow.expected;
-                both.unheard += slow.unheard;
+                missing += unheard * told;
                 if !ignores_calls {
                     let level = delay / config.delay.as_secs_f64();
                     let reason = Reason::CallSuffers {
@@ -519,15 +519,16 @@ impl Adaptive {
                     acute |= (fast.unheard >= ACUTE_PACKETS && at_once >= many) || delay > 0.8 * playout;
                 }
             }
-            let unheard = both.part(both.unheard);
+            // Both directions together, as packets of one of them.
+            let unheard = if told > 0.0 { missing / told } else { 0.0 };
             if unheard >= mean {
-                (mean, packets) = (unheard, both.expected / SLOW.as_secs_f64());
+                (mean, packets) = (unheard, told / SLOW.as_secs_f64());
             }
-            if !ignores_calls {
-                let surely = both.part((both.unheard - libm::sqrt(both.unheard)).max(0.0));
+            if !ignores_calls && told > 0.0 {
+                let surely = (missing - libm::sqrt(missing)).max(0.0) / told;
                 let reason = Reason::CallSuffers { unheard, delay: Nanos::ZERO };
                 // The fewer packets tell of the point, the farther from it.
-                let tolerance = self.tolerance * (both.expected / ENOUGH).clamp(0.25, 1.0).sqrt();
+                let tolerance = self.tolerance * (told / ENOUGH).clamp(0.25, 1.0).sqrt();
                 raise(unheard / tolerance, surely / tolerance, reason);
             }
         }
