@@ -4,20 +4,21 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs bench claims peers clean
+.PHONY: help demo test lint docs bench claims adaptive-grid peers clean
 
 # A shell that was open before Rust was installed does not know where it is.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-PYTHON_FILES := $(wildcard bench/claims/*.py bench/peers/*.py tools/*.py)
+PYTHON_FOLDERS := bench/claims bench/adaptive bench/peers tools
+PYTHON_FILES := $(wildcard bench/*.py $(addsuffix /*.py,$(PYTHON_FOLDERS)))
 SHELL_FILES := .ci/run tools/prepare
 # The last core that this process may use: figures of speed are taken on one.
 PINNED = taskset -c $$(taskset -pc $$$$ | sed 's/.*[^0-9]//')
 
 help: ## List the targets
 	@echo "make TARGET, where TARGET is one of"
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: ## What three downloads do to five calls over four radio hops: a table, and a picture in out/
 	@tools/prepare rust compiler
@@ -39,7 +40,7 @@ lint: ## Every check that is not a test: layout, lints, types, licences
 	@if [[ -x .venv/bin/mypy ]]; then set -x; \
 		.venv/bin/ruff check $(PYTHON_FILES); \
 		.venv/bin/ruff format --check $(PYTHON_FILES); \
-		.venv/bin/mypy --strict $(PYTHON_FILES); fi
+		for folder in $(PYTHON_FOLDERS); do .venv/bin/mypy --strict "$$folder"/*.py; done; fi
 	@if command -v shellcheck >/dev/null; then set -x; shellcheck $(SHELL_FILES); fi
 	@if command -v shfmt >/dev/null; then set -x; shfmt -d $(SHELL_FILES); fi
 	@if cargo deny --version >/dev/null 2>&1; then set -x; cargo deny --locked check; \
@@ -67,6 +68,15 @@ claims: ## Run what the papers measured, and judge it
 	@tools/prepare rust compiler python
 	cargo build --release --locked --package fairhop
 	python3 bench/claims
+
+adaptive-grid: ## Adaptive control against the best fixed setting in 3 × 1080 cells (hours; goes on where it was ended)
+	@tools/prepare rust compiler python
+	cargo build --release --locked --package fairhop
+	python3 bench/adaptive --write
+	python3 bench/adaptive --direction up --write
+	python3 bench/adaptive --direction mixed --write
+	python3 bench/adaptive --changes --write
+	python3 bench/adaptive --picture
 
 peers: ## The same scenarios in ns-2, ns-3 and Fairhop (45 minutes, nearly all of them ns-3's)
 	@tools/prepare rust compiler python ns2 ns3

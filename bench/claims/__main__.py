@@ -13,13 +13,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import cai2005
 import gateway
 import kim2010
 import osipov2007
 import xu2002
-from lab import FAIRHOP, ROOT, T_975, Lab
+from lab import T_975, Lab
+from simulator import FAIRHOP, ROOT, replace_between
 
 PAGE = ROOT / "docs" / "claims.md"
 
@@ -30,16 +34,6 @@ PAPERS: dict[str, Callable[[Lab], str]] = {
     "cai2005": cai2005.section,
     "xu2002": xu2002.section,
 }
-
-
-def replace_between(page: str, paper: str, text: str) -> str:
-    """The page with `text` between the paper's markers."""
-    begin, end = f"<!-- {paper}: begin -->", f"<!-- {paper}: end -->"
-    head, found, rest = page.partition(begin)
-    _, closed, tail = rest.partition(end)
-    if not (found and closed):
-        raise ValueError(f"{PAGE} has no {begin} and {end}")
-    return f"{head}{begin}\n{text}\n{end}{tail}"
 
 
 def main() -> int:
@@ -60,8 +54,7 @@ def main() -> int:
         text = f"{seeds}\n{PAPERS[paper](lab)}"
         print(f"## {paper}\n\n{text}", flush=True)
         if not args.dry:
-            page = PAGE.read_text(encoding="utf-8")
-            PAGE.write_text(replace_between(page, paper, text), encoding="utf-8")
+            replace_between(PAGE, paper, text)
     return 0
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lab import DIFFERS, REPRODUCED, SHAPE, Estimate, Lab, Result, Sets, fairhop, table
+from lab import DIFFERS, REPRODUCED, SHAPE, Estimate, Lab
+from simulator import Result, Sets, fairhop, table
 
 #: R and D in slots, and the part of the packets that may be later than D.
 RTT_SLOTS, DELAY_SLOTS, BOUND = 17, 10, 0.01

@@ -3,22 +3,8 @@ goes (K-SCALE-1 to 3). The string of k-region; control stands in the scenario as
 
 from __future__ import annotations
 
-from lab import (
-    DIFFERS,
-    MOS_GOOD,
-    REPRODUCED,
-    RULES,
-    SHAPE,
-    Claim,
-    Lab,
-    Result,
-    Sets,
-    capture,
-    named,
-    summary,
-    table,
-    tcp_mbps,
-)
+from lab import DIFFERS, REPRODUCED, RULES, SHAPE, Claim, Lab, capture, named, summary
+from simulator import FREE, MOS_GOOD, Result, Sets, ack_pacing, pacing, table, tcp_mbps, window
 
 #: Calls on the horizontal axis of figure 5.
 CALLS = (1, 3, 5, 7, 9, 10, 11)
@@ -35,21 +21,6 @@ FEW = 3
 def worst_call(result: Result) -> float:
     """The least mean of both directions of a call; a network without calls has no bad one."""
     return min((float(call["mos"]) for call in result["calls"]), default=5.0)
-
-
-def window(segments: int) -> str:
-    return f'control={{ kind = "window", window_packets = {segments} }}'
-
-
-def pacing(kbps: float) -> str:
-    return f'control={{ kind = "data-pacing", rate_kbps = {kbps} }}'
-
-
-def ack_pacing(kbps: float) -> str:
-    return f'control={{ kind = "ack-pacing", rate_kbps = {kbps} }}'
-
-
-FREE = 'control={ kind = "none" }'
 
 
 class Point:

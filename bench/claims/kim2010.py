@@ -7,26 +7,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from lab import (
-    DIFFERS,
-    MOS_GOOD,
-    REPRODUCED,
-    RULES,
-    SHAPE,
-    Claim,
-    Estimate,
-    Lab,
-    Result,
-    Sets,
-    capture,
-    fairhop,
-    mos,
-    named,
-    nearest,
-    summary,
-    table,
-    tcp_mbps,
-)
+from lab import DIFFERS, REPRODUCED, RULES, SHAPE, Claim, Estimate, Lab, capture, mos, named, nearest, summary
+from simulator import MOS_GOOD, Result, Sets, fairhop, table, tcp_mbps
 
 #: No string of four hops carries this many calls by its airtime (`fairhop airtime`).
 MOST_CALLS = 16

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import statistics
-import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-FAIRHOP = ROOT / "target" / "release" / "fairhop"
+from simulator import Result, Sets, fairhop_run, table
 
 RULES = ("none", "first", "stronger")
-#: A call is good from here on (kim2010).
-MOS_GOOD = 3.6
 #: Student's t for a two-sided 95 % interval, by degrees of freedom.
 T_975 = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
@@ -26,9 +19,6 @@ T_975 = (
 )  # fmt: skip
 
 REPRODUCED, SHAPE, DIFFERS = "reproduced", "same shape", "differs"
-
-Result = dict[str, Any]
-Sets = tuple[str, ...]
 
 
 # ---- running --------------------------------------------------------------------------------------------------------
@@ -73,20 +63,6 @@ class Lab:
         return Estimate.of(self.by_seed(scenario, sets, figure))
 
 
-def fairhop(*arguments: str) -> Result:
-    """The JSON that the program prints."""
-    process = subprocess.run([str(FAIRHOP), *arguments, "--json"], capture_output=True, text=True, check=False)
-    if process.returncode:
-        raise RuntimeError(f"fairhop {' '.join(arguments)}\n{process.stderr}")
-    result: Result = json.loads(process.stdout)
-    return result
-
-
-def fairhop_run(scenario: str, sets: Sets, seed: int) -> Result:
-    overrides = [word for change in sets for word in ("--set", change)]
-    return fairhop("run", str(ROOT / "scenarios" / f"{scenario}.toml"), "--seed", str(seed), *overrides)
-
-
 def capture(rule: str) -> str:
     return f"radio.capture={rule}"
 
@@ -98,20 +74,11 @@ def mos(result: Result) -> float:
     return float(result["totals"]["mos_mean"])
 
 
-def tcp_mbps(result: Result) -> float:
-    return float(result["totals"]["tcp_goodput_mbps"])
-
-
 def jain(result: Result) -> float:
     return float(result["totals"]["jain"])
 
 
 # ---- tables ---------------------------------------------------------------------------------------------------------
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from lab import DIFFERS, REPRODUCED, SHAPE, Estimate, Lab, Result, Sets, table, tcp_mbps
+from lab import DIFFERS, REPRODUCED, SHAPE, Estimate, Lab
+from simulator import FREE, Result, Sets, table, tcp_mbps
 
-FREE = 'control={ kind = "none" }'
 #: Cells of the surface: the paper has all from 2 to 9 flows and 1 to 9 hops.
 FLOWS = (2, 3, 6, 9)
 HOPS = (1, 2, 3, 4, 6)

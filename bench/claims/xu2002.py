@@ -4,23 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lab import (
-    DIFFERS,
-    REPRODUCED,
-    RULES,
-    SHAPE,
-    Claim,
-    Estimate,
-    Lab,
-    Result,
-    Sets,
-    capture,
-    jain,
-    named,
-    summary,
-    table,
-    tcp_mbps,
-)
+from lab import DIFFERS, REPRODUCED, RULES, SHAPE, Claim, Estimate, Lab, capture, jain, named, summary
+from simulator import Result, Sets, table, tcp_mbps
 
 WINDOWS = (1, 2, 4, 8, 0)
 

@@ -561,7 +561,7 @@ mod tests {
         };
         let call = |index: usize| {
             json!({
-                "name": format!("call-{index}"), "mos": 3.7 - 0.1 * step, "mos_worst": 3.5 - 0.01 * index as f64,
+                "name": format!("call-{index}"), "mos": 3.7 - 0.1 * step, "mos_worst": 3.5 - 0.01 * index as f64, "clear": 0.9,
                 "loss": 0.015, "late": 0.2, "delay_ms": 20.0 + step, "jitter_ms": 3.0,
                 "forward": direction(3.9), "backward": direction(3.5),
             })
@@ -598,7 +598,7 @@ mod tests {
                 flow("cbr-0", "cbr", Value::Null),
             ],
             "totals": {
-                "mos_mean": 3.7 - 0.1 * step, "mos_min": 3.5, "calls_ok": 1.0, "tcp_goodput_mbps": 1.25 + step,
+                "mos_mean": 3.7 - 0.1 * step, "mos_min": 3.5, "calls_ok": 1.0, "calls_clear": 0.9, "tcp_goodput_mbps": 1.25 + step,
                 "udp_goodput_mbps": 1.25 + step, "jain": 1.0,
             },
             "nodes": [node(0), node(1)],

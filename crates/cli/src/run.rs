@@ -57,8 +57,9 @@ pub(crate) struct RunArgs {
     /// Print the results as one JSON object instead of tables
     #[arg(long)]
     json: bool,
-    /// Write how the windows of TCP and AIMD senders (cwnd.csv) or the queues of nodes and wired links (queue.csv) move:
-    /// with --out there, otherwise in the current folder; can be repeated
+    /// Write how the windows of TCP and AIMD senders (cwnd.csv), the queues of nodes and wired links (queue.csv) or the
+    /// quality of calls (mos.csv, every recording interval) move: with --out there, otherwise in the current folder; can be
+    /// repeated
     #[arg(long, value_name = "WHAT", value_enum)]
     trace: Vec<Trace>,
     /// Milliseconds of simulated time between two samples of a trace
@@ -74,6 +75,7 @@ pub(crate) struct RunArgs {
 enum Trace {
     Cwnd,
     Queue,
+    Mos,
 }
 
 impl Trace {
@@ -81,6 +83,7 @@ impl Trace {
         match self {
             Self::Cwnd => Traced::Cwnd,
             Self::Queue => Traced::Queue,
+            Self::Mos => Traced::Mos,
         }
     }
 }
@@ -285,6 +288,9 @@ fn one_run(
             what.sample(world, at, lines);
         }
     });
+    for (what, lines) in tracing.what.iter().zip(&mut traces) {
+        what.finish(&world, lines);
+    }
     if let Some(capture) = capture {
         capture.finish()?;
     }

@@ -538,3 +538,33 @@ fn a_trace_is_a_line_a_sample_and_changes_nothing_in_the_results() {
     assert_eq!(again.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&again.stderr).contains("cwnd.csv is already there"));
 }
+
+#[test]
+fn a_call_is_clear_in_the_seconds_in_which_its_trace_is_good_both_ways() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sets = ["--set", "duration_s=20", "--set", "warmup_s=4.5", "--set", "control.rate_kbps=1000"];
+    let words = ["run", "k-region", "--trace", "mos", "--json"].iter().chain(&sets);
+    let output = fairhop(words).current_dir(folder.path()).output().expect("the program runs");
+    let results: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let trace = fs::read_to_string(folder.path().join("mos.csv")).expect("a trace");
+    let mut counted: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for line in trace.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [_, t_s, flow, forward, backward] = fields[..] else { panic!("{line}") };
+        let number = |text: &str| text.parse::<f64>().expect("a number");
+        // The first second that begins after the warm-up ends at 6.
+        if number(t_s) >= 6.0 {
+            let (clear, whole) = counted.entry(flow).or_default();
+            *clear += f64::from(number(forward).min(number(backward)) >= 3.6);
+            *whole += 1.0;
+        }
+    }
+    let calls = results["calls"].as_array().expect("calls");
+    assert_eq!(calls.len(), 3);
+    for call in calls {
+        let (clear, whole) = counted[call["name"].as_str().expect("a name")];
+        assert_eq!((whole, call["clear"].as_f64()), (15.0, Some(clear / whole)));
+    }
+    let mean = results["totals"]["calls_clear"].as_f64().expect("a number");
+    assert!((0.3..0.99).contains(&mean), "a rate at which some seconds are good: {mean}");
+}

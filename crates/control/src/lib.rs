@@ -22,6 +22,7 @@ pub mod allocate;
 pub mod controller;
 pub mod digest;
 pub mod flow;
+pub mod gate;
 pub mod observer;
 pub mod pacer;
 pub mod policy;

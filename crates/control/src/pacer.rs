@@ -14,8 +14,9 @@ use std::collections::VecDeque;
 use fairhop_model::units::{BitRate, Nanos};
 
 use crate::flow::{FlowKey, FlowTable};
+use crate::gate::Gate;
 
-/// Spacing at a rate: the time of the last packet and what it weighed.
+/// Spacing at a rate: what left last, and when it could have.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spacing {
     last: Option<(Nanos, u64)>,
@@ -31,8 +32,10 @@ impl Spacing {
         }
     }
 
-    fn sent(&mut self, now: Nanos, bytes: u64) {
-        self.last = Some((now, bytes));
+    /// A packet leaves. Of the time that it was late, up to `slack` is not lost.
+    fn sent(&mut self, now: Nanos, bytes: u64, slack: Nanos) {
+        let at = if self.last.is_some() { self.next().max(now.saturating_sub(slack)).min(now) } else { now };
+        self.last = Some((at, bytes));
     }
 }
 
@@ -179,6 +182,9 @@ pub struct Pacer<P> {
     turn: usize,
     waiting: usize,
     dropped: u64,
+    gate: Option<Gate>,
+    /// When a packet last left.
+    last: Nanos,
 }
 
 impl<P> Pacer<P> {
@@ -198,7 +204,28 @@ impl<P> Pacer<P> {
             turn: 0,
             waiting: 0,
             dropped: 0,
+            gate: None,
+            last: Nanos::ZERO,
         }
+    }
+
+    /// Sets the moments at which a packet may leave, one at each; none for any moment.
+    pub const fn set_gate(&mut self, gate: Option<Gate>) {
+        self.gate = gate;
+    }
+
+    /// The first moment from `at` on at which the gate lets a packet pass.
+    fn through_gate(&self, at: Nanos) -> Nanos {
+        /// A packet that is so much late still passes.
+        const OPEN: Nanos = Nanos::from_millis(1);
+        let Some(gate) = &self.gate else { return at };
+        let opened = gate.last(at);
+        if opened > self.last && at.saturating_sub(opened) < OPEN { at } else { gate.next(at) }
+    }
+
+    /// How late a packet may be without loss of its time: a gate makes it wait for up to a cycle.
+    fn slack(&self) -> Nanos {
+        self.gate.map_or(Nanos::ZERO, |gate| gate.period())
     }
 
     /// Sets the rate of the aggregate; none for no limit.
@@ -277,11 +304,17 @@ impl<P> Pacer<P> {
         Some(first.max(self.aggregate.next()))
     }
 
+    /// When a packet may leave from `now` on, if one waits.
+    pub fn next_time_from(&self, now: Nanos) -> Option<Nanos> {
+        self.next_time().map(|at| self.through_gate(at.max(now)))
+    }
+
     /// A packet that may leave now.
     pub fn poll(&mut self, now: Nanos) -> Option<Released<P>> {
-        if self.waiting == 0 || self.aggregate.next() > now {
+        if self.waiting == 0 || self.aggregate.next() > now || self.through_gate(now) > now {
             return None;
         }
+        let slack = self.slack();
         let ready = |lane: &Lane| !lane.queue.is_empty() && lane.spacing.next() <= now;
         if !self.lanes.iter().any(ready) {
             return None;
@@ -297,8 +330,9 @@ impl<P> Pacer<P> {
                     if lane.queue.is_empty() {
                         lane.deficit = 0;
                     }
-                    lane.spacing.sent(now, bytes);
-                    self.aggregate.sent(now, bytes);
+                    lane.spacing.sent(now, bytes, slack);
+                    self.aggregate.sent(now, bytes, slack);
+                    self.last = now;
                     self.waiting -= 1;
                     let waited = now.saturating_sub(first.since);
                     let mark = self.config.mark_after.is_some_and(|threshold| waited > threshold);
@@ -378,7 +412,7 @@ impl<P> AckPacer<P> {
         let step = ack.wrapping_sub(*left).cast_signed();
         if step > 0 {
             *left = ack;
-            self.spacing.sent(now, u64::from(step.cast_unsigned()));
+            self.spacing.sent(now, u64::from(step.cast_unsigned()), Nanos::ZERO);
         }
         Some(packet)
     }

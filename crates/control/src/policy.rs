@@ -8,6 +8,7 @@ use std::fmt;
 use fairhop_model::units::{BitRate, Nanos};
 
 use crate::flow::FlowKey;
+use crate::gate::Gate;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +19,8 @@ pub struct Policy {
     pub expires: Nanos,
     /// Pace of all elastic packets into the mesh together (IP bytes); none for no limit.
     pub down: Option<BitRate>,
+    /// The moments at which elastic packets enter the mesh; none if any moment will do.
+    pub gate: Option<Gate>,
     /// Pace of what ACKs out of the mesh acknowledge of downloads, together; none for no limit.
     pub down_acks: Option<BitRate>,
     /// Pace of what ACKs into the mesh acknowledge of uploads, together; none for no limit.
@@ -185,6 +188,7 @@ impl Policy {
             at: Nanos::ZERO,
             expires: Nanos::MAX,
             down: None,
+            gate: None,
             down_acks: None,
             up_acks: None,
             flows: Vec::new(),

@@ -85,23 +85,24 @@ pub enum Body {
     },
 }
 
-/// An IP packet.
+/// An IP packet. What every hop looks at comes first, in one cache line of its [`Slot`].
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Packet {
+    /// When it was made.
+    pub created: Nanos,
     /// Which stream it belongs to.
     pub stream: u32,
-    /// Which of its flow's TCP connections it belongs to.
-    pub connection: u16,
     /// Where it comes from.
     pub source: NodeId,
     /// Where it goes.
     pub destination: NodeId,
     /// Size of the IP packet in bytes, IP header included.
     pub bytes: u32,
-    /// When it was made.
-    pub created: Nanos,
     /// The node that is nearest to where it goes among those that have it.
     pub at: NodeId,
+    /// Which of its flow's TCP connections it belongs to.
+    pub connection: u16,
     /// Its fate is settled: it arrived or was lost.
     pub settled: bool,
     /// How urgent it is.
@@ -120,10 +121,18 @@ impl Packet {
     }
 }
 
+/// A packet and how many stations hold it.
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct Slot {
+    holders: u32,
+    packet: Packet,
+}
+
 /// All packets that are under way.
 #[derive(Debug, Default)]
 pub struct Packets {
-    slots: Vec<(Packet, u32)>,
+    slots: Vec<Slot>,
     free: Vec<PacketId>,
     given_up: Vec<(PacketId, Refused)>,
     /// What QUIC-like datagrams say, and the places that are free.
@@ -148,11 +157,11 @@ impl Packets {
     pub fn insert(&mut self, packet: Packet) -> PacketId {
         match self.free.pop() {
             Some(id) => {
-                self.slots[id as usize] = (packet, 1);
+                self.slots[id as usize] = Slot { holders: 1, packet };
                 id
             }
             None => {
-                self.slots.push((packet, 1));
+                self.slots.push(Slot { holders: 1, packet });
                 (self.slots.len() - 1) as PacketId
             }
         }
@@ -180,14 +189,14 @@ impl Packets {
     /// One more station holds the packet.
     #[inline]
     pub fn hold(&mut self, id: PacketId) {
-        self.slots[id as usize].1 += 1;
+        self.slots[id as usize].holders += 1;
     }
 
     /// One station fewer holds the packet; true where it was the last one. The packet can still be looked at until the
     /// next one is stored.
     #[inline]
     pub fn release(&mut self, id: PacketId) -> bool {
-        let (packet, holders) = &mut self.slots[id as usize];
+        let Slot { packet, holders } = &mut self.slots[id as usize];
         debug_assert!(*holders > 0, "a packet released twice");
         *holders -= 1;
         if *holders == 0 {
@@ -202,13 +211,13 @@ impl Packets {
     /// The packet.
     #[inline]
     pub fn get(&self, id: PacketId) -> &Packet {
-        &self.slots[id as usize].0
+        &self.slots[id as usize].packet
     }
 
     /// The packet, to be changed.
     #[inline]
     pub fn get_mut(&mut self, id: PacketId) -> &mut Packet {
-        &mut self.slots[id as usize].0
+        &mut self.slots[id as usize].packet
     }
 
     /// Marks a packet as having met congestion; false where its transport would not understand.
@@ -234,6 +243,6 @@ impl Packets {
 
     /// The packets that somebody holds.
     pub fn alive(&self) -> impl Iterator<Item = &Packet> {
-        self.slots.iter().filter(|(_, holders)| *holders > 0).map(|(packet, _)| packet)
+        self.slots.iter().filter(|slot| slot.holders > 0).map(|slot| &slot.packet)
     }
 }

@@ -13,7 +13,7 @@ use fairhop_transport::quic::SenderStats as QuicStats;
 use serde::{Deserialize, Serialize};
 
 use crate::radio::FrameLoss;
-use crate::recorder::{FrameRecord, Loss, StreamRecord, TransactionRecord};
+use crate::recorder::{FrameRecord, Loss, Recorder, StreamBin, StreamRecord, TransactionRecord};
 use crate::wired::Link;
 use crate::world::World;
 use crate::world::aimd::AimdStream;
@@ -126,6 +126,10 @@ pub struct CallSummary {
     pub mos: f64,
     /// Mean opinion score of the worse direction.
     pub mos_worst: f64,
+    /// Fraction of the recording intervals (seconds, where the scenario says nothing else) in which both directions had
+    /// a score of at least 3.6; those that began in the warm-up or in which nothing was sent do not count. 1 where none
+    /// counts.
+    pub clear: f64,
     /// Fraction of packets lost on the way.
     pub loss: f64,
     /// Fraction of packets that came too late to be played.
@@ -311,6 +315,8 @@ pub struct Totals {
     pub mos_min: f64,
     /// Calls whose worse direction is at least 3.6.
     pub calls_ok: f64,
+    /// Mean of the calls' `clear`; 1 where there is no call.
+    pub calls_clear: f64,
     /// Goodput of all TCP flows.
     pub tcp_goodput_mbps: f64,
     /// Goodput of all datagram flows that are not calls.
@@ -368,6 +374,26 @@ pub fn mos_of_direction(codec: Codec, record: &StreamRecord, unheard: f64) -> f6
     voice::mos(codec, unheard, record.delay_min, record.playout)
 }
 
+/// The mean opinion score of one direction of a call, had all of it been as in a recording interval; none where it sent
+/// nothing.
+pub fn mos_of_interval(codec: Codec, record: &StreamRecord, bin: &StreamBin) -> Option<f64> {
+    let unheard = fraction(u64::from(bin.sent.saturating_sub(bin.in_time)), u64::from(bin.sent));
+    (bin.sent > 0).then(|| mos_of_direction(codec, record, unheard))
+}
+
+/// [`CallSummary::clear`] of a call with these directions.
+fn clear(codec: Codec, [forward, backward]: [&StreamRecord; 2], recorder: &Recorder) -> f64 {
+    let first = recorder.warmup.0.div_ceil(recorder.interval.0.max(1)) as usize;
+    let (mut whole, mut clear) = (0, 0);
+    for (to, back) in forward.bins.iter().zip(&backward.bins).skip(first) {
+        let scores = [mos_of_interval(codec, forward, to), mos_of_interval(codec, backward, back)];
+        let Some(worst) = scores.into_iter().flatten().reduce(f64::min) else { continue };
+        whole += 1;
+        clear += u64::from(worst >= ACCEPTABLE_MOS);
+    }
+    if whole == 0 { 1.0 } else { fraction(clear, whole) }
+}
+
 fn fraction(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
@@ -406,7 +432,10 @@ impl Summary {
             let forward = &recorder.streams[stream(index, false) as usize];
             let backward = &recorder.streams[stream(index, true) as usize];
             match flow.kind {
-                FlowKind::Call(codec) => calls.push(call(&flow.name, codec, forward, backward)),
+                FlowKind::Call(codec) => calls.push(CallSummary {
+                    clear: clear(codec, [forward, backward], recorder),
+                    ..call(&flow.name, codec, forward, backward)
+                }),
                 kind => {
                     // What a request flow is for comes back.
                     let data = if matches!(kind, FlowKind::Request(_)) { backward } else { forward };
@@ -478,6 +507,7 @@ fn call(name: &str, codec: Codec, forward: &StreamRecord, backward: &StreamRecor
         name: name.to_owned(),
         mos: mean(|d| d.mos),
         mos_worst: forward.mos.min(backward.mos),
+        clear: 1.0,
         loss: mean(|d| d.loss),
         late: mean(|d| d.late),
         delay_ms: mean(|d| d.delay.mean_ms),
@@ -591,6 +621,7 @@ fn totals(calls: &[CallSummary], flows: &[FlowSummary]) -> Totals {
     Totals {
         mos_mean: stats::mean(&scores).unwrap_or(0.0),
         mos_min: calls.iter().map(|call| call.mos_worst).reduce(f64::min).unwrap_or(0.0),
+        calls_clear: stats::mean(&calls.iter().map(|call| call.clear).collect::<Vec<_>>()).unwrap_or(1.0),
         calls_ok: calls.iter().filter(|call| call.mos_worst >= ACCEPTABLE_MOS).count() as f64,
         tcp_goodput_mbps: sum(true),
         udp_goodput_mbps: sum(false),

@@ -22,59 +22,74 @@ pub const WIRE: u32 = 1 << 31;
 pub struct Routes {
     /// For each node the first of its hops, and the end of the last one's.
     begin: Vec<u32>,
-    /// The hops of one node after the other.
+    /// The hops of one node after the other, each node's by ends.
     hops: Vec<Hop>,
 }
 
-/// Where a node sends packets between two ends. Sorted by node, source and destination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Where a node sends packets between two ends.
+#[derive(Clone, Copy, Debug)]
 struct Hop {
-    node: u32,
-    source: u32,
-    destination: u32,
+    ends: u64,
     next: u32,
+}
+
+/// Source and destination as one number.
+const fn ends(source: u32, destination: u32) -> u64 {
+    (source as u64) << 32 | destination as u64
 }
 
 impl Routes {
     /// Tables for all `paths`: each from its first node to its last, for packets from the one to the other. Where there is
     /// a wire, it is taken. Of two paths between the same ends the later one counts.
     pub fn new(paths: &[Vec<u32>], wires: &Wires) -> Self {
-        let hops_of = |path: &[u32]| -> Vec<Hop> {
+        let hops_of = |path: &[u32]| -> Vec<(u32, Hop)> {
             let (Some(&source), Some(&destination)) = (path.first(), path.last()) else { return Vec::new() };
             let over = |from, to| wires.direction(from, to).map_or(to, |direction| WIRE | direction);
             path.windows(2)
-                .map(|hop| Hop { node: hop[0], source, destination, next: over(hop[0], hop[1]) })
+                .map(|hop| (hop[0], Hop { ends: ends(source, destination), next: over(hop[0], hop[1]) }))
                 .collect()
         };
-        let mut hops: Vec<Hop> = paths.iter().flat_map(|path| hops_of(path)).collect();
+        let mut hops: Vec<(u32, Hop)> = paths.iter().flat_map(|path| hops_of(path)).collect();
         hops.reverse();
         Self::of_hops(hops, wires)
     }
 
     /// Of hops that differ in the next node alone, the first one counts.
-    fn of_hops(mut hops: Vec<Hop>, wires: &Wires) -> Self {
-        hops.sort_by_key(|hop| (hop.node, hop.source, hop.destination));
-        hops.dedup_by_key(|hop| (hop.node, hop.source, hop.destination));
-        let begin = (0..=wires.places() as u32)
-            .map(|node| hops.partition_point(|hop| hop.node < node) as u32)
-            .collect();
-        Self { begin, hops }
+    fn of_hops(mut hops: Vec<(u32, Hop)>, wires: &Wires) -> Self {
+        hops.sort_by_key(|(node, hop)| (*node, hop.ends));
+        hops.dedup_by_key(|(node, hop)| (*node, hop.ends));
+        let begin =
+            (0..=wires.places() as u32).map(|node| hops.partition_point(|hop| hop.0 < node) as u32).collect();
+        Self { begin, hops: hops.into_iter().map(|(_, hop)| hop).collect() }
     }
 
     /// Tables for new paths in place of old ones. A node that a path does not pass any more keeps its hop for packets that are
     /// there still. They make no loop: from an old path they come to a new one, and never back.
     pub fn replace(&mut self, paths: &[Vec<u32>], wires: &Wires) {
-        let mut hops = Self::new(paths, wires).hops;
-        hops.append(&mut self.hops);
-        *self = Self::of_hops(hops, wires);
+        let new = Self::new(paths, wires);
+        *self = Self::of_hops(new.by_node().chain(self.by_node()).collect(), wires);
+    }
+
+    /// All hops with their nodes.
+    fn by_node(&self) -> impl Iterator<Item = (u32, Hop)> {
+        self.begin.windows(2).zip(0..).flat_map(|(of_node, node)| {
+            self.hops[of_node[0] as usize..of_node[1] as usize].iter().map(move |hop| (node, *hop))
+        })
     }
 
     /// Where `node` sends a packet from `source` to `destination`.
     #[inline]
     pub fn next_hop(&self, node: u32, source: u32, destination: u32) -> Option<u32> {
-        let hops = &self.hops[self.begin[node as usize] as usize..self.begin[node as usize + 1] as usize];
-        let index =
-            hops.binary_search_by_key(&(source, destination), |hop| (hop.source, hop.destination)).ok()?;
+        let &[begin, end] = self.begin.get(node as usize..)?.first_chunk()?;
+        let hops = self.hops.get(begin as usize..end as usize)?;
+        let ends = ends(source, destination);
+        // Most nodes know few ways.
+        if let [first, ..] = hops
+            && first.ends == ends
+        {
+            return Some(first.next);
+        }
+        let index = hops.binary_search_by_key(&ends, |hop| hop.ends).ok()?;
         Some(hops[index].next)
     }
 }

@@ -40,6 +40,7 @@ use super::TICK;
 use crate::allocate::{Claim, price, split};
 use crate::digest::Direction;
 use crate::flow::{Address, FlowKey};
+use crate::gate::{Gate, Needs};
 use crate::observer::{CallNow, Flow, FlowBody, FlowKind, Observer, Quality, RoundTrip, TcpFlow};
 use crate::policy::{FlowPolicy, Means, Policy, Reason, State, Treatment};
 
@@ -74,7 +75,7 @@ impl Default for AdaptiveConfig {
         Self {
             unheard: 0.005,
             delay: Nanos::from_millis(20),
-            excess: Nanos::from_millis(30),
+            excess: Nanos::from_millis(12),
             excess_alone: Nanos::from_millis(40),
             first_budget: 1e6,
             least_per_flow: 12_000.0,
@@ -92,6 +93,8 @@ const SLOW: Nanos = Nanos::from_millis(1000);
 
 /// Speeds of the law, a second.
 const LEARNING_SPEED: f64 = core::f64::consts::LN_2;
+/// What is left of the budget at the first stress, which is felt late.
+const LEARNT: f64 = 0.6;
 const RETURN_SPEED: f64 = 0.25;
 const SPEED: f64 = 0.06;
 const PROBE_SPEED: f64 = 0.03;
@@ -100,6 +103,15 @@ const STRESS_MOST: f64 = 8.0;
 
 /// Fraction unheard over the fast span that is acute, where no noise is tolerated; with noise, chance makes more.
 const ACUTE: f64 = 0.08;
+const ACUTE_PACKETS: f64 = 3.0;
+/// Call packets a second from which on the point can be kept well.
+const ENOUGH: f64 = 150.0;
+/// What part of the budget has to be used before it grows.
+const USED: f64 = 0.85;
+/// What a lost packet takes of the budget.
+const DROP: f64 = 0.03;
+/// By how much less than the budget is asked for where the queue is as long as tolerable.
+const DAMPING: f64 = 0.04;
 
 /// What a cut leaves of the budget, what another one right after it, and what of that while queues drain.
 const CUT: f64 = 0.65;
@@ -108,9 +120,12 @@ const DRAIN: f64 = 0.35;
 const DRAIN_TIME: Nanos = Nanos::from_millis(250);
 /// Time after a cut before its effect is judged: what is in the mesh has left, and the fast span is clean.
 const SETTLE: Nanos = Nanos::from_millis(500);
+const SETTLE_MOST: Nanos = Nanos::from_secs(2);
 
 /// Where under the ceiling to stay.
 const UNDER_CEILING: f64 = 0.93;
+/// Packets that would have been lost, after which it is sure that this is not the point to stay at.
+const SURE: f64 = 1.5;
 const HOLD_LEAST: Nanos = Nanos::from_secs(5);
 const HOLD_MOST: Nanos = Nanos::from_secs(60);
 
@@ -129,6 +144,12 @@ struct Stress {
     sure: f64,
     /// Fraction of call packets unheard over the slow span, both directions together, worst node.
     mean_unheard: f64,
+    /// Call packets a second of that node.
+    packets: f64,
+    /// What round trips and delays make of it.
+    queue: f64,
+    /// By how much round trips are over their base.
+    excess: Nanos,
     acute: bool,
     /// Fraction of call packets unheard over the slow span, worst node.
     unheard: f64,
@@ -150,15 +171,24 @@ struct Node {
 struct Sum {
     expected: f64,
     unheard: f64,
+    /// By packets of all, told or inferred.
+    weight: f64,
     delay: f64,
 }
 
 impl Sum {
-    fn add(&mut self, quality: &Quality) {
+    fn add(&mut self, quality: &Quality, told: bool) {
         let expected = f64::from(quality.expected.max(1));
-        self.expected += expected;
-        self.unheard += expected * (quality.loss + quality.late).min(1.0);
+        if told {
+            self.expected += expected;
+            self.unheard += expected * (quality.loss + quality.late).min(1.0);
+        }
+        self.weight += expected;
         self.delay += expected * quality.delay.as_secs_f64();
+    }
+
+    fn mean_delay(&self) -> f64 {
+        if self.weight > 0.0 { self.delay / self.weight } else { 0.0 }
     }
 
     fn part(&self, of: f64) -> f64 {
@@ -219,11 +249,24 @@ pub(super) struct Adaptive {
     hold: Nanos,
     probing: Option<Nanos>,
     cut_at: Nanos,
+    /// How long after it its effect is judged.
+    settle: Nanos,
     drain_until: Nanos,
     trouble: Option<Trouble>,
     starved_until: Nanos,
     /// When the stress was last over a half.
     stressed_at: Nanos,
+    /// The budget at which stress began has been seen.
+    learnt: bool,
+    queue: f64,
+    packets: f64,
+    /// What is used of the budget.
+    used: f64,
+    /// The longest round trip through the mesh that nothing delays.
+    base: Nanos,
+    /// What the mesh has lost of TCP's data, and when it last lost some.
+    lost: u64,
+    lost_at: Nanos,
     /// Fraction unheard that is tolerated now, and since when more than configured.
     tolerance: f64,
     tolerant_since: Nanos,
@@ -235,6 +278,9 @@ pub(super) struct Adaptive {
     /// By how much windows are wider than round trips say.
     slack: f64,
     calls: Vec<Known>,
+    /// Interval and phase of what calls send out of the mesh.
+    cadences: Vec<(Nanos, Nanos)>,
+    arrivals: Vec<Nanos>,
     nodes: Vec<Node>,
     claims: Vec<Claim>,
     last: Option<Nanos>,
@@ -252,10 +298,18 @@ impl Adaptive {
             hold: HOLD_LEAST,
             probing: None,
             cut_at: Nanos::ZERO,
+            settle: SETTLE,
             drain_until: Nanos::ZERO,
             trouble: None,
             starved_until: Nanos::ZERO,
             stressed_at: Nanos::ZERO,
+            learnt: false,
+            queue: 0.0,
+            packets: 0.0,
+            used: 0.0,
+            base: Nanos::ZERO,
+            lost: 0,
+            lost_at: Nanos::ZERO,
             tolerance: config.unheard,
             tolerant_since: Nanos::ZERO,
             top: 0.0,
@@ -264,6 +318,8 @@ impl Adaptive {
             low_for: 0.0,
             slack: 1.0,
             calls: Vec::new(),
+            cadences: Vec::new(),
+            arrivals: Vec::new(),
             nodes: Vec::new(),
             claims: Vec::with_capacity(config.flows),
             last: None,
@@ -279,8 +335,15 @@ impl Adaptive {
         let seconds = self.last.map_or(TICK, |last| now.saturating_sub(last)).as_secs_f64().min(1.0);
         self.last = Some(now);
         let used = self.gather_claims(now, observer, policy);
+        let used = self.smoothed(used, seconds);
         let change = self.gather_calls(now, observer);
         let stress = self.stress(now, observer);
+        self.queue = stress.queue;
+        self.packets = stress.packets;
+        let lost = observer.totals().lost_in_mesh;
+        if lost != std::mem::replace(&mut self.lost, lost) {
+            self.lost_at = now;
+        }
         if stress.level > 0.5 {
             self.stressed_at = now;
         }
@@ -302,6 +365,17 @@ impl Adaptive {
         self.write(now, observer, policy);
     }
 
+    /// What is used, over as long as ten packets take at the budget: half a second, for which it is measured, may hold one.
+    fn smoothed(&mut self, used: f64, seconds: f64) -> f64 {
+        const BITS: f64 = 8.0 * 15_000.0;
+        const LONGEST: f64 = 4.0;
+        let price = f64::from(self.config.shared_links.max(1));
+        let over = (BITS * price / self.budget.max(1.0)).min(LONGEST);
+        let rests = over > seconds && self.state != State::Learning;
+        self.used += (used - self.used) * if rests { seconds / over } else { 1.0 };
+        self.used
+    }
+
     /// Nobody to control. What has been learnt stays, so that a flow that comes next finds it.
     fn rest(&mut self) {
         self.enter(State::Off, Reason::NoElasticTraffic);
@@ -316,9 +390,13 @@ impl Adaptive {
     fn gather_claims(&mut self, now: Nanos, observer: &Observer, policy: &Policy) -> f64 {
         const ALIVE: Nanos = Nanos::from_secs(1);
         self.claims.clear();
+        self.base = Nanos::ZERO;
         let mut used = 0.0;
         for (key, flow) in observer.active(now.saturating_sub(ALIVE)) {
             let Some(rate) = elastic_rate(now, flow) else { continue };
+            if let FlowBody::Tcp(tcp) = &flow.body {
+                self.base = self.base.max(tcp.mesh_rtt.base().unwrap_or_default());
+            }
             let price = price(if flow.hops == 0 { u8::MAX } else { flow.hops }, self.config.shared_links);
             used += rate * price;
             if self.claims.len() < self.config.flows {
@@ -342,6 +420,7 @@ impl Adaptive {
     /// or went, in bits a second times price, as data of elastic flows would have it.
     fn gather_calls(&mut self, now: Nanos, observer: &Observer) -> Option<f64> {
         self.nodes.clear();
+        self.cadences.clear();
         for known in &mut self.calls {
             known.seen = false;
         }
@@ -349,6 +428,7 @@ impl Adaptive {
         let mut slow = observer.calls(now, SLOW);
         for call in observer.calls(now, FAST) {
             self.add_to_node(&call, slow.next().as_ref());
+            self.cadences.extend(call.cadence);
             match self.calls.iter_mut().find(|known| known.key == call.key) {
                 Some(known) => known.seen = true,
                 None => {
@@ -376,9 +456,11 @@ impl Adaptive {
         let node = &mut self.nodes[place];
         for (sums, call) in [(&mut node.fast, Some(fast)), (&mut node.slow, slow)] {
             let both = call.map_or([None, None], |call| [call.down, call.up]);
-            for (sum, quality) in sums.iter_mut().zip(both) {
+            // What is inferred of the way down says nothing that the way up has not said, but of its delay.
+            let told = [call.is_some_and(|call| call.down_is_reported), true];
+            for ((sum, quality), told) in sums.iter_mut().zip(both).zip(told) {
                 if let Some(quality) = quality {
-                    sum.add(&quality);
+                    sum.add(&quality, told);
                 }
             }
         }
@@ -398,11 +480,16 @@ impl Adaptive {
             level: 0.0,
             sure: 0.0,
             mean_unheard: 0.0,
+            packets: 0.0,
+            queue: 0.0,
+            excess: Nanos::ZERO,
             acute: false,
             unheard: 0.0,
             bad_call: false,
             reason: Reason::RoomToGrow,
         };
+        let mut queue = 0.0_f64;
+        let mut packets = 0.0_f64;
         let mut raise = |level: f64, sure: f64, reason: Reason| {
             stress.sure = stress.sure.max(sure);
             if level > stress.level {
@@ -413,13 +500,14 @@ impl Adaptive {
         let playout = observer.listening().playout.as_secs_f64();
         let (mut acute, mut worst, mut mean) = (false, 0.0_f64, 0.0_f64);
         for node in &self.nodes {
-            let mut both = Sum::default();
+            let told = node.slow.iter().map(|slow| slow.expected).fold(0.0, f64::max);
+            let (mut both, mut surely) = (0.0, 0.0);
             for (fast, slow) in node.fast.iter().zip(&node.slow) {
-                let (unheard, delay) = (slow.part(slow.unheard), fast.part(fast.delay));
+                let (unheard, delay) = (slow.part(slow.unheard), fast.mean_delay());
                 let at_once = fast.part(fast.unheard);
                 worst = worst.max(unheard);
-                both.expected += slow.expected;
-                both.unheard += slow.unheard;
+                let sure = slow.part((slow.unheard - libm::sqrt(slow.unheard)).max(0.0));
+                (both, surely) = (libm::hypot(both, unheard), libm::hypot(surely, sure));
                 if !ignores_calls {
                     let level = delay / config.delay.as_secs_f64();
                     let reason = Reason::CallSuffers {
@@ -427,25 +515,35 @@ impl Adaptive {
                         delay: Nanos::from_secs_f64(delay),
                     };
                     raise(level, level, reason);
+                    queue = queue.max(level);
                     let many = ACUTE * (self.tolerance / config.unheard).sqrt();
-                    acute |= (fast.unheard >= 2.0 && at_once >= many) || delay > 0.6 * playout;
+                    acute |= (fast.unheard >= ACUTE_PACKETS && at_once >= many) || delay > 0.8 * playout;
                 }
             }
-            let unheard = both.part(both.unheard);
-            mean = mean.max(unheard);
-            if !ignores_calls {
-                let surely = both.part((both.unheard - libm::sqrt(both.unheard)).max(0.0));
+            // Seconds are bad for two packets and more, by the square of what each direction misses.
+            let unheard = both;
+            if unheard >= mean {
+                (mean, packets) = (unheard, told / SLOW.as_secs_f64());
+            }
+            if !ignores_calls && told > 0.0 {
                 let reason = Reason::CallSuffers { unheard, delay: Nanos::ZERO };
-                raise(unheard / self.tolerance, surely / self.tolerance, reason);
+                // The fewer packets tell of the point, the farther from it.
+                let tolerance = self.tolerance * (told / ENOUGH).clamp(0.25, 1.0).sqrt();
+                raise(unheard / tolerance, surely / tolerance, reason);
             }
         }
         let has_calls = !self.nodes.is_empty() && !ignores_calls;
+        // On a path of many hops packets of calls alone make round trips vary by as much as they take.
         let tolerable = if has_calls { config.excess } else { config.excess_alone };
+        let tolerable = tolerable.saturating_add(Nanos(2 * self.base.0));
         if let Some(excess) = observer.mesh_excess(now, None) {
             let level = excess.as_secs_f64() / tolerable.as_secs_f64().max(1e-3);
             raise(level, level, Reason::QueueGrows { excess });
-            acute |= level > 3.0;
+            queue = queue.max(level);
+            stress.excess = excess;
+            acute |= has_calls && level > 3.0;
         }
+        (stress.queue, stress.packets) = (queue, packets);
         stress.acute = acute;
         stress.unheard = worst;
         stress.mean_unheard = mean;
@@ -531,28 +629,63 @@ impl Adaptive {
         }
         match self.state {
             State::Starved => self.starve(now, seconds, stress),
-            State::Protecting if now.saturating_sub(self.cut_at) < SETTLE => {}
+            State::Protecting if now.saturating_sub(self.cut_at) < self.settle => {}
             State::Protecting => {
                 if stress.acute {
                     self.cut(now, stress);
-                } else {
+                } else if self.learnt {
                     self.enter(State::Steady, Reason::Hold);
+                } else {
+                    self.enter(State::Learning, Reason::RoomToGrow);
                 }
             }
             _ if stress.acute => self.cut(now, stress),
             State::Learning => {
                 if stress.sure > 1.0 {
-                    self.budget *= 0.85;
+                    self.ceiling = self.budget;
+                    (self.ceiling_at, self.hold) = (now, HOLD_LEAST);
+                    self.budget *= LEARNT;
+                    self.learnt = true;
                     self.enter(State::Steady, stress.reason);
-                } else if used > 0.5 * self.budget {
+                } else if used > 0.7 * self.budget {
                     self.grow(seconds * LEARNING_SPEED);
                     self.reason = Reason::RoomToGrow;
                 } else {
                     self.reason = Reason::NotUsed;
+                    self.fit_to_use(now, seconds, used, stress);
                 }
             }
             _ => self.move_by_law(now, seconds, used, stress),
         }
+    }
+
+    /// A budget that is not used holds nothing back. That does no harm while nobody has more to send; where the mesh loses
+    /// data or queues grow all the same, it comes down to what is carried.
+    fn fit_to_use(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {
+        const WITHIN: f64 = 2.0;
+        const LATELY: Nanos = Nanos::from_secs(1);
+        if stress.queue > 0.5 || now.saturating_sub(self.lost_at) < LATELY {
+            let over = self.budget - used / USED;
+            self.budget -= over.max(0.0) * seconds / WITHIN;
+        }
+    }
+
+    /// Where a queue grows, the budget is over what the mesh carries, which is what is used.
+    fn fit_to_queue(&mut self, seconds: f64, used: f64, stress: &Stress) {
+        const WITHIN: f64 = 0.5;
+        const LESS: f64 = 0.05;
+        if stress.queue > 1.0 && used > 0.4 * self.budget {
+            let carried = used * (1.0 - LESS * (stress.queue.min(3.0) - 1.0));
+            self.budget -= (self.budget - carried).max(0.0) * (seconds / WITHIN).min(1.0);
+        }
+    }
+
+    /// How fast the law moves: so that each packet that is lost takes the same part of the budget.
+    fn speed(&self, _stress: &Stress) -> f64 {
+        if self.nodes.is_empty() {
+            return SPEED;
+        }
+        (DROP * self.tolerance * self.packets).clamp(SPEED / 4.0, 2.0 * SPEED)
     }
 
     fn grow(&mut self, by: f64) {
@@ -560,17 +693,20 @@ impl Adaptive {
     }
 
     fn move_by_law(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {
+        self.fit_to_queue(seconds, used, stress);
+        let speed = self.speed(stress);
         let pull = 1.0 - stress.level.min(STRESS_MOST);
         if pull < 0.0 {
-            self.grow(seconds * SPEED * pull);
+            self.grow(seconds * speed * pull);
             self.reason = stress.reason;
             if self.probing.is_some() && (stress.sure > 2.0 || self.budget < self.ceiling * UNDER_CEILING) {
                 self.fail_probe(now);
             }
             return;
         }
-        if used < 0.6 * self.budget {
+        if used < USED * self.budget {
             self.reason = Reason::NotUsed;
+            self.fit_to_use(now, seconds, used, stress);
             return;
         }
         let stay = self.ceiling * UNDER_CEILING;
@@ -589,7 +725,11 @@ impl Adaptive {
             // The longer nothing has been wrong the faster, and slower just under the ceiling.
             let calm = now.saturating_sub(self.stressed_at).as_secs_f64();
             let far = if stay.is_finite() { (5.0 * (stay - self.budget) / stay).min(1.0) } else { 1.0 };
-            let speed = SPEED + (RETURN_SPEED - SPEED) * far * (calm / 4.0).min(1.0);
+            // What would have been lost by now if this were the point to stay at.
+            let missed =
+                if self.nodes.is_empty() { 2.0 * calm } else { calm * self.packets * self.tolerance };
+            let speed =
+                speed + (RETURN_SPEED - speed) * far * ((missed - SURE) / (2.0 * SURE)).clamp(0.0, 1.0);
             let grown = self.budget * (1.0 + seconds * speed * pull);
             self.budget = grown.min(stay.max(self.budget));
             self.reason = Reason::RoomToGrow;
@@ -609,6 +749,7 @@ impl Adaptive {
     }
 
     fn cut(&mut self, now: Nanos, stress: &Stress) {
+        self.learnt = true;
         if self.probing.is_some() {
             self.fail_probe(now);
         } else if self.state != State::Protecting {
@@ -623,6 +764,8 @@ impl Adaptive {
             self.drain_until = now.saturating_add(DRAIN_TIME);
         }
         self.cut_at = now;
+        // What a queue has delayed tells of it for so long.
+        self.settle = SETTLE.saturating_add(stress.excess).min(SETTLE_MOST);
         // What is unheard from here on has another cause than what was before.
         self.top = self.budget;
         self.enter(State::Protecting, stress.reason);
@@ -708,6 +851,50 @@ impl Adaptive {
         }
     }
 
+    /// When data enters the mesh, in step with the calls: where it can meet them unheard, and there is room between them.
+    fn gate(&mut self, observer: &Observer, down: f64) -> Option<Gate> {
+        /// Where every node hears every other one's receiver, nobody sends into another's packet unheard.
+        const HIDDEN_FROM: u8 = 3;
+        const LONGEST: u64 = 60_000_000;
+        const FULL: f64 = 8.0 * 1500.0;
+        let period = self.cadences.iter().try_fold(1_u64, |period, (interval, _)| {
+            let interval = interval.0.max(1);
+            let all = period / gcd(period, interval) * interval;
+            (all <= LONGEST).then_some(all)
+        })?;
+        let (mut hops, mut round_trip) = (0, Nanos::ZERO);
+        for claim in &self.claims {
+            if let Some(flow) = observer.flow(&claim.key)
+                && let FlowBody::Tcp(tcp) = &flow.body
+                && let Some(base) = tcp.mesh_rtt.base()
+            {
+                hops = hops.max(flow.hops);
+                round_trip = round_trip.max(base);
+            }
+        }
+        if hops < HIDDEN_FROM {
+            return None;
+        }
+        self.arrivals.clear();
+        for (interval, phase) in &self.cadences {
+            for turn in 0..period / interval.0.max(1) {
+                self.arrivals.push(Nanos(phase.0 + turn * interval.0));
+            }
+        }
+        // Of a round trip that nothing delays, the ACK takes a fifth.
+        let transit = Nanos(round_trip.0 / 5 * 4);
+        let shared = u64::from(self.config.shared_links.min(u32::from(hops)));
+        let wanted =
+            (down * Nanos(period).as_secs_f64() / FULL).ceil().clamp(1.0, Gate::MOST as f64) as usize;
+        let needs = |packets| Needs {
+            guard: Nanos::from_millis(1),
+            clear: transit,
+            step: Nanos(transit.0 * shared / u64::from(hops)),
+            packets,
+        };
+        (1..=wanted).rev().find_map(|packets| Gate::plan(Nanos(period), &mut self.arrivals, needs(packets)))
+    }
+
     /// Puts the budget into a policy.
     fn write(&mut self, now: Nanos, observer: &Observer, policy: &mut Policy) {
         policy.state = self.state;
@@ -715,14 +902,15 @@ impl Adaptive {
         policy.flows.clear();
         policy.up_acks = None;
         policy.down_acks = None;
+        policy.gate = None;
         let draining = now < self.drain_until;
-        let budget = if draining { self.budget * DRAIN } else { self.budget };
+        let damped = self.budget * (1.0 - DAMPING * self.queue.min(2.0));
+        let budget = if draining { self.budget * DRAIN } else { damped };
         let most = f64::from(self.config.shared_links.max(1));
         if self.claims.is_empty() {
-            // The first flow that comes finds calls protected; without calls there is nothing to ask for.
-            let guard = !self.calls.is_empty();
-            policy.down = guard.then(|| rate_of(budget / most));
-            policy.others = Treatment { window: guard.then_some(NEW_FLOW), ..Treatment::default() };
+            // What comes next, thirty flows at once perhaps, finds calls protected and queues short.
+            policy.down = Some(rate_of(budget / most));
+            policy.others = Treatment { window: Some(NEW_FLOW), ..Treatment::default() };
             return;
         }
         let Ok(rates) = split(budget, &self.claims, &[]) else { return };
@@ -759,9 +947,14 @@ impl Adaptive {
         // Where windows hold the budget, the pacer only stops what they let through.
         let guard = if policy.means == Means::Window { 1.25 } else { 1.0 };
         policy.down = Some(rate_of((guard * down).max(budget / most / 10.0)));
+        policy.gate = self.gate(observer, down);
         policy.up_acks = (up > 0.0).then(|| rate_of(guard * up));
         policy.others = Treatment { window: Some(NEW_FLOW), ..Treatment::default() };
     }
+}
+
+const fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// Window of a flow that is too new for a treatment of its own: two full segments of Ethernet.

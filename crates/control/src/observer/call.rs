@@ -57,6 +57,8 @@ pub struct Stream {
     /// Stream time since `began` in ticks.
     ticks: i64,
     least: Least<i64>,
+    /// The same of the last seconds, which clocks that drift do not shift.
+    lately: Least<i64>,
     jitter: Jitter,
     last_at: Nanos,
     last_delay: Nanos,
@@ -95,6 +97,7 @@ pub struct Listening {
 
 impl Stream {
     pub(crate) const GENERATION: Nanos = Nanos::from_secs(60);
+    const LATELY: Nanos = Nanos::from_secs(1);
 
     pub(crate) const fn new() -> Self {
         Self {
@@ -113,6 +116,7 @@ impl Stream {
             interval: Nanos::from_millis(20),
             ticks: 0,
             least: Least::new(Self::GENERATION),
+            lately: Least::new(Self::LATELY),
             jitter: Jitter::NONE,
             last_at: Nanos::ZERO,
             last_delay: Nanos::ZERO,
@@ -242,6 +246,7 @@ impl Stream {
         let sent = i64::try_from(since).unwrap_or(i64::MAX);
         let transit = (now.0.wrapping_sub(self.began.0)).cast_signed().saturating_sub(sent);
         self.least.update(now, transit);
+        self.lately.update(now, transit);
         let least = self.least.value().unwrap_or(transit);
         self.last_delay = Nanos(transit.saturating_sub(least).max(0).cast_unsigned());
         self.jitter.update(Nanos(self.began.0.wrapping_add(sent.cast_unsigned())), now);
@@ -279,6 +284,13 @@ impl Stream {
     /// Speech in a packet.
     pub const fn interval(&self) -> Nanos {
         self.interval
+    }
+
+    /// When packets come that nothing delays, within the interval; none before the first.
+    pub fn phase(&self) -> Option<Nanos> {
+        let interval = self.interval.0.max(1).cast_signed();
+        let at = self.began.0.cast_signed().wrapping_add(self.lately.value()?);
+        Some(Nanos(at.rem_euclid(interval).cast_unsigned()))
     }
 
     /// Ticks a second of the timestamps.

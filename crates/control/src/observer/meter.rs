@@ -36,18 +36,30 @@ impl<T: Copy + Ord> Least<T> {
 
 /// Round trips of one side of a flow.
 ///
-/// The base is the least of one to two minutes. What is over it now is taken from the least sample of each 100 ms, since a
-/// receiver that holds its ACK back (RFC 5681 §4.2) lengthens single samples, and a queue all of them.
+/// The base is the least of one to two minutes. What is over it now is taken from the least sample of the last moments,
+/// since a receiver that holds its ACK back (RFC 5681 §4.2), or one repetition more on the air, lengthens single samples,
+/// and a queue all of them.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundTrip {
     least: Least<Nanos>,
     handshake: Option<Nanos>,
     smoothed: Option<Nanos>,
-    recent: [(u64, Nanos); Self::RECENT],
+    recent: [Recent; Self::RECENT],
+}
+
+/// The samples of 100 ms.
+#[derive(Clone, Copy, Debug)]
+struct Recent {
+    epoch: u64,
+    least: Nanos,
+    samples: u32,
 }
 
 impl RoundTrip {
-    const RECENT: usize = 4;
+    /// Of these the last four count, all if those have few samples.
+    const RECENT: usize = 10;
+    const FRESH: u64 = 4;
+    const FEW: u32 = 4;
     const BUCKET: Nanos = Nanos::from_millis(100);
     const GENERATION: Nanos = Nanos::from_secs(60);
 
@@ -56,7 +68,7 @@ impl RoundTrip {
             least: Least::new(Self::GENERATION),
             handshake: None,
             smoothed: None,
-            recent: [(u64::MAX, Nanos::ZERO); Self::RECENT],
+            recent: [Recent { epoch: u64::MAX, least: Nanos::ZERO, samples: 0 }; Self::RECENT],
         }
     }
 
@@ -64,9 +76,13 @@ impl RoundTrip {
         self.least.update(now, sample);
         // RFC 6298 §2, α = 1/8.
         self.smoothed = Some(self.smoothed.map_or(sample, |srtt| Nanos((7 * srtt.0 + sample.0) / 8)));
-        let bucket = now.div_floor(Self::BUCKET);
-        let place = &mut self.recent[(bucket % Self::RECENT as u64) as usize];
-        *place = (bucket, if place.0 == bucket { place.1.min(sample) } else { sample });
+        let epoch = now.div_floor(Self::BUCKET);
+        let place = &mut self.recent[(epoch % Self::RECENT as u64) as usize];
+        if place.epoch != epoch {
+            *place = Recent { epoch, least: sample, samples: 0 };
+        }
+        place.least = place.least.min(sample);
+        place.samples += 1;
     }
 
     /// The round trip of a SYN. It is shorter than one of data by the time that large packets take on the air, so it is a
@@ -85,14 +101,23 @@ impl RoundTrip {
         self.smoothed
     }
 
-    /// How far the last 300 to 400 ms are over the base: the mean over those 100 ms that have samples. None without.
+    /// How far the last 300 to 400 ms are over the base: the mean over those 100 ms that have samples; where samples are few,
+    /// the least of the last second. None without any.
     pub fn over_base(&self, now: Nanos) -> Option<Nanos> {
-        let bucket = now.div_floor(Self::BUCKET);
-        let fresh = |&&(at, _): &&(u64, Nanos)| at != u64::MAX && at + Self::RECENT as u64 > bucket;
-        let (sum, count) =
-            self.recent.iter().filter(fresh).fold((0, 0), |(sum, count), (_, rtt)| (sum + rtt.0, count + 1));
-        let mean = Nanos(sum.checked_div(count)?);
-        Some(mean.saturating_sub(self.base()?))
+        let newest = now.div_floor(Self::BUCKET);
+        let of_last = |epochs: u64| {
+            self.recent.iter().filter(move |recent| {
+                recent.epoch != u64::MAX && recent.epoch.saturating_add(epochs) > newest
+            })
+        };
+        let (sum, count, samples) = of_last(Self::FRESH).fold((0, 0, 0), |(sum, count, samples), recent| {
+            (sum + recent.least.0, count + 1, samples + recent.samples)
+        });
+        let now = match samples {
+            Self::FEW.. => Nanos(sum / count),
+            _ => of_last(Self::RECENT as u64).map(|recent| recent.least).min()?,
+        };
+        Some(now.saturating_sub(self.base()?))
     }
 }
 

@@ -150,6 +150,8 @@ pub struct CallNow {
     pub down: Option<Quality>,
     /// Whether `down` comes from the listener's own report.
     pub down_is_reported: bool,
+    /// Interval of the packets out of the mesh, and when within it they come that nothing delays; none where none come.
+    pub cadence: Option<(Nanos, Nanos)>,
     /// Since when it is known.
     pub began: Nanos,
     /// IP bytes and packets a second of it, both ways, roughly.
@@ -292,6 +294,11 @@ impl Observer {
                 up,
                 down,
                 down_is_reported,
+                cadence: udp
+                    .up
+                    .is_alive(horizon)
+                    .then(|| udp.up.phase().map(|phase| (udp.up.interval(), phase)))
+                    .flatten(),
                 began: flow.began,
                 packets_per_second: rate(&udp.up) + rate(&udp.down),
             })

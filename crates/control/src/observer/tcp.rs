@@ -281,6 +281,8 @@ impl End {
         // Earlier than what has passed: it fills a hole, or comes again.
         let fills = self.fill_hole(seq, end);
         if fills {
+            // What came after the hole is acknowledged only now, however long ago it passed.
+            self.passed_count = 0;
             return (0, 0);
         }
         if before(self.next, end) {

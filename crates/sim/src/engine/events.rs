@@ -4,8 +4,8 @@
 //! [`Events`] refuses the past in debug builds. There are two parts, since two sorts of events behave differently:
 //!
 //! - What a station does next is one time for each station and kind, and it moves at every frame in the neighbourhood,
-//!   mostly before it fires. A tournament tree holds these times: a change climbs from its leaf only as far as it alters
-//!   who is first, which is seldom far, and nothing stale is left behind.
+//!   mostly before it fires. A tournament tree holds these times: a change climbs only as far as it alters who is first,
+//!   which is seldom far, and nothing stale is left behind.
 //! - All else is a 4-ary heap of 16-byte keys that compare as one number. Timers there are lazy ([`Timer`]): one that is
 //!   put off leaves its entry in the heap, and is put back when the entry comes up.
 
@@ -171,33 +171,63 @@ impl Events {
 /// The key of a timer that is not set.
 const NEVER: u64 = u64::MAX;
 
-/// The first of many timers, one for each station and kind. A leaf's key is its time and kind; the station breaks ties by
-/// its place, from left to right. Inner nodes hold the smallest key of their four children: those of the lowest level
-/// are the timers of one station.
+/// The first of many timers, one for each station and kind. A timer's key is its time and kind; the station breaks ties by
+/// its place, from left to right.
 #[derive(Debug)]
 struct Tournament {
-    /// The root, then level after level; the children of `i` are at `4 i + 1` to `4 i + 4`.
-    keys: Vec<u64>,
-    /// Where the leaves begin.
-    leaves: usize,
+    /// The children of `i` are at `4 i` to `4 i + 3`, the root is at 1, so that the smallest key of all is the only one
+    /// at 0. Those of the lowest level are the timers of one station each. Places between the levels are not used.
+    groups: Vec<Group>,
+    /// Where the lowest level begins.
+    stations: usize,
+}
+
+/// The smallest keys of four children, or the timers of a station: within one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+struct Group([u64; Group::SIZE]);
+
+impl Group {
+    const SIZE: usize = EventKind::STATION_TIMERS;
+    const EMPTY: Self = Self([NEVER; Self::SIZE]);
+
+    #[inline]
+    fn smallest(&self) -> u64 {
+        let [a, b, c, d] = self.0;
+        a.min(b).min(c.min(d))
+    }
+
+    /// Which one has the key, for a processor that foresees it.
+    #[inline]
+    fn predicted(&self, key: u64) -> usize {
+        match key {
+            key if key == self.0[0] => 0,
+            key if key == self.0[1] => 1,
+            key if key == self.0[2] => 2,
+            _ => 3,
+        }
+    }
+
+    /// The same without a branch.
+    #[inline]
+    fn unpredicted(&self, key: u64) -> usize {
+        let not = |child: usize| usize::from(self.0[child] != key);
+        not(0) * (1 + not(1) * (1 + not(2)))
+    }
 }
 
 impl Tournament {
-    /// Children of an inner node, and leaves of a station.
-    const ARITY: usize = EventKind::STATION_TIMERS;
     /// Bits of the kind in a key. What remains for time reaches 36 years.
     const KIND_BITS: u32 = 4;
-    /// Up to so many inner nodes the processor predicts well whose turn it is.
+    /// Up to so many stations the processor predicts well whose turn it is.
     const FEW: usize = 64;
 
     fn new(stations: usize) -> Self {
-        let mut width = Self::ARITY;
-        let mut leaves = 1;
-        while width < stations * Self::ARITY {
-            leaves += width;
-            width *= Self::ARITY;
+        let mut width = 1;
+        while width < stations {
+            width *= Group::SIZE;
         }
-        Self { keys: vec![NEVER; leaves + width], leaves }
+        Self { groups: vec![Group::EMPTY; width + stations.max(1)], stations: width }
     }
 
     #[inline]
@@ -207,8 +237,13 @@ impl Tournament {
     }
 
     #[inline]
+    fn first(&self) -> u64 {
+        self.groups[0].0[1]
+    }
+
+    #[inline]
     fn first_time(&self) -> Nanos {
-        match self.keys[0] {
+        match self.first() {
             NEVER => Nanos::MAX,
             key => Nanos(key >> Self::KIND_BITS),
         }
@@ -216,71 +251,48 @@ impl Tournament {
 
     #[inline]
     fn set(&mut self, station: u32, kind: EventKind, key: u64) {
-        self.set_leaf(self.leaves + station as usize * Self::ARITY + kind as usize, key);
+        self.replace(self.stations + station as usize, kind as usize % Group::SIZE, key);
     }
 
+    /// Replaces a key, and those above it for as far as it alters who is first.
     #[inline]
-    fn set_leaf(&mut self, mut index: usize, mut key: u64) {
+    fn replace(&mut self, mut index: usize, mut child: usize, mut key: u64) {
         loop {
-            let replaced = std::mem::replace(&mut self.keys[index], key);
+            let replaced = std::mem::replace(&mut self.groups[index].0[child], key);
             if replaced == key || index == 0 {
                 return;
             }
-            index = (index - 1) / Self::ARITY;
-            let first = self.keys[index];
-            if key > first && replaced > first {
-                return; // neither was nor is the first
-            }
+            let parent = index / Group::SIZE;
+            child = index % Group::SIZE;
+            let first = self.groups[parent].0[child];
             if key > first {
-                key = self.smallest_child(index);
+                if replaced > first {
+                    return; // neither was nor is the first
+                }
+                key = self.groups[index].smallest();
             }
+            index = parent;
         }
-    }
-
-    #[inline]
-    fn smallest_child(&self, index: usize) -> u64 {
-        let child = index * Self::ARITY + 1;
-        let children = &self.keys[child..child + Self::ARITY];
-        children[0].min(children[1]).min(children[2].min(children[3]))
     }
 
     /// Takes out the first timer, which is set.
     #[inline]
     fn pop(&mut self) -> Event {
-        let key = self.keys[0];
-        let mut index = 0;
-        while index < self.leaves {
-            let child = index * Self::ARITY + 1;
-            let children = &self.keys[child..child + Self::ARITY];
-            index = child
-                + if self.leaves > Self::FEW { unpredicted(children, key) } else { predicted(children, key) };
+        let key = self.first();
+        let mut index = 1;
+        while index < self.stations {
+            let group = &self.groups[index];
+            let child = if self.stations > Self::FEW { group.unpredicted(key) } else { group.predicted(key) };
+            index = index * Group::SIZE + child;
         }
-        let leaf = index - self.leaves;
-        self.set_leaf(index, NEVER);
+        let kind = (key & ((1 << Self::KIND_BITS) - 1)) as usize % Group::SIZE;
+        self.replace(index, kind, NEVER);
         Event {
             at: Nanos(key >> Self::KIND_BITS),
-            kind: EventKind::ALL[leaf % Self::ARITY],
-            subject: (leaf / Self::ARITY) as u32,
+            kind: EventKind::ALL[kind],
+            subject: (index - self.stations) as u32,
         }
     }
-}
-
-/// Which child has the key, for a processor that foresees it.
-#[inline]
-fn predicted(children: &[u64], key: u64) -> usize {
-    match key {
-        key if key == children[0] => 0,
-        key if key == children[1] => 1,
-        key if key == children[2] => 2,
-        _ => 3,
-    }
-}
-
-/// The same without a branch.
-#[inline]
-fn unpredicted(children: &[u64], key: u64) -> usize {
-    let not = |child: usize| usize::from(children[child] != key);
-    not(0) * (1 + not(1) * (1 + not(2)))
 }
 
 const SUBJECT_BITS: u32 = 24;

@@ -174,6 +174,14 @@ pub struct Received {
     pub done: Option<Done>,
 }
 
+impl Received {
+    /// Whether it means anything.
+    #[inline]
+    pub fn matters(&self) -> bool {
+        self.data != Data::None || self.done.is_some()
+    }
+}
+
 /// Whether a frame carries data for a station.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Data {
@@ -242,8 +250,13 @@ pub struct Dcf {
     pub(super) random: Stream,
     /// The last sequence number from each neighbour; in place for the neighbours that most stations have on routes.
     last_heard: SmallVec<[(u32, u16); 4]>,
-    queue: Queue,
+    /// Packets in the queue, which is looked at only where there are some.
+    queued: u32,
+    /// A packet that finds nothing else to do passes the queue by, and an empty queue need not be told that it is asked:
+    /// there are no books to keep.
+    passes_by: bool,
     nav_check: Timer,
+    queue: Box<Queue>,
 }
 
 impl Dcf {
@@ -266,7 +279,9 @@ impl Dcf {
             nav_check: Timer::default(),
             answer: None,
             current: None,
-            queue,
+            passes_by: queue.is_passed_by(),
+            queue: Box::new(queue),
+            queued: 0,
             next_sequence: 0,
             last_heard: SmallVec::new(),
             random,
@@ -276,7 +291,7 @@ impl Dcf {
     /// Packets that wait, the one in service included.
     #[inline]
     pub fn backlog(&self) -> usize {
-        self.queue.len() + usize::from(self.current.is_some())
+        self.queued as usize + usize::from(self.current.is_some())
     }
 
     /// A packet to send.
@@ -287,9 +302,18 @@ impl Dcf {
     pub fn enqueue(&mut self, ctx: &mut Context<'_>, packet: Waiting) -> Result<(), Refused> {
         let now = ctx.events.now();
         if self.current.is_some() {
-            return self.queue.push(packet, now, ctx.packets);
+            let taken = self.queue.push(packet, now, ctx.packets);
+            self.queued = self.queue.len() as u32;
+            return taken;
         }
-        let Some(packet) = self.queue.pass(packet, now, ctx.packets)? else { return Ok(()) };
+        let packet = if self.passes_by {
+            packet
+        } else {
+            let passed = self.queue.pass(packet, now, ctx.packets);
+            self.queued = self.queue.len() as u32;
+            let Some(packet) = passed? else { return Ok(()) };
+            packet
+        };
         self.current = Some(Outgoing::new(ctx.params, ctx.node, packet, &mut self.next_sequence));
         if self.idle {
             self.count_down(ctx.params, now);
@@ -513,9 +537,13 @@ impl Dcf {
         self.cw = ctx.params.cw_min;
         self.draw_backoff();
         self.state = State::Empty;
-        if let Some(next) = self.queue.pop(ctx.events.now(), ctx.packets) {
-            self.current = Some(Outgoing::new(ctx.params, ctx.node, next, &mut self.next_sequence));
-            self.contend(ctx);
+        if self.queued > 0 || !self.passes_by {
+            let next = self.queue.pop(ctx.events.now(), ctx.packets);
+            self.queued = self.queue.len() as u32;
+            if let Some(next) = next {
+                self.current = Some(Outgoing::new(ctx.params, ctx.node, next, &mut self.next_sequence));
+                self.contend(ctx);
+            }
         }
         Some(Done { packet: outgoing.waiting.packet, delivered })
     }

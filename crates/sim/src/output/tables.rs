@@ -24,7 +24,7 @@ use crate::mac::BROADCAST;
 use crate::packet::NodeId;
 use crate::radio::{Airtime, FrameLoss};
 use crate::recorder::{Loss, StreamRecord};
-use crate::results::{Replications, mos_of_direction, outage};
+use crate::results::{Replications, mos_of_direction, mos_of_interval, outage};
 use crate::scenario::Scenario;
 use crate::world::World;
 use crate::world::control::Control;
@@ -742,7 +742,6 @@ impl<'a> Direction<'a> {
         let starts = (0_u64..).map(move |index| interval * index).take_while(move |start| *start < end);
         self.record.bins.iter().zip(starts).map(move |(bin, start)| {
             let until = start.saturating_add(interval).min(end);
-            let unheard = 1.0 - ratio(f64::from(bin.in_time), f64::from(bin.sent));
             FlowSeriesRow {
                 seed: self.seed,
                 flow: self.number,
@@ -757,10 +756,7 @@ impl<'a> Direction<'a> {
                     .then(|| bin.delay_sum.as_millis_f64() / f64::from(bin.arrived)),
                 delivered_bytes: bin.delivered_bytes,
                 goodput_mbps: mbps(bin.delivered_bytes, until - start),
-                mos: self
-                    .codec()
-                    .filter(|_| bin.sent > 0)
-                    .map(|codec| mos_of_direction(codec, self.record, unheard)),
+                mos: self.codec().and_then(|codec| mos_of_interval(codec, self.record, bin)),
             }
         })
     }

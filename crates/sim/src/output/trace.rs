@@ -1,12 +1,14 @@
-//! Traces: how windows and queues move, sampled finely and written as comma-separated values, one line a sample, for
-//! drawing curves. A world is run in slices and looked at between them, which changes nothing in what it does.
+//! Traces: how windows, queues and the quality of calls move, written as comma-separated values, one line a sample, for
+//! drawing curves. A world is run in slices and looked at between them, which changes nothing in what it does. Quality is
+//! known only when the last packets have had their time, so it is written at the end, interval by interval.
 
 use std::fmt::Write as _;
 
 use fairhop_model::units::Nanos;
 
+use crate::results::mos_of_interval;
 use crate::world::World;
-use crate::world::traffic::FlowKind;
+use crate::world::traffic::{FlowKind, stream};
 
 /// What is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,6 +17,8 @@ pub enum Traced {
     Cwnd,
     /// What waits at nodes and wired links.
     Queue,
+    /// The quality of calls in each recording interval.
+    Mos,
 }
 
 impl Traced {
@@ -25,6 +29,7 @@ impl Traced {
         match self {
             Self::Cwnd => "seed,t_s,flow,cwnd_packets,ssthresh_packets,srtt_ms,in_flight_packets\n",
             Self::Queue => "seed,t_s,queue,packets\n",
+            Self::Mos => "seed,t_s,flow,forward_mos,backward_mos\n",
         }
     }
 
@@ -33,6 +38,7 @@ impl Traced {
         match self {
             Self::Cwnd => "cwnd.csv",
             Self::Queue => "queue.csv",
+            Self::Mos => "mos.csv",
         }
     }
 
@@ -66,6 +72,36 @@ impl Traced {
                     let name = quoted(&format!("{from} -> {to}"));
                     let _ = writeln!(lines, "{seed},{t_s},{name},{}", link.backlog_at(at));
                 }
+            }
+            Self::Mos => {}
+        }
+    }
+
+    /// Adds the lines of a world that has come to its end, or was stopped: of calls, one for each recording interval with
+    /// the time at which it ended, the warm-up included.
+    pub fn finish(self, world: &World, lines: &mut String) {
+        if self != Self::Mos {
+            return;
+        }
+        let recorder = world.recorder();
+        let starts = (0_u64..).map(|number| recorder.interval * number).take_while(|&at| at < world.end());
+        for (index, flow) in world.flows().iter().enumerate() {
+            let FlowKind::Call(codec) = flow.kind else { continue };
+            let [forward, backward] =
+                [false, true].map(|back| &recorder.streams[stream(index, back) as usize]);
+            for ((start, to), back) in starts.clone().zip(&forward.bins).zip(&backward.bins) {
+                let score = |record, bin| {
+                    mos_of_interval(codec, record, bin).map_or_else(String::new, |mos| mos.to_string())
+                };
+                let _ = writeln!(
+                    lines,
+                    "{},{},{},{},{}",
+                    world.seed(),
+                    start.saturating_add(recorder.interval).min(world.end()).as_secs_f64(),
+                    quoted(&flow.name),
+                    score(forward, to),
+                    score(backward, back),
+                );
             }
         }
     }

@@ -139,14 +139,17 @@ impl Queue {
         now: Nanos,
         packets: &mut Packets,
     ) -> Result<Option<Waiting>, Refused> {
-        match self {
-            Self::DropTail(_) => Ok(Some(packet)),
-            // The others keep books that every packet enters.
-            _ => {
-                self.push(packet, now, packets)?;
-                Ok(self.pop(now, packets))
-            }
+        if self.is_passed_by() {
+            return Ok(Some(packet));
         }
+        self.push(packet, now, packets)?;
+        Ok(self.pop(now, packets))
+    }
+
+    /// Whether a packet that finds it empty need not enter: the other disciplines keep books of every packet.
+    #[inline]
+    pub const fn is_passed_by(&self) -> bool {
+        matches!(self, Self::DropTail(_))
     }
 
     /// How many packets wait.

@@ -15,7 +15,6 @@ use fairhop_transport::quic::{
 use fairhop_transport::tcp::rtt::RttConfig;
 use fairhop_transport::tcp::{CongestionKind, HyStart, ReceiverConfig, Recovery, SenderConfig};
 
-use super::World;
 use super::aimd::AimdStream;
 use super::changes::{Changes, NEXT, both_ways, closed, in_order, make, paths, wires};
 use super::control::{Control, crossings};
@@ -27,6 +26,7 @@ use super::traffic::{
     DatagramSource, Flow, FlowKind, IP_HEADER, Interval, RTP_HEADER, Source, Transfer, UDP_HEADER, stream,
 };
 use super::video::{FrameSizes, Video, VideoPlan};
+use super::{OnAirs, World};
 use crate::engine::{EventKind, Events, Purpose, Stream, Timer};
 use crate::mac::{BROADCAST, MacParams, Stations};
 use crate::output::headers::Addresses;
@@ -123,7 +123,7 @@ impl World {
             stations: Stations::new(&mac, nodes, station_queues, |n| {
                 Stream::new(seed, n as u64, Purpose::Backoff)
             }),
-            on_air: vec![None; nodes],
+            on_air: OnAirs::new(nodes),
             consequences: Vec::with_capacity(nodes),
             hosts,
             scenario: scenario.clone(),

@@ -106,7 +106,7 @@ impl World {
         let Self { changes: Some(changes), links: now, on_air, .. } = self else { return };
         if let Some(node) = event.subject.checked_sub(NEXT + 1) {
             if let Some(coming) = &changes.coming {
-                now.take_from(coming, |other| other == node as usize || on_air[other].is_none());
+                now.take_from(coming, |other| other == node as usize || on_air.of(other).is_none());
             }
             return;
         }
@@ -120,14 +120,14 @@ impl World {
             changes.done += 1;
             make(change, standard, &mut links, &mut self.mac);
         }
-        for (node, frame) in self.on_air.iter().enumerate() {
-            if let Some(frame) = frame {
+        for node in 0..self.stations.len() {
+            if let Some(frame) = self.on_air.of(node) {
                 let end = frame.end + self.links.longest_delay(node);
                 self.events.push(end, EventKind::Change, NEXT + 1 + node as u32);
             }
         }
         let on_air = &self.on_air;
-        self.links.take_from(&links, |node| on_air[node].is_none());
+        self.links.take_from(&links, |node| on_air.of(node).is_none());
         self.reroute(&links);
         if let Some(tap) = &mut self.tap {
             tap.network_changed(event.at, &links);

@@ -303,6 +303,7 @@ impl Gateway {
     fn obey(&mut self) {
         let policy = self.controller.policy();
         self.data.set_aggregate(policy.down);
+        self.data.set_gate(policy.gate);
         self.data.set_each_flow(policy.others.rate);
         for flow in &policy.flows {
             self.data.set_flow(&flow.key, flow.treatment.rate);
@@ -314,6 +315,7 @@ impl Gateway {
     /// Nothing is held any more; the pacers are made anew once they are empty.
     fn let_go(&mut self) {
         self.data.set_aggregate(None);
+        self.data.set_gate(None);
         self.data.set_each_flow(None);
         self.down_acks.set_rate(None);
         self.up_acks.set_rate(None);
@@ -350,7 +352,7 @@ impl Gateway {
     }
 
     fn set_timer(&mut self, now: Nanos, events: &mut Events, index: u32) {
-        let times = [self.data.next_time(), self.down_acks.next_time(), self.up_acks.next_time()];
+        let times = [self.data.next_time_from(now), self.down_acks.next_time(), self.up_acks.next_time()];
         let shaped = self.shapers().filter_map(Shaper::next_time);
         match times.into_iter().flatten().chain(shaped).min() {
             Some(at) if at < Nanos::MAX => self.timer.set(at.max(now), events, EventKind::Pace, index),

@@ -64,7 +64,7 @@ pub struct World {
     links: Links,
     receivers: Vec<Receiver>,
     stations: Stations,
-    on_air: Vec<Option<OnAir>>,
+    on_air: OnAirs,
     /// What the end of a frame means to those who received it; empty between events.
     consequences: Vec<(NodeId, Received)>,
     routes: Routes,
@@ -90,13 +90,61 @@ pub struct World {
     tap: Option<Box<dyn Tap>>,
 }
 
-/// One cache line.
+/// A transmission: one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct OnAir {
     frame: Frame,
     start: Nanos,
     end: Nanos,
+}
+
+/// All transmissions. Their places are used again, so that however many nodes there are, few lines are touched.
+#[derive(Debug)]
+struct OnAirs {
+    slots: Vec<OnAir>,
+    free: Vec<u32>,
+    /// Where the transmission of each node is.
+    of_node: Vec<u32>,
+}
+
+impl OnAirs {
+    const NONE: u32 = u32::MAX;
+
+    fn new(nodes: usize) -> Self {
+        Self {
+            slots: Vec::with_capacity(nodes),
+            free: Vec::with_capacity(nodes),
+            of_node: vec![Self::NONE; nodes],
+        }
+    }
+
+    /// The transmission of a node, where it sends.
+    fn of(&self, node: usize) -> Option<&OnAir> {
+        self.slots.get(self.of_node[node] as usize)
+    }
+
+    #[inline]
+    fn begin(&mut self, node: usize, on_air: OnAir) {
+        self.of_node[node] = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = on_air;
+                slot
+            }
+            None => {
+                self.slots.push(on_air);
+                (self.slots.len() - 1) as u32
+            }
+        };
+    }
+
+    #[inline]
+    fn end(&mut self, node: usize) -> Option<OnAir> {
+        let slot = std::mem::replace(&mut self.of_node[node], Self::NONE);
+        let on_air = self.slots.get(slot as usize)?;
+        self.free.push(slot);
+        Some(*on_air)
+    }
 }
 
 /// Why a packet is lost that a station's queue drops.
@@ -351,7 +399,7 @@ impl World {
                 stations[peer].medium_busy(ctx, arrive, locked);
             }
         });
-        self.on_air[index] = Some(OnAir { frame, start, end });
+        self.on_air.begin(index, OnAir { frame, start, end });
         self.events.set_station(end + self.links.longest_delay(index), EventKind::FrameEnd, node);
         if let Some(tap) = &mut self.tap {
             let packet = (frame.packet != PacketId::MAX).then(|| self.packets.get(frame.packet));
@@ -362,7 +410,7 @@ impl World {
     /// A frame has ended at everybody who hears it: first the radios and stations learn of it, then packets move.
     fn frame_end(&mut self, node: NodeId) {
         let index = node as usize;
-        let Some(OnAir { frame, start, end }) = self.on_air[index].take() else { return };
+        let Some(OnAir { frame, start, end }) = self.on_air.end(index) else { return };
         let done = self.at_station(index, |stations, ctx| stations.on_sent(ctx, &frame, end));
         let idle_since = self.receivers[index].end_transmission(&self.radio);
         if idle_since != Nanos::MAX {
@@ -386,7 +434,7 @@ impl World {
             if idle_since != Nanos::MAX {
                 station.medium_idle(ctx, idle_since);
             }
-            if received != Received::default() {
+            if received.matters() {
                 consequences.push((link.to, received));
             }
             if for_me && let Outcome::Lost(why) | Outcome::Missed(why) = outcome {
@@ -492,19 +540,20 @@ impl World {
 
     /// Sends a packet that `node` holds on its way.
     fn forward(&mut self, node: NodeId, id: PacketId) {
-        self.packets.get_mut(id).at = node;
-        let packet = *self.packets.get(id);
-        let next_hop = if packet.destination == BROADCAST {
+        let packet = self.packets.get_mut(id);
+        packet.at = node;
+        let &mut Packet { source, destination, bytes, .. } = packet;
+        let next_hop = if destination == BROADCAST {
             Some(BROADCAST)
         } else {
-            self.routes.next_hop(node, packet.source, packet.destination)
+            self.routes.next_hop(node, source, destination)
         };
         // Every flow was given its route when the World was built.
         let Some(next_hop) = next_hop else { return self.drop_packet(node, id, Loss::RetryLimit) };
         if next_hop & WIRE != 0 && next_hop != BROADCAST {
             return self.send_wired((next_hop & !WIRE) as usize, id);
         }
-        let waiting = Waiting { packet: id, next_hop, bytes: packet.bytes };
+        let waiting = Waiting { packet: id, next_hop, bytes };
         if self.control.is_some() && self.is_throttled() {
             return self.throttled(node, waiting);
         }

@@ -2,7 +2,7 @@
 //! (RFC 9000, RFC 9002), with the congestion controllers of [`crate::tcp::congestion`].
 //!
 //! Two machines for a one-way transfer, driven as those of [`crate::tcp`] are: a [`Sender`] and a [`Receiver`]. Payload
-//! is never touched, and headers have the length that they would have on the wire. What a gateway sees of it are
+//! is never touched. [`wire`] is how packets look between two hosts, but for encryption. What a gateway sees of it are
 //! datagrams of certain lengths: packet numbers, acknowledgments and the receiver's credit are encrypted, and there is
 //! no window to clamp.
 //!
@@ -43,6 +43,7 @@ mod packet;
 mod receiver;
 mod rtt;
 mod sender;
+pub mod wire;
 
 pub use packet::{AckFrame, Datagram, StreamFrame};
 pub use receiver::{Receiver, ReceiverConfig, ReceiverStats};

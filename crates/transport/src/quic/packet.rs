@@ -12,9 +12,15 @@ pub(super) const fn varint_bytes(value: u64) -> u32 {
     }
 }
 
+/// The AEAD tag (RFC 9001 §5.3).
+pub(super) const TAG_BYTES: u32 = 16;
+
 /// Short header (RFC 9000 §17.3.1) with a connection ID of eight bytes and a packet number of two, which is enough for
-/// some 16,000 packets in flight (§17.1), and the AEAD tag (RFC 9001 §5.3).
-pub(super) const HEADER_BYTES: u32 = 1 + 8 + 2 + 16;
+/// 2¹⁵ packets since the last one acknowledged (§17.1), and the tag.
+pub(super) const HEADER_BYTES: u32 = 1 + 8 + 2 + TAG_BYTES;
+
+/// What a packet with a number of two bytes has to carry, so that header protection finds its sample (RFC 9001 §5.4.2).
+const LEAST_FRAMES: u32 = 2;
 
 /// STREAM (RFC 9000 §19.8), of stream 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +48,8 @@ impl StreamFrame {
 /// ACK (RFC 9000 §19.3): ranges of packet numbers that arrived, the highest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckFrame {
-    /// How long the highest number waited for this acknowledgment, in microseconds.
+    /// How long the highest number waited for this acknowledgment, in microseconds; on the wire in units of 8 µs
+    /// (RFC 9000 §18.2, ack_delay_exponent).
     pub delay_us: u32,
     largest: u64,
     /// Of each range the distance of its last and of its first number from the largest. What is past `count` stays
@@ -69,7 +76,7 @@ impl AckFrame {
         let ends = (self.largest.checked_sub(last), self.largest.checked_sub(first));
         let (Some(near), Some(far)) = ends else { return false };
         let (Ok(near), Ok(far)) = (u32::try_from(near), u32::try_from(far)) else { return false };
-        if usize::from(self.count) == Self::MOST || first > last || last + 1 >= lowest {
+        if usize::from(self.count) == Self::MOST || first > last || last.saturating_add(1) >= lowest {
             return false;
         }
         self.ranges[usize::from(self.count)] = (near, far);
@@ -99,7 +106,6 @@ impl AckFrame {
         })
     }
 
-    /// With an ACK Delay in units of 8 µs (RFC 9000 §18.2, ack_delay_exponent).
     pub(super) fn wire_bytes(&self) -> u32 {
         let ranges = &self.ranges[..usize::from(self.count)];
         let mut bytes = 1
@@ -139,15 +145,15 @@ impl Datagram {
         self.stream.is_some() || self.max_data.is_some() || self.data_blocked.is_some() || self.ping
     }
 
-    /// Payload of the UDP datagram in bytes: header, frames and AEAD tag.
+    /// Payload of the UDP datagram in bytes: header, frames and AEAD tag, as [`super::wire`] writes them.
     pub fn wire_bytes(&self) -> u32 {
         let limit = |limit: Option<u64>| limit.map_or(0, |limit| 1 + varint_bytes(limit));
-        HEADER_BYTES
-            + self.stream.map_or(0, |frame| frame.header_bytes() + frame.len)
+        let frames = self.stream.map_or(0, |frame| frame.header_bytes() + frame.len)
             + self.ack.map_or(0, |frame| frame.wire_bytes())
             + limit(self.max_data)
             + limit(self.data_blocked)
-            + u32::from(self.ping)
+            + u32::from(self.ping);
+        HEADER_BYTES + frames.max(LEAST_FRAMES)
     }
 }
 

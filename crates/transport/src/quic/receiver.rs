@@ -252,7 +252,8 @@ impl Receiver {
         self.ack_timer = None;
         self.unacknowledged = 0;
         let mut ack = AckFrame::from_runs(self.packets.runs())?;
-        ack.delay_us = u32::try_from(now.saturating_sub(self.largest_at).0 / 1000).unwrap_or(u32::MAX);
+        // As it is said on the wire, in units of 8 µs.
+        ack.delay_us = u32::try_from(now.saturating_sub(self.largest_at).0 / 1000).unwrap_or(u32::MAX) & !7;
         let number = self.next_number;
         self.next_number += 1;
         self.stats.datagrams_sent += 1;

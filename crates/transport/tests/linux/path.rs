@@ -169,6 +169,7 @@ pub(crate) struct Path {
     /// When each packet in the queue will have been sent; the first is being sent.
     departures: VecDeque<Nanos>,
     queue_drops: u64,
+    link_drops: u64,
     /// Frames of more than 200 B that have passed the bottleneck.
     passed: u64,
 }
@@ -183,7 +184,13 @@ impl Path {
     const LAG: Nanos = Nanos::from_micros(50);
 
     pub(crate) fn new(loss: Loss) -> Self {
-        Self { loss, departures: VecDeque::with_capacity(Self::ROOM), queue_drops: 0, passed: 0 }
+        Self {
+            loss,
+            departures: VecDeque::with_capacity(Self::ROOM),
+            queue_drops: 0,
+            link_drops: 0,
+            passed: 0,
+        }
     }
 
     /// When a frame that comes to the bottleneck now is at the receiver, if it ever is.
@@ -201,6 +208,7 @@ impl Path {
         if frame_bytes > 200 {
             self.passed += 1;
             if self.loss == Loss::Every200th && self.passed.is_multiple_of(200) {
+                self.link_drops += 1;
                 return None;
             }
         }
@@ -210,7 +218,7 @@ impl Path {
     /// Runs a flow that is open and has no end, and samples it each 100 ms from the time it is established, 60 s long.
     pub(crate) fn run<S: Source, R: End<Packet = S::Packet>>(
         mut self,
-        mut sender: S,
+        sender: &mut S,
         mut receiver: R,
     ) -> Trace {
         let mut now = Nanos::ZERO;
@@ -254,7 +262,7 @@ impl Path {
             sender.on_timer(now);
             receiver.on_timer(now);
         }
-        Trace { samples, queue_drops: self.queue_drops }
+        Trace { samples, queue_drops: self.queue_drops, link_drops: self.link_drops }
     }
 }
 

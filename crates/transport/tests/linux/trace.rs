@@ -25,18 +25,21 @@ pub(crate) struct Sample {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace {
     pub(crate) samples: Vec<Sample>,
-    /// Packets that the bottleneck's queue dropped; 0 where it is not known.
+    /// Packets that the bottleneck's queue dropped, and those that were lost after it; 0 where it is not known.
     pub(crate) queue_drops: u64,
+    pub(crate) link_drops: u64,
 }
 
-/// Goodput over the whole trace, the window from 10 s on.
+/// Where slow start and what it did to the queue are over.
+pub(crate) const SETTLED_MS: u64 = 10_000;
+
+/// Goodput over the whole trace, the window from [`SETTLED_MS`] on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Summary {
     pub(crate) goodput_mbps: f64,
     pub(crate) cwnd_mean: f64,
     pub(crate) cwnd_min: u32,
     pub(crate) cwnd_max: u32,
-    pub(crate) retransmitted: u64,
 }
 
 /// The first line of a trace file.
@@ -58,7 +61,7 @@ impl Trace {
         let samples = lines.enumerate().map(|(i, line)| {
             Self::parse_line(line).ok_or_else(|| format!("line {} is not of seven numbers: {line}", i + 2))
         });
-        Ok(Self { samples: samples.collect::<Result<_, _>>()?, queue_drops: 0 })
+        Ok(Self { samples: samples.collect::<Result<_, _>>()?, queue_drops: 0, link_drops: 0 })
     }
 
     fn parse_line(line: &str) -> Option<Sample> {
@@ -85,9 +88,15 @@ impl Trace {
         text
     }
 
+    /// Packets sent again from a time on.
+    pub(crate) fn retransmitted_from(&self, t_ms: u64) -> u64 {
+        let before = self.samples.iter().take_while(|s| s.t_ms < t_ms).last().map_or(0, |s| s.retransmitted);
+        self.samples.last().map_or(0, |s| s.retransmitted) - before
+    }
+
     pub(crate) fn summary(&self) -> Summary {
         let last = self.samples.last().expect("a trace has samples");
-        let settled = self.samples.iter().filter(|s| s.t_ms >= 10_000).map(|s| s.cwnd);
+        let settled = self.samples.iter().filter(|s| s.t_ms >= SETTLED_MS).map(|s| s.cwnd);
         let (count, sum) =
             settled.clone().fold((0_u32, 0_u64), |(n, sum), cwnd| (n + 1, sum + u64::from(cwnd)));
         Summary {
@@ -95,7 +104,6 @@ impl Trace {
             cwnd_mean: sum as f64 / f64::from(count),
             cwnd_min: settled.clone().min().expect("a trace is longer than 10 s"),
             cwnd_max: settled.max().expect("a trace is longer than 10 s"),
-            retransmitted: last.retransmitted,
         }
     }
 }

@@ -5,3 +5,4 @@ mod weather;
 
 mod pipe;
 mod recovery;
+mod wire;

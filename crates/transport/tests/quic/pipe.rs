@@ -1,16 +1,33 @@
 //! Both machines over a pipe that loses, reorders, duplicates and delays, on virtual time.
 //!
-//! The pipe keeps its own account of which bytes and packets reached the receiver, and checks every datagram against
-//! it.
+//! Packets go through it as bytes. The pipe keeps its own account of which bytes and packets reached the receiver, and
+//! checks every datagram against it.
 
 use std::collections::BTreeMap;
 
 use fairhop_model::units::Nanos;
+use fairhop_transport::quic::wire::Packet;
 use fairhop_transport::quic::{Datagram, Receiver, ReceiverConfig, Sender, SenderConfig};
 use fairhop_transport::tcp::CongestionKind;
 use proptest::prelude::*;
 
 use crate::weather::{Arrived, Dice, Reader, Weather, reader, weather};
+
+const CONNECTION: u64 = 7;
+
+/// What stands in the stream at an offset.
+fn content(offset: u64) -> u8 {
+    (offset ^ offset >> 8) as u8
+}
+
+/// Packet numbers as one side knows them.
+#[derive(Default)]
+struct Numbers {
+    /// The largest of its own that the other side has acknowledged.
+    acknowledged: Option<u64>,
+    /// The largest that came from the other side.
+    largest: Option<u64>,
+}
 
 struct Pipe {
     sender: Sender,
@@ -19,7 +36,9 @@ struct Pipe {
     weather: Weather,
     dice: Dice,
     /// In order of arrival; the flag says that it goes to the receiver.
-    flying: BTreeMap<(Nanos, u64), (bool, Datagram)>,
+    flying: BTreeMap<(Nanos, u64), (bool, Vec<u8>)>,
+    /// Of the sender and of the receiver.
+    numbers: [Numbers; 2],
     posted: u64,
     offered: u64,
     datagram_bytes: u32,
@@ -42,6 +61,7 @@ impl Pipe {
             weather,
             dice: Dice(weather.seed | 1),
             flying: BTreeMap::new(),
+            numbers: Default::default(),
             posted: 0,
             offered,
             datagram_bytes: sender.datagram_bytes,
@@ -57,10 +77,29 @@ impl Pipe {
     }
 
     fn post(&mut self, to_receiver: bool, datagram: Datagram) {
+        let mut bytes = vec![0; datagram.wire_bytes() as usize];
+        let payload: Vec<_> =
+            datagram.stream.map_or(0..0, |frame| frame.offset..frame.end()).map(content).collect();
+        let acknowledged = self.numbers[usize::from(!to_receiver)].acknowledged;
+        let length = Packet { connection: CONNECTION, datagram }.encode(acknowledged, &payload, &mut bytes);
+        assert_eq!(length, Ok(bytes.len()), "{datagram:?}");
         for arrival in self.weather.arrivals(&mut self.dice, self.now) {
             self.posted += 1;
-            self.flying.insert((arrival, self.posted), (to_receiver, datagram));
+            self.flying.insert((arrival, self.posted), (to_receiver, bytes.clone()));
         }
+    }
+
+    /// What the bytes say.
+    fn read(&mut self, to_receiver: bool, bytes: &[u8]) -> Datagram {
+        let numbers = &mut self.numbers[usize::from(to_receiver)];
+        let (packet, payload) = Packet::decode(bytes, numbers.largest).expect("a packet");
+        let datagram = packet.datagram;
+        numbers.largest = numbers.largest.max(Some(datagram.number));
+        numbers.acknowledged = numbers.acknowledged.max(datagram.ack.map(|ack| ack.largest()));
+        let offset = datagram.stream.map_or(0, |frame| frame.offset);
+        assert_eq!(packet.connection, CONNECTION);
+        assert!((offset..).zip(payload).all(|(at, &byte)| byte == content(at)), "{datagram:?}");
+        datagram
     }
 
     fn check_data(&mut self, datagram: &Datagram) {
@@ -88,7 +127,8 @@ impl Pipe {
         }
     }
 
-    fn deliver(&mut self, to_receiver: bool, datagram: &Datagram) {
+    fn deliver(&mut self, to_receiver: bool, bytes: &[u8]) {
+        let datagram = &self.read(to_receiver, bytes);
         if !to_receiver {
             self.limit = self.limit.max(datagram.max_data.unwrap_or(0));
             self.sender.on_datagram(self.now, datagram);
@@ -127,8 +167,8 @@ impl Pipe {
             );
             self.now = next;
             while let Some(entry) = self.flying.first_entry().filter(|e| e.key().0 <= next) {
-                let (to_receiver, datagram) = entry.remove();
-                self.deliver(to_receiver, &datagram);
+                let (to_receiver, bytes) = entry.remove();
+                self.deliver(to_receiver, &bytes);
             }
             self.sender.on_timer(self.now);
             self.receiver.on_timer(self.now);

@@ -1,0 +1,138 @@
+"""The grid: cells of hops, calls, TCP flows, Internet delay and TCP variant, and what is done in each."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from simulator import FREE, Sets, pacing
+
+SCENARIO = "adaptive-grid"
+
+HOPS = (1, 2, 3, 4, 5, 6)
+CALLS = (0, 1, 3, 6, 9)
+FLOWS = (1, 3, 10, 30)
+DELAYS_MS = (10, 30, 150)
+VARIANTS = ("reno", "cubic", "bbr")
+DIRECTIONS = ("down", "up", "mixed")
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """A point of the grid. `mixed` is half downloads, half uploads; of an odd number one upload more."""
+
+    hops: int
+    calls: int
+    flows: int
+    delay_ms: int
+    variant: str
+    direction: str = "down"
+
+    def name(self) -> str:
+        return (
+            f"hops={self.hops} calls={self.calls} flows={self.flows} delay={self.delay_ms} "
+            f"tcp={self.variant} direction={self.direction}"
+        )
+
+    @classmethod
+    def named(cls, name: str) -> Cell:
+        """The cell with such a name."""
+        words = dict(word.split("=", 1) for word in name.split())
+        hops, calls, flows, delay = (int(words[key]) for key in ("hops", "calls", "flows", "delay"))
+        return cls(hops, calls, flows, delay, words["tcp"], words["direction"])
+
+    def axes(self) -> dict[str, str]:
+        """The values of the axes by their names."""
+        return dict(word.split("=", 1) for word in self.name().split())
+
+    def sets(self) -> Sets:
+        """What makes the scenario this cell."""
+        downloads = {"down": self.flows, "up": 0, "mixed": self.flows // 2}[self.direction]
+        # What uploads do to calls into the mesh is known from the listeners' reports alone.
+        reports = () if self.direction == "down" else ("traffic.0.rtcp_interval_s=1",)
+        return (
+            *reports,
+            f"topology.hops={self.hops}",
+            f"internet.delay_ms={self.delay_ms}",
+            f"traffic.0.to={self.hops}",
+            f"traffic.0.count={self.calls}",
+            f"traffic.1.to={self.hops}",
+            f"traffic.1.count={downloads}",
+            f"traffic.1.tcp={self.variant}",
+            f"traffic.2.from={self.hops}",
+            f"traffic.2.count={self.flows - downloads}",
+            f"traffic.2.tcp={self.variant}",
+        )
+
+
+def whole_grid(direction: str) -> list[Cell]:
+    """All cells of a direction, in an order by chance that is always the same: the first N are a fair sample."""
+    cells = [Cell(*point, direction) for point in itertools.product(HOPS, CALLS, FLOWS, DELAYS_MS, VARIANTS)]
+    random.Random(1).shuffle(cells)
+    return cells
+
+
+#: Cells of the sample that are there by chance, and those in which the adaptive control has done worst.
+BY_CHANCE = 45
+WORST: tuple[str, ...] = (
+    "hops=1 calls=1 flows=1 delay=30 tcp=reno direction=down",
+    "hops=4 calls=1 flows=30 delay=30 tcp=bbr direction=down",
+    "hops=1 calls=1 flows=3 delay=150 tcp=bbr direction=down",
+    "hops=4 calls=0 flows=30 delay=30 tcp=reno direction=down",
+    "hops=2 calls=1 flows=1 delay=30 tcp=reno direction=down",
+    "hops=6 calls=6 flows=3 delay=150 tcp=cubic direction=down",
+    "hops=3 calls=1 flows=1 delay=10 tcp=bbr direction=down",
+    "hops=6 calls=6 flows=3 delay=30 tcp=reno direction=down",
+    "hops=1 calls=9 flows=1 delay=10 tcp=bbr direction=down",
+    "hops=6 calls=1 flows=10 delay=150 tcp=bbr direction=down",
+    "hops=5 calls=1 flows=10 delay=10 tcp=reno direction=down",
+    "hops=5 calls=6 flows=1 delay=30 tcp=bbr direction=down",
+    "hops=3 calls=1 flows=10 delay=30 tcp=reno direction=down",
+    "hops=5 calls=6 flows=10 delay=30 tcp=bbr direction=down",
+    "hops=6 calls=1 flows=10 delay=150 tcp=reno direction=down",
+)
+
+
+def sample() -> list[Cell]:
+    """The fixed cells that `make test` runs."""
+    worst = [Cell.named(name) for name in WORST]
+    return [*[cell for cell in whole_grid("down") if cell not in worst][:BY_CHANCE], *worst]
+
+
+def only(cells: Iterable[Cell], filters: str) -> list[Cell]:
+    """The cells that `hops=4,calls=3` leaves; a key that is written twice allows both values."""
+    allowed: dict[str, set[str]] = {}
+    for word in filter(None, filters.split(",")):
+        key, _, value = word.partition("=")
+        allowed.setdefault(key, set()).add(value)
+    keys = Cell(1, 0, 1, 10, "reno").axes()
+    if unknown := allowed.keys() - keys.keys():
+        raise ValueError(f"no axis is called {', '.join(sorted(unknown))}; there are {', '.join(keys)}")
+    return [cell for cell in cells if all(cell.axes()[key] in values for key, values in allowed.items())]
+
+
+# ---- settings -------------------------------------------------------------------------------------------------------
+
+#: What people use today, and what nothing is; `shaper` depends on what the path carries.
+CONTROLS: dict[str, Sets] = {
+    "adaptive": ('control={ kind = "adaptive" }',),
+    "none": (FREE,),
+    "priority": ('control={ kind = "priority" }',),
+    "edca": (FREE, "mac.edca=true"),
+    "fq-codel": (FREE, 'mac.queue={ discipline = "fq-codel", packets = 1000 }'),
+}
+SHAPER = "shaper"
+#: The part of the capacity that a shaper is set to.
+SHAPED = 0.9
+
+
+def speed_test(cell: Cell) -> Cell:
+    """What somebody would measure who wants to set a shaper: ten CUBIC flows over this path, and no call."""
+    return Cell(cell.hops, 0, 10, 10, "cubic", cell.direction)
+
+
+def shaper(speed_mbps: float) -> Sets:
+    """A shaper at 90 % of the measured goodput, as a rate of IP packets."""
+    return (pacing(round(SHAPED * speed_mbps * 1500 / 1460 * 1e3)),)
