@@ -53,10 +53,12 @@ docs: ## Run the commands that the documents show, and put what they print into 
 	python3 tools/docs.py --program $(TARGET_DIR)/release/fairhop
 	$(TARGET_DIR)/release/fairhop demo --out docs >/dev/null
 
-bench: ## Speed: cost by size of the network, and the ratio to ns-2 in the same run
+bench: ## Speed: cost by size of the network, the observer of the gateway, and the ratio to ns-2 in the same run
 	@tools/prepare rust compiler python ns2
 	cargo bench --locked --package fairhop-sim --bench scale --no-run
 	$(PINNED) cargo bench --locked --package fairhop-sim --bench scale
+	cargo bench --locked --package fairhop-control --bench observer --no-run
+	$(PINNED) cargo bench --locked --package fairhop-control --bench observer
 	cargo build --release --locked --package fairhop
 	@rm -f out/bench/speed.json
 	python3 bench/peers/run.py --cases speed --out out/bench \

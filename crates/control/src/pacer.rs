@@ -64,11 +64,100 @@ struct Waiting<P> {
     since: Nanos,
 }
 
+/// Packets of all lanes in one piece of memory, each lane's in a list.
 #[derive(Debug)]
-struct Lane<P> {
+struct Shelf<P> {
+    places: Vec<Place<P>>,
+    /// The first of the places that are free, in a list by `next`.
+    free: usize,
+}
+
+#[derive(Debug)]
+struct Place<P> {
+    waiting: Option<Waiting<P>>,
+    before: usize,
+    next: usize,
+}
+
+/// No place.
+const NOWHERE: usize = usize::MAX;
+
+/// The packets of a lane, by their places.
+#[derive(Clone, Copy, Debug)]
+struct Queue {
+    first: usize,
+    last: usize,
+    len: usize,
+}
+
+impl Queue {
+    const EMPTY: Self = Self { first: NOWHERE, last: NOWHERE, len: 0 };
+
+    const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl<P> Shelf<P> {
+    fn new(places: usize) -> Self {
+        let place = |next| Place { waiting: None, before: NOWHERE, next };
+        let places = (1..=places).map(|next| place(if next == places { NOWHERE } else { next })).collect();
+        Self { places, free: 0 }
+    }
+
+    fn bytes(&self, place: usize) -> u32 {
+        self.places.get(place).and_then(|place| place.waiting.as_ref()).map_or(0, |waiting| waiting.bytes)
+    }
+
+    /// Adds a packet at the end of a queue. There is a free place.
+    fn push(&mut self, queue: &mut Queue, waiting: Waiting<P>) {
+        let at = self.free;
+        let place = &mut self.places[at];
+        self.free = place.next;
+        *place = Place { waiting: Some(waiting), before: queue.last, next: NOWHERE };
+        match queue.last {
+            NOWHERE => queue.first = at,
+            last => self.places[last].next = at,
+        }
+        queue.last = at;
+        queue.len += 1;
+    }
+
+    fn pop_first(&mut self, queue: &mut Queue) -> Option<Waiting<P>> {
+        let at = queue.first;
+        let next = self.places.get(at)?.next;
+        queue.first = next;
+        match next {
+            NOWHERE => queue.last = NOWHERE,
+            next => self.places[next].before = NOWHERE,
+        }
+        self.take(queue, at)
+    }
+
+    fn pop_last(&mut self, queue: &mut Queue) -> Option<Waiting<P>> {
+        let at = queue.last;
+        let before = self.places.get(at)?.before;
+        queue.last = before;
+        match before {
+            NOWHERE => queue.first = NOWHERE,
+            before => self.places[before].next = NOWHERE,
+        }
+        self.take(queue, at)
+    }
+
+    fn take(&mut self, queue: &mut Queue, at: usize) -> Option<Waiting<P>> {
+        queue.len -= 1;
+        self.places[at].next = self.free;
+        self.free = at;
+        self.places[at].waiting.take()
+    }
+}
+
+#[derive(Debug)]
+struct Lane {
     key: FlowKey,
     spacing: Spacing,
-    queue: VecDeque<Waiting<P>>,
+    queue: Queue,
     deficit: u64,
 }
 
@@ -88,7 +177,8 @@ pub struct Pacer<P> {
     aggregate: Spacing,
     /// The rate of flows without one of their own.
     flow_rate: Option<BitRate>,
-    lanes: Vec<Lane<P>>,
+    lanes: Vec<Lane>,
+    shelf: Shelf<P>,
     turn: usize,
     waiting: usize,
     dropped: u64,
@@ -109,6 +199,8 @@ impl<P> Pacer<P> {
             aggregate: Spacing::default(),
             flow_rate: None,
             lanes: Vec::with_capacity(config.flows),
+            // One more, for the packet that comes to a full pacer.
+            shelf: Shelf::new(config.packets.saturating_add(1)),
             turn: 0,
             waiting: 0,
             dropped: 0,
@@ -175,13 +267,13 @@ impl<P> Pacer<P> {
     /// be this one. A packet that may leave at once is given by the next [`Pacer::poll`].
     pub fn offer(&mut self, now: Nanos, key: &FlowKey, bytes: u32, packet: P) -> Option<P> {
         let lane = self.lane(key);
-        self.lanes[lane].queue.push_back(Waiting { packet, bytes, since: now });
+        self.shelf.push(&mut self.lanes[lane].queue, Waiting { packet, bytes, since: now });
         self.waiting += 1;
         if self.waiting <= self.config.packets {
             return None;
         }
-        let longest = self.lanes.iter_mut().max_by_key(|lane| lane.queue.len())?;
-        let victim = longest.queue.pop_back()?;
+        let longest = self.lanes.iter_mut().max_by_key(|lane| lane.queue.len)?;
+        let victim = self.shelf.pop_last(&mut longest.queue)?;
         self.waiting -= 1;
         self.dropped += 1;
         Some(victim.packet)
@@ -193,8 +285,7 @@ impl<P> Pacer<P> {
         }
         let spacing = Spacing { last: None, rate: self.flow_rate };
         if self.lanes.len() < self.config.flows {
-            let queue = VecDeque::with_capacity(self.config.packets + 1);
-            self.lanes.push(Lane { key: *key, spacing, queue, deficit: 0 });
+            self.lanes.push(Lane { key: *key, spacing, queue: Queue::EMPTY, deficit: 0 });
             return self.lanes.len() - 1;
         }
         // The place of a flow that has nothing here, and has been silent longest; else the last is shared.
@@ -224,7 +315,7 @@ impl<P> Pacer<P> {
             return None;
         }
         let slack = self.slack();
-        let ready = |lane: &Lane<P>| !lane.queue.is_empty() && lane.spacing.next() <= now;
+        let ready = |lane: &Lane| !lane.queue.is_empty() && lane.spacing.next() <= now;
         if !self.lanes.iter().any(ready) {
             return None;
         }
@@ -232,10 +323,10 @@ impl<P> Pacer<P> {
             let turn = self.turn % self.lanes.len();
             let lane = &mut self.lanes[turn];
             if ready(lane) {
-                let bytes = u64::from(lane.queue.front().map_or(0, |first| first.bytes));
+                let bytes = u64::from(self.shelf.bytes(lane.queue.first));
                 if lane.deficit >= bytes {
                     lane.deficit -= bytes;
-                    let first = lane.queue.pop_front()?;
+                    let first = self.shelf.pop_first(&mut lane.queue)?;
                     if lane.queue.is_empty() {
                         lane.deficit = 0;
                     }

@@ -148,22 +148,31 @@ fn where_calls_are_bad_whatever_tcp_does_it_says_so_and_gives_the_air_back() {
 
 #[test]
 fn noise_that_tcp_does_not_make_does_not_take_its_share_away() {
-    let carried = |noise: f64| {
-        let mut plant = world(adaptive(), 3, 3, 30);
+    let carried = |config: ControllerConfig, noise: f64| {
+        let mut plant = world(config, 3, 3, 30);
         plant.noise(secs(40), noise);
         plant.run(secs(140));
         (plant.goodput(60, 140), plant.good_seconds(60, 140))
     };
-    let (clean, _) = carried(0.0005);
-    for noise in [0.003, 0.006] {
-        let (goodput, good) = carried(noise);
-        println!(
-            "noise of {:.1} %: {:.2} of what is carried without, {good:.2} good",
-            100.0 * noise,
-            goodput / clean
-        );
-        assert!(goodput > 0.5 * clean, "{goodput} of {clean}");
-    }
+    let best_fixed = |noise: f64| {
+        let fixed = (1..16).map(|step| FixedConfig {
+            data_rate: Some(BitRate(step * 100_000)),
+            window: Some(20_000),
+            ..FixedConfig::default()
+        });
+        let runs = fixed.map(|config| carried(ControllerConfig::Fixed(config), noise));
+        runs.filter(|(_, good)| *good >= 0.95).map(|(goodput, _)| goodput).fold(0.0, f64::max)
+    };
+    // A noise that leaves calls room is part of what they bear. A cut that chance has made is made up for slowly under it,
+    // so TCP gets half of what the best setting would give it, and not nine tenths.
+    let (best, (goodput, good)) = (best_fixed(0.003), carried(adaptive(), 0.003));
+    println!("noise of 0.3 %: {:.2} of what the best setting carries, {good:.2} good", goodput / best);
+    assert!(goodput > 0.5 * best, "{goodput} of {best}");
+    // With one that alone makes calls bad, TCP is not held back for it.
+    let (clean, _) = carried(adaptive(), 0.0005);
+    let (goodput, good) = carried(adaptive(), 0.006);
+    println!("noise of 0.6 %: {:.2} of what is carried without, {good:.2} good", goodput / clean);
+    assert!(goodput > 0.5 * clean, "{goodput} of {clean}");
 }
 
 #[test]
@@ -182,11 +191,14 @@ fn a_fixed_setting_is_asked_for_as_it_is_and_every_policy_expires() {
     let key = FlowKey::default();
     assert_eq!(policy.treatment(secs(6), &key).window, Some(3000));
     assert_eq!((policy.expires, policy.treatment(secs(7), &key).window), (secs(7), None));
-    // Nobody there: nothing asked for. No control: never anything.
+    // Nobody there: only who comes next is asked to begin slowly. No control: never anything.
     let mut controller =
         Controller::new(ObserverConfig { flows: 4, ..ObserverConfig::default() }, adaptive());
     let policy = controller.tick(secs(1));
-    assert_eq!((policy.down, policy.state, policy.others.window), (None, State::Off, None));
+    let first = AdaptiveConfig::default();
+    let alone = BitRate((first.first_budget / f64::from(first.shared_links)) as u64);
+    assert_eq!((policy.down, policy.state, policy.others.window), (Some(alone), State::Off, Some(3000)));
+    assert!(policy.flows.is_empty() && policy.gate.is_none() && policy.up_acks.is_none());
     let mut controller =
         Controller::new(ObserverConfig { flows: 4, ..ObserverConfig::default() }, ControllerConfig::None);
     assert_eq!(*controller.tick(secs(1)), Policy::none());

@@ -81,7 +81,7 @@ fn with_a_node_at(place: (f64, f64)) -> Lab {
         .seconds(40.0)
         .internet(100.0, 10.0, fairhop_sim::scenario::QueueLimit::Packets(1000))
         .with("kind = \"bulk\"\nfrom = \"internet\"\nto = 3\nmax_window_packets = 4");
-    lab.scenario.control = Some(toml::from_str("kind = \"none\"").unwrap());
+    lab.scenario.control = Some(toml::from_str("kind = \"none\"").expect("a control"));
     lab
 }
 
@@ -90,7 +90,7 @@ const FAR: (f64, f64) = (600.0, 0.0);
 
 /// Hops of the one flow, as the gateway guesses them from the time to live.
 fn hops_seen(world: &World) -> u8 {
-    let observer = world.control().unwrap().controller().unwrap().observer();
+    let observer = world.control().and_then(|control| control.controller()).expect("a controller").observer();
     let (_, flow) = observer.active(world.now() - ms(1000)).next().expect("a flow");
     assert!(matches!(flow, Flow { body: FlowBody::Tcp(_), .. }));
     flow.hops

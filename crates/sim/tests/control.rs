@@ -227,10 +227,10 @@ impl Tap for Listener {
                 let count = seen.sequences.len();
                 seen.history.push((at, highest, count));
             }
-            Body::Rtcp(_) if !received && packet.stream == 1 => {
-                if seen.reports.last() != Some(&packet.created) {
-                    seen.reports.push(packet.created);
-                }
+            Body::Rtcp(_)
+                if !received && packet.stream == 1 && seen.reports.last() != Some(&packet.created) =>
+            {
+                seen.reports.push(packet.created);
             }
             _ => {}
         }
@@ -304,7 +304,7 @@ fn hosts_of_one_and_nine(discipline: &str) -> (World, Summary) {
     lab.scenario.warmup_s = 10.0;
     let control =
         format!("kind = \"shaper\"\nrate_kbps = 2000\nup_kbps = 400\ndiscipline = \"{discipline}\"");
-    lab.scenario.control = Some(toml::from_str(&control).unwrap());
+    lab.scenario.control = Some(toml::from_str(&control).expect("a control"));
     ran(&lab, 1)
 }
 

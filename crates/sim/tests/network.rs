@@ -8,8 +8,8 @@ use fairhop_model::phy::{Phy, Preamble, Rate, Standard, chunk_success, frame, no
 use fairhop_model::units::{Db, Nanos};
 use fairhop_sim::recorder::Loss;
 use fairhop_sim::scenario::{
-    Capture, CodecName, Metric, Place, Propagation, QueueLimit, Reception, TcpProfile, TcpVariant, Topology,
-    Traffic,
+    Capture, CodecName, Gateways, Metric, Place, Propagation, QueueLimit, Reception, TcpProfile, TcpVariant,
+    Topology, Traffic,
 };
 use fairhop_sim::world::World;
 use proptest::prelude::*;
@@ -333,17 +333,18 @@ fn traffic(nodes: u32, internet: bool) -> impl Strategy<Value = Traffic> {
 
 /// Strings, grids and rings of up to 6 nodes under every rule, with any traffic.
 fn labs() -> impl Strategy<Value = Lab> {
-    let gateway = 0;
+    let gateway = || Gateways::One(0);
     let topology = prop_oneof![
         (1u32..=4).prop_map(move |hops| Topology::String {
             hops,
             spacing_m: 200.0,
             lines: 1,
             line_spacing_m: None,
-            gateway
+            gateway: gateway()
         }),
-        Just(Topology::Grid { columns: 3, rows: 2, spacing_m: 200.0, gateway }),
-        (3u32..=6).prop_map(move |nodes| Topology::Ring { nodes, spacing_m: 200.0, gateway }),
+        prop::sample::select(vec![Gateways::One(0), Gateways::Several(vec![0, 5])])
+            .prop_map(|gateway| Topology::Grid { columns: 3, rows: 2, spacing_m: 200.0, gateway }),
+        (3u32..=6).prop_map(move |nodes| Topology::Ring { nodes, spacing_m: 200.0, gateway: gateway() }),
     ];
     let phy = prop::sample::select(vec![
         (Standard::Dot11a, 12.0, Preamble::Long),

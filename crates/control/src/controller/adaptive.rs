@@ -501,12 +501,13 @@ impl Adaptive {
         let (mut acute, mut worst, mut mean) = (false, 0.0_f64, 0.0_f64);
         for node in &self.nodes {
             let told = node.slow.iter().map(|slow| slow.expected).fold(0.0, f64::max);
-            let mut missing = 0.0;
+            let (mut both, mut surely) = (0.0, 0.0);
             for (fast, slow) in node.fast.iter().zip(&node.slow) {
                 let (unheard, delay) = (slow.part(slow.unheard), fast.mean_delay());
                 let at_once = fast.part(fast.unheard);
                 worst = worst.max(unheard);
-                missing += unheard * told;
+                let sure = slow.part((slow.unheard - libm::sqrt(slow.unheard)).max(0.0));
+                (both, surely) = (libm::hypot(both, unheard), libm::hypot(surely, sure));
                 if !ignores_calls {
                     let level = delay / config.delay.as_secs_f64();
                     let reason = Reason::CallSuffers {
@@ -519,13 +520,12 @@ impl Adaptive {
                     acute |= (fast.unheard >= ACUTE_PACKETS && at_once >= many) || delay > 0.8 * playout;
                 }
             }
-            // Both directions together, as packets of one of them.
-            let unheard = if told > 0.0 { missing / told } else { 0.0 };
+            // Seconds are bad for two packets and more, by the square of what each direction misses.
+            let unheard = both;
             if unheard >= mean {
                 (mean, packets) = (unheard, told / SLOW.as_secs_f64());
             }
             if !ignores_calls && told > 0.0 {
-                let surely = (missing - libm::sqrt(missing)).max(0.0) / told;
                 let reason = Reason::CallSuffers { unheard, delay: Nanos::ZERO };
                 // The fewer packets tell of the point, the farther from it.
                 let tolerance = self.tolerance * (told / ENOUGH).clamp(0.25, 1.0).sqrt();

@@ -1,0 +1,119 @@
+//! Gates: openings come where data meets no call, and a pacer keeps to them.
+
+use fairhop_control::FlowKey;
+use fairhop_control::gate::{Gate, Needs};
+use fairhop_control::pacer::{Pacer, PacerConfig};
+use fairhop_model::units::{BitRate, Nanos};
+use proptest::prelude::*;
+
+const PERIOD: Nanos = Nanos::from_millis(20);
+
+fn ms(ms: u64) -> Nanos {
+    Nanos::from_millis(ms)
+}
+
+fn needs(packets: usize) -> Needs {
+    Needs { guard: ms(1), clear: ms(5), step: ms(4), packets }
+}
+
+#[test]
+fn openings_are_where_the_next_call_is_farthest() {
+    let openings = |arrivals: &[Nanos], packets| {
+        Gate::plan(PERIOD, &mut arrivals.to_vec(), needs(packets)).map(|gate| gate.openings().to_vec())
+    };
+    // Packets of calls come at 2, 5 and 17 ms of 20: gaps of 3, 12 and 5 ms.
+    let calls = [ms(5), ms(37), ms(2)];
+    assert_eq!(openings(&calls, 1), Some(vec![ms(6)]));
+    // A second one 4 ms later leaves 7 ms; a third would leave 3, and the gap at 17 ms leaves 4.
+    assert_eq!(openings(&calls, 2), Some(vec![ms(6), ms(10)]));
+    assert_eq!(openings(&calls, 3), None);
+    assert_eq!(openings(&[], 1), None);
+    // A call alone: from 3 ms on, every 4 ms, up to 5 ms before it comes again.
+    assert_eq!(openings(&[ms(2)], 4), Some(vec![ms(3), ms(7), ms(11), ms(15)]));
+}
+
+#[test]
+fn openings_come_again_every_period() {
+    let Some(gate) = Gate::plan(PERIOD, &mut [ms(18)], needs(3)) else { panic!("no gate") };
+    assert_eq!(gate.openings(), [ms(3), ms(7), ms(19)]);
+    assert_eq!((gate.last(ms(19)), gate.next(ms(19))), (ms(19), ms(23)));
+    assert_eq!((gate.last(ms(44)), gate.next(ms(44))), (ms(43), ms(47)));
+    assert_eq!((gate.last(ms(42)), gate.next(ms(27))), (ms(39), ms(39)));
+}
+
+proptest! {
+    /// Every opening is at least the guard after the packet of a call before it and the clearance before the next one.
+    #[test]
+    fn no_opening_is_near_a_call(
+        arrivals in prop::collection::vec(0_u64..40_000_000, 1..12),
+        guard in 0_u64..3_000_000,
+        clear in 0_u64..10_000_000,
+        step in 1_u64..8_000_000,
+        packets in 1_usize..40,
+    ) {
+        let needs = Needs { guard: Nanos(guard), clear: Nanos(clear), step: Nanos(step), packets };
+        let mut sorted: Vec<Nanos> = arrivals.iter().copied().map(Nanos).collect();
+        if let Some(gate) = Gate::plan(PERIOD, &mut sorted, needs) {
+            prop_assert_eq!(gate.count(), packets.min(Gate::MOST));
+            for opening in gate.openings() {
+                for arrival in &arrivals {
+                    let since = (opening.0 + PERIOD.0 - arrival % PERIOD.0) % PERIOD.0;
+                    prop_assert!(since >= guard || since == 0, "{since}");
+                    prop_assert!(PERIOD.0 - since >= clear, "{since}");
+                }
+            }
+        }
+    }
+
+    /// A pacer with a gate lets one packet out at an opening and none between, and over any time no more than the rate
+    /// gives in that time and a period, and one packet.
+    #[test]
+    fn a_pacer_keeps_to_the_gate_and_the_rate(
+        arrivals in prop::collection::vec(0_u64..20_000_000, 1..4),
+        rate in 50_000_u64..3_000_000,
+        offers in prop::collection::vec((0_u64..30_000_000, 40_u32..1500), 1..60),
+    ) {
+        let mut sorted: Vec<Nanos> = arrivals.into_iter().map(Nanos).collect();
+        let needs = Needs { guard: ms(1), clear: ms(2), step: ms(2), packets: 1 };
+        let gate = Gate::plan(PERIOD, &mut sorted, needs);
+        prop_assume!(gate.is_some());
+        let rate = BitRate(rate);
+        let mut pacer = Pacer::new(PacerConfig::default());
+        pacer.set_aggregate(Some(rate));
+        pacer.set_gate(gate);
+        let key = FlowKey::default();
+        let mut sent: Vec<(Nanos, u64)> = Vec::new();
+        let mut now = Nanos::ZERO;
+        let mut take = |pacer: &mut Pacer<u32>, until: Nanos, sent: &mut Vec<(Nanos, u64)>| {
+            while let Some(at) = pacer.next_time_from(now).filter(|at| *at <= until) {
+                now = at;
+                let released = pacer.poll(at).map(|released| released.packet);
+                prop_assert!(released.is_some(), "not at {at:?}, which it named");
+                sent.push((at, u64::from(released.unwrap_or(0))));
+            }
+            now = until;
+            Ok(())
+        };
+        let mut at = Nanos::ZERO;
+        for (wait, bytes) in offers {
+            at = at + Nanos(wait);
+            take(&mut pacer, at, &mut sent)?;
+            prop_assert_eq!(pacer.offer(at, &key, bytes, bytes), None);
+        }
+        take(&mut pacer, at + Nanos::from_secs(30), &mut sent)?;
+        prop_assert!(pacer.is_empty());
+        for pair in sent.windows(2) {
+            let opened = gate.map(|gate| gate.last(pair[1].0));
+            prop_assert!(opened > Some(pair[0].0), "two at one opening");
+        }
+        for first in 0..sent.len() {
+            let mut bytes = 0;
+            for last in first..sent.len() {
+                bytes += sent[last].1;
+                let span = sent[last].0.saturating_sub(sent[first].0) + PERIOD;
+                let allowed = rate.0 as f64 * span.as_secs_f64() / 8.0 + 1500.0;
+                prop_assert!(bytes as f64 <= allowed + 1.0, "{bytes} B in {span:?}");
+            }
+        }
+    }
+}
