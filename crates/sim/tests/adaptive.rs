@@ -1,12 +1,13 @@
-//! The adaptive control in sixty cells of the grid of docs/validation/adaptive.md, against the best fixed setting of each: 45 by
-//! chance, which are a fair sample, and 15 in which it has done worst.
+//! The adaptive control in sixty cells of the grid of docs/validation/adaptive.md, against the best fixed setting of each: 45
+//! by chance, which are a fair sample, and 15 of those in which it has done worst.
+//!
+//! What TCP should have, it has: nine tenths of the best in the median cell, three quarters in the worst decile. What calls
+//! should have does not hold in every cell: 95 % of all seconds clear, wherever a fixed setting can. It is missed in 8 of the
+//! 35 cells by chance with calls (0.85 to 0.95 clear), and in 9 of the 14 worst (from 0.81 on). So what is asserted is the
+//! mean over the cells, which says that it is missed by little or in few.
 //!
 //! Cells, best settings and what they carry are in golden/adaptive.jsonl. `python3 bench/adaptive --sample
 //! --write-golden` finds them anew, which takes some minutes.
-//!
-//! What TCP should have, it has: nine tenths of the best in the median cell, three quarters in the worst decile. What calls should
-//! have, 95 % of their seconds clear in each cell in which a fixed setting can, holds on the mean over the cells, and not in
-//! @BAD@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -124,8 +125,8 @@ fn on_the_mean_calls_are_clear_in_19_of_20_seconds_where_a_fixed_setting_can_mak
             format!("{}: {:.3} clear, oracle {:.3}", oracle.cell, found.clear, oracle.clear)
         })
         .collect();
-    println!("{mean:.4} clear; less than {CLEAR} in {} of {}:\n{}", bad.len(), cells.len(), bad.join("\n"));
-    assert!(mean >= CLEAR, "{mean:.3} clear; less in:\n{}", bad.join("\n"));
+    let (few, of) = (bad.len(), cells.len());
+    assert!(mean >= CLEAR, "{mean:.3} clear; less than {CLEAR} in {few} of {of} cells:\n{}", bad.join("\n"));
 }
 
 /// In the cells by chance: a decile of a sample that has the worst in it is none of the grid's.
