@@ -7,6 +7,7 @@ so that a run that was ended goes on where it was; results of another program or
     python3 bench/adaptive --cells 100                             # a fixed part of it by chance
     python3 bench/adaptive --only hops=4,calls=3 --controls adaptive,none
     python3 bench/adaptive --cells 100 --keep-oracle oracle.jsonl  # oracles of the file, whichever program found them
+    python3 bench/adaptive --oracle-from runs.jsonl                # oracles of runs that another program has made
     python3 bench/adaptive --sample --write-golden                 # the cells of `make test`, with their oracles
     python3 bench/adaptive --changes                               # worlds that change, instead of the grid
 """
@@ -21,6 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -33,9 +35,9 @@ import oracle
 import picture
 import report
 from grid import Cell
-from oracle import Kept
+from oracle import Kept, Outcome
 from simulator import FAIRHOP, FREE, ROOT, InterruptedRunError, replace_between
-from store import Figures, Runs
+from store import Figures, Runs, UnknownRunError
 
 TARGET = ROOT / "target" / "adaptive"
 PAGE = ROOT / "docs" / "validation" / "adaptive.md"
@@ -94,20 +96,22 @@ def on_all_cores(
 
 def under(runs: Runs, control: str, cell: Cell) -> Figures:
     """What a cell does under a control."""
-    if control == grid.SHAPER:
-        return runs.mean(cell, grid.shaper(runs.mean(grid.speed_test(cell), (FREE,)).goodput_mbps))
+    if discipline := grid.SHAPERS.get(control):
+        down, up = (runs.mean(grid.speed_test(cell, way), (FREE,)).goodput_mbps for way in ("down", "up"))
+        return runs.mean(cell, grid.shaper(discipline, down, up))
     return runs.mean(cell, grid.CONTROLS[control])
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python3 bench/adaptive", description=(__doc__ or "").split("\n")[0])
-    controls = [*grid.CONTROLS, grid.SHAPER]
+    controls = [*grid.CONTROLS, *grid.SHAPERS]
     parser.add_argument("--program", type=Path, default=FAIRHOP, metavar="PATH", help="the fairhop to be judged")
     parser.add_argument("--cells", type=int, metavar="N", help="only N cells, by chance but always the same")
     parser.add_argument("--only", default="", metavar="AXIS=VALUE,…", help="only these cells; a key twice allows both")
     parser.add_argument("--direction", default="down", choices=grid.DIRECTIONS, help="of the TCP flows")
     parser.add_argument("--controls", default=",".join(controls), metavar="NAME,…", help="of " + ", ".join(controls))
     parser.add_argument("--keep-oracle", type=Path, metavar="FILE", help="believe the oracles in it, and add to them")
+    parser.add_argument("--oracle-from", type=Path, metavar="RUNS", help="only cells whose oracle these runs tell")
     parser.add_argument("--runs", type=Path, default=TARGET / "runs.jsonl", metavar="FILE", help="where runs are kept")
     parser.add_argument("--sample", action="store_true", help="only the cells of `make test`")
     parser.add_argument("--changes", action="store_true", help="worlds that change, instead of the grid")
@@ -128,9 +132,23 @@ def parse() -> argparse.Namespace:
     return args
 
 
+def oracles_of(path: Path, cells: Sequence[Cell]) -> dict[Cell, Outcome]:
+    """The oracles that kept runs tell, whichever program made them: of the cells in which the search is complete."""
+    runs = Runs(None, path)
+    found: dict[Cell, Outcome] = {}
+    for cell in cells:
+        with suppress(UnknownRunError):
+            found[cell] = oracle.seek(runs, cell)
+    return found
+
+
 def measure(args: argparse.Namespace, runs: Runs, cells: Sequence[Cell]) -> report.Measured:
     """The oracle and every control in every cell."""
     kept = Kept(args.keep_oracle)
+    if args.oracle_from:
+        found = oracles_of(args.oracle_from, cells)
+        cells = list(found)
+        kept.outcomes |= {cell.name(): outcome for cell, outcome in found.items()}
     missing = [cell for cell in cells if not kept.get(cell)]
     if missing:
         on_all_cores(runs, "oracle", missing, lambda cell: oracle.seek(runs, cell), kept.add)
@@ -168,7 +186,7 @@ def work(args: argparse.Namespace, runs: Runs) -> None:
         measured = measure(args, runs, args.grid)
         name, text = args.direction, report.text(measured)
         if args.write_golden:
-            lines = [json.dumps({**vars(measured.oracles[cell]), "sets": cell.sets()}) for cell in args.grid]
+            lines = [json.dumps({**vars(best), "sets": cell.sets()}) for cell, best in measured.oracles.items()]
             GOLDEN.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(text)
     if args.write:

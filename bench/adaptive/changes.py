@@ -22,6 +22,8 @@ from simulator import FREE, MOS_GOOD, ROOT, Result, Sets, fairhop_run, table, tc
 WORLDS = {
     "change-calls": "calls come and go every 10 s",
     "change-flows": "TCP flows start in tens",
+    "change-rate": "a hop's rate falls by half for 30 s",
+    "change-hop": "a hop is added, another one, and both are gone",
 }
 SEEDS = tuple(range(1, 6))
 #: Seconds that a control has to find back.

@@ -76,32 +76,39 @@ def appended(path: Path) -> TextIO:
     return file
 
 
-class Runs:
-    """Runs cells, and remembers. May be used by several threads."""
+class UnknownRunError(Exception):
+    """A run is wanted that is not kept, and there is no program to make it."""
 
-    def __init__(self, program: Path, path: Path) -> None:
+
+class Runs:
+    """Runs cells, and remembers. Without a program it only remembers what any has made. Several threads may use it."""
+
+    def __init__(self, program: Path | None, path: Path) -> None:
         self.program = program
         self.stop = threading.Event()
-        self._made = fingerprint(program)
+        self._made = fingerprint(program) if program else None
         self._lock = threading.Lock()
         self._known: dict[tuple[Sets, int], Figures] = {
             (tuple(line["sets"]), line["seed"]): Figures(line["goodput_mbps"], line["clear"])
             for line in lines_of(path)
-            if line["made"] == self._made
+            if self._made in (line["made"], None)
         }
-        self._file = appended(path)
+        self._file = appended(path) if program else None
 
     def one(self, cell: Cell, setting: Sets, seed: int) -> Figures:
         """What one seed shows.
 
         Raises:
             InterruptedRunError: Ctrl-C has been pressed.
+            UnknownRunError: There is no program, and the run is not kept.
         """
         sets = (*cell.sets(), *setting)
         with self._lock:
             known = self._known.get((sets, seed))
         if known:
             return known
+        if self.program is None or self._file is None:
+            raise UnknownRunError(*sets)
         if self.stop.is_set():
             raise InterruptedRunError
         result = fairhop_run(SCENARIO, sets, seed, "--threads", "1", program=self.program)

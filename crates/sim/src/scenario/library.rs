@@ -40,6 +40,8 @@ pub fn library() -> &'static [Ready] {
         "adaptive-grid",
         "change-calls",
         "change-flows",
+        "change-rate",
+        "change-hop",
         "k-prio",
         "string-8",
         "rts-cts",
