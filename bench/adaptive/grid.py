@@ -74,8 +74,8 @@ def whole_grid(direction: str) -> list[Cell]:
     return cells
 
 
-#: Cells of the sample that are there by chance, and those of the next 155 in which the adaptive control has done worst: in
-#: turn by calls and by TCP.
+#: Cells of the sample that are there by chance, and those of the next 155 in which the adaptive control has done worst,
+#: in turn by calls and by TCP.
 BY_CHANCE = 45
 WORST: tuple[str, ...] = (
     "hops=1 calls=3 flows=1 delay=150 tcp=bbr direction=down",
