@@ -96,7 +96,7 @@ proptest! {
         };
         let mut at = Nanos::ZERO;
         for (wait, bytes) in offers {
-            at = at + Nanos(wait);
+            at += Nanos(wait);
             take(&mut pacer, at, &mut sent)?;
             prop_assert_eq!(pacer.offer(at, &key, bytes, bytes), None);
         }

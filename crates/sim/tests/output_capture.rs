@@ -312,6 +312,38 @@ fn wireshark_reads_the_reports_of_a_call() {
     assert!((230..250).contains(&highest), "{highest} packets in five seconds");
 }
 
+/// Node 3 moves from two hops to three in the middle of a call: the time to live of what it sends goes down with it.
+#[test]
+fn times_to_live_follow_a_node_that_moves() {
+    const MOVING: &str = r#"
+name = "moving"
+duration_s = 4
+topology = { kind = "explicit", nodes = [
+  { x_m = 0, y_m = 0 }, { x_m = 200, y_m = 0 }, { x_m = 400, y_m = 0 }, { x_m = 300, y_m = 150 },
+] }
+internet = { delay_ms = 5, rate_mbps = 10 }
+traffic = [{ kind = "call", from = "internet", to = 3 }]
+change = [{ kind = "move", at_s = 2, node = 3, x_m = 600, y_m = 0 }]
+"#;
+    if tshark_is_missing() {
+        return;
+    }
+    let loaded = scenario::load("moving.toml", MOVING, &[]).unwrap();
+    let mut world = World::new(&loaded.scenario, 1).unwrap();
+    let capture = Capture::create(&scratch("capture-moving"), &world).unwrap();
+    world.set_tap(capture.tap());
+    world.run();
+    let written = capture.finish().unwrap();
+    let seen = tshark(written.files.last().unwrap(), "ip.src == 10.1.0.3", &["frame.time_epoch", "ip.ttl"]);
+    let ttls = |from: f64, until: f64| -> BTreeSet<String> {
+        let at = |packet: &Vec<String>| packet[0].parse::<f64>().unwrap();
+        seen.iter().filter(|p| (from..until).contains(&at(p))).map(|p| p[1].clone()).collect()
+    };
+    // Node 1 and the gateway have passed it on; then node 2 too.
+    assert_eq!(ttls(0.0, 1.99), BTreeSet::from(["62".to_owned()]));
+    assert_eq!(ttls(2.1, 4.0), BTreeSet::from(["61".to_owned()]));
+}
+
 #[test]
 fn equal_runs_leave_equal_captures() {
     let (_, first, _) = captured("capture-once", &[]);

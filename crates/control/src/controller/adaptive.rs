@@ -5,14 +5,16 @@
 //!
 //! **The signals.** A call is a probe of 50 packets a second each way. Every tick, over all calls that end at one node
 //! together (they take one path, and one call alone gives too few packets), the worst node counts:
-//! *unheard*, the fraction lost or late; *delay* over the fastest packet; and, where TCP passes, the *excess* of its round
-//! trips through the mesh over their base. Each is set against what is tolerable, and the largest quotient is the stress:
-//! 1 is the point at which to stay.
+//! *unheard*, the fraction lost or late, of the way out of the mesh as seen and of the way in as listeners report it;
+//! *delay* over the fastest packet; and, where TCP passes, the *excess* of its round trips through the mesh over their base.
+//! Each is set against what is tolerable, and the largest quotient is the stress: 1 is the point at which to stay.
 //!
 //! **The law.** The logarithm of the budget moves at a speed of g · (1 − stress): it rises while nothing is wrong, falls the
-//! faster the worse it is, and rests where the stress is 1 on average. The tolerable part of unheard packets follows from
-//! the aim: with independent losses, 50 packets a second hold two or more, which is a MOS under 3.6 for G.729A, in
-//! 2.5 % of the seconds if 0.5 % are lost, and a call has two directions.
+//! faster the worse it is, and rests where the stress is 1 on average. The speed is such that every packet that is lost
+//! takes the same part of the budget ([`DROP`]): the more calls tell, the faster. The tolerable part of unheard packets
+//! follows from the aim: with independent losses, 50 packets a second hold two or more, which is a MOS under 3.6 for
+//! G.729A, in 2.5 % of the seconds if 0.5 % are lost. Seconds go bad by the square of that, so the two directions add as
+//! squares do. Where few packets tell of the point, it is approached less closely ([`ENOUGH`]).
 //!
 //! Past a point a mesh breaks down within less than a second, for which the law is too slow. So a stress that is *acute*
 //! (several packets of 300 ms, or delays near the playout delay) cuts the budget at once by a third, and for a moment more,
@@ -20,13 +22,21 @@
 //! under it fast, stays, and tries to go past it only after a hold that doubles with every try that fails, and is short
 //! again after one that succeeds. So trouble of its own making becomes rare, and a world that has become wider is found.
 //!
-//! **States.** *Learning*: doubles every second until the first stress. *Steady*: the law. *Protecting*: after a cut, until
-//! its effect can be seen; if calls are still bad, it cuts again. *Starved*: the budget was cut to a small part and calls did
-//! not become better: so it is given back, and calls are asked again after a while. *Off*: nobody to control.
+//! **Queues.** Where round trips grow, more is let in than the mesh carries, and what it carries is known: it is what is
+//! used. The budget comes down to that, and what is asked for lies under it the more the longer the queue is, which keeps
+//! the two from swinging. A budget that is not used does not grow, and comes down to what is carried while the mesh loses
+//! data.
+//!
+//! **In step with the calls.** On three hops and more, data sets out at the moments of a [`Gate`], right after packets of
+//! calls have come, so that the two meet less often.
+//!
+//! **States.** *Learning*: doubles every second until the first stress that is no chance. *Steady*: the law. *Protecting*:
+//! after a cut, until its effect can be seen; if calls are still bad, it cuts again. *Starved*: the budget was cut to a small
+//! part and calls did not become better: so it is given back, and calls are asked again after a while. *Off*: nobody to
+//! control; who comes next is still asked to begin slowly, since a window that comes late has no effect.
 //!
 //! **Without calls** the excess of round trips alone makes the stress, so that queues are short and no more is sent than
-//! comes through. What TCP loses is no signal: radio loses too, and a pacer that holds packets for long makes senders
-//! repeat them.
+//! comes through.
 //!
 //! **Noise.** Calls lose packets without any TCP, too. If the law has pushed the budget down by a third and about as many
 //! packets are unheard as near its top, that much is taken for the mesh's own, and tolerated for the next minute beside half

@@ -49,6 +49,7 @@ impl Scenario {
             self.check_flow_times(i, entry, &mut findings);
             check_load(i, entry, self.topology.node_count() > 0, &mut findings);
             check_tcp(i, entry, &mut findings);
+            check_reports(i, entry, &mut findings);
         }
         self.check_control(&mut findings);
         self.check_changes(&mut findings);
@@ -641,6 +642,22 @@ pub(super) fn check_queue(path: &str, queue: &Queue, findings: &mut Findings) {
             format!("`target_ms` is {target_ms}, not less than `interval_ms` = {interval_ms}"),
             "too long",
             "the target is 5 to 10 % of the interval (RFC 8289)",
+        );
+    }
+}
+
+/// How often the ends of a call report.
+fn check_reports(i: usize, entry: &Traffic, findings: &mut Findings) {
+    const LEAST_S: f64 = 0.01;
+    if let Traffic::Call { rtcp_interval_s, .. } = entry
+        && *rtcp_interval_s > 0.0
+        && *rtcp_interval_s < LEAST_S
+    {
+        findings.add(
+            format!("traffic.{i}.rtcp_interval_s"),
+            format!("a report every {rtcp_interval_s} s would be more than the call itself"),
+            "too often",
+            format!("write at least {LEAST_S}; 5 is usual (RFC 3550 §6.2), and 0 is none"),
         );
     }
 }

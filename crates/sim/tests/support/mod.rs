@@ -83,12 +83,14 @@ impl Lab {
         Self { scenario, packets: 0 }
     }
 
-    /// A ready-made scenario, cut to so many seconds.
+    /// A ready-made scenario, cut to so many seconds: what would begin later is left out.
     pub fn ready(name: &str, duration_s: f64, warmup_s: f64) -> Self {
         let ready = ready_made(name).unwrap();
         let mut scenario = load(&ready.file_name(), ready.text, &[]).unwrap().scenario;
         scenario.duration_s = duration_s;
         scenario.warmup_s = warmup_s;
+        scenario.traffic.retain(|entry| entry.times().0 < duration_s);
+        scenario.change.retain(|change| change.at_s() < duration_s);
         Self { scenario, packets: 0 }
     }
 
