@@ -297,16 +297,11 @@ impl<P> Pacer<P> {
         place
     }
 
-    /// When a packet may leave, if one waits. May be in the past.
-    pub fn next_time(&self) -> Option<Nanos> {
+    /// When a packet may leave, from `now` on, if one waits.
+    pub fn next_time(&self, now: Nanos) -> Option<Nanos> {
         let waiting = self.lanes.iter().filter(|lane| !lane.queue.is_empty());
         let first = waiting.map(|lane| lane.spacing.next()).min()?;
-        Some(first.max(self.aggregate.next()))
-    }
-
-    /// When a packet may leave from `now` on, if one waits.
-    pub fn next_time_from(&self, now: Nanos) -> Option<Nanos> {
-        self.next_time().map(|at| self.through_gate(at.max(now)))
+        Some(self.through_gate(first.max(self.aggregate.next()).max(now)))
     }
 
     /// A packet that may leave now.

@@ -85,7 +85,7 @@ proptest! {
         let mut sent: Vec<(Nanos, u64)> = Vec::new();
         let mut now = Nanos::ZERO;
         let mut take = |pacer: &mut Pacer<u32>, until: Nanos, sent: &mut Vec<(Nanos, u64)>| {
-            while let Some(at) = pacer.next_time_from(now).filter(|at| *at <= until) {
+            while let Some(at) = pacer.next_time(now).filter(|at| *at <= until) {
                 now = at;
                 let released = pacer.poll(at).map(|released| released.packet);
                 prop_assert!(released.is_some(), "not at {at:?}, which it named");

@@ -35,7 +35,7 @@ proptest! {
         let (mut now, mut left, mut inside, mut dropped) = (Nanos::ZERO, Vec::new(), 0, 0);
         for (wait, flow, bytes, late) in offers {
             let until = now + Nanos(wait);
-            while let Some(at) = pacer.next_time().map(|at| at.max(now)).filter(|&at| at <= until) {
+            while let Some(at) = pacer.next_time(now).filter(|&at| at <= until) {
                 // Timers fire late, as they do.
                 now = (at + Nanos(late)).min(until.max(at));
                 let packet = pacer.poll(now);
@@ -47,8 +47,8 @@ proptest! {
             inside += 1;
             prop_assert!(pacer.len() <= 30);
         }
-        while let Some(at) = pacer.next_time() {
-            now = now.max(at);
+        while let Some(at) = pacer.next_time(now) {
+            now = at;
             left.extend(pacer.poll(now).map(|released| (now, released.packet)));
         }
         // Nothing is lost but what is said to be.
@@ -120,8 +120,8 @@ fn flows_take_turns_by_bytes_and_the_longest_queue_pays() {
     // The first 8 ms (12 kB): both sent about as many bytes, 4 packets and 12.
     let mut bytes = [0, 0];
     let mut now = Nanos::ZERO;
-    while let Some(at) = pacer.next_time().filter(|&at| at <= Nanos::from_millis(8)) {
-        now = now.max(at);
+    while let Some(at) = pacer.next_time(now).filter(|&at| at <= Nanos::from_millis(8)) {
+        now = at;
         let released = pacer.poll(now).expect("its time has come");
         assert!(!released.mark);
         bytes[released.packet - 1] += if released.packet == 1 { 1500 } else { 500 };

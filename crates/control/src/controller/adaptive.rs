@@ -268,11 +268,10 @@ pub(super) struct Adaptive {
     stressed_at: Nanos,
     /// The budget at which stress began has been seen.
     learnt: bool,
-    queue: f64,
-    packets: f64,
     /// What is used of the budget.
     used: f64,
-    /// The longest round trip through the mesh that nothing delays.
+    /// The most hops to an elastic flow's end, and the longest round trip there that nothing delays.
+    hops: u8,
     base: Nanos,
     /// What the mesh has lost of TCP's data, and when it last lost some.
     lost: u64,
@@ -314,9 +313,8 @@ impl Adaptive {
             starved_until: Nanos::ZERO,
             stressed_at: Nanos::ZERO,
             learnt: false,
-            queue: 0.0,
-            packets: 0.0,
             used: 0.0,
+            hops: 0,
             base: Nanos::ZERO,
             lost: 0,
             lost_at: Nanos::ZERO,
@@ -348,8 +346,6 @@ impl Adaptive {
         let used = self.smoothed(used, seconds);
         let change = self.gather_calls(now, observer);
         let stress = self.stress(now, observer);
-        self.queue = stress.queue;
-        self.packets = stress.packets;
         let lost = observer.totals().lost_in_mesh;
         if lost != std::mem::replace(&mut self.lost, lost) {
             self.lost_at = now;
@@ -372,7 +368,7 @@ impl Adaptive {
         let least = self.config.least_per_flow * self.claims.len().max(1) as f64;
         self.budget = self.budget.max(least);
         self.ceiling = self.ceiling.max(least);
-        self.write(now, observer, policy);
+        self.write(now, observer, &stress, policy);
     }
 
     /// What is used, over as long as ten packets take at the budget: half a second, for which it is measured, may hold one.
@@ -400,12 +396,14 @@ impl Adaptive {
     fn gather_claims(&mut self, now: Nanos, observer: &Observer, policy: &Policy) -> f64 {
         const ALIVE: Nanos = Nanos::from_secs(1);
         self.claims.clear();
-        self.base = Nanos::ZERO;
+        (self.hops, self.base) = (0, Nanos::ZERO);
         let mut used = 0.0;
         for (key, flow) in observer.active(now.saturating_sub(ALIVE)) {
             let Some(rate) = elastic_rate(now, flow) else { continue };
-            if let FlowBody::Tcp(tcp) = &flow.body {
-                self.base = self.base.max(tcp.mesh_rtt.base().unwrap_or_default());
+            if let FlowBody::Tcp(tcp) = &flow.body
+                && let Some(base) = tcp.mesh_rtt.base()
+            {
+                (self.hops, self.base) = (self.hops.max(flow.hops), self.base.max(base));
             }
             let price = price(if flow.hops == 0 { u8::MAX } else { flow.hops }, self.config.shared_links);
             used += rate * price;
@@ -511,6 +509,7 @@ impl Adaptive {
         let (mut acute, mut worst, mut mean) = (false, 0.0_f64, 0.0_f64);
         for node in &self.nodes {
             let told = node.slow.iter().map(|slow| slow.expected).fold(0.0, f64::max);
+            // Seconds are bad for two packets and more, by the square of what each direction misses.
             let (mut both, mut surely) = (0.0, 0.0);
             for (fast, slow) in node.fast.iter().zip(&node.slow) {
                 let (unheard, delay) = (slow.part(slow.unheard), fast.mean_delay());
@@ -530,16 +529,14 @@ impl Adaptive {
                     acute |= (fast.unheard >= ACUTE_PACKETS && at_once >= many) || delay > 0.8 * playout;
                 }
             }
-            // Seconds are bad for two packets and more, by the square of what each direction misses.
-            let unheard = both;
-            if unheard >= mean {
-                (mean, packets) = (unheard, told / SLOW.as_secs_f64());
+            if both >= mean {
+                (mean, packets) = (both, told / SLOW.as_secs_f64());
             }
             if !ignores_calls && told > 0.0 {
-                let reason = Reason::CallSuffers { unheard, delay: Nanos::ZERO };
+                let reason = Reason::CallSuffers { unheard: both, delay: Nanos::ZERO };
                 // The fewer packets tell of the point, the farther from it.
                 let tolerance = self.tolerance * (told / ENOUGH).clamp(0.25, 1.0).sqrt();
-                raise(unheard / tolerance, surely / tolerance, reason);
+                raise(both / tolerance, surely / tolerance, reason);
             }
         }
         let has_calls = !self.nodes.is_empty() && !ignores_calls;
@@ -691,11 +688,11 @@ impl Adaptive {
     }
 
     /// How fast the law moves: so that each packet that is lost takes the same part of the budget.
-    fn speed(&self, _stress: &Stress) -> f64 {
+    fn speed(&self, stress: &Stress) -> f64 {
         if self.nodes.is_empty() {
             return SPEED;
         }
-        (DROP * self.tolerance * self.packets).clamp(SPEED / 4.0, 2.0 * SPEED)
+        (DROP * self.tolerance * stress.packets).clamp(SPEED / 4.0, 2.0 * SPEED)
     }
 
     fn grow(&mut self, by: f64) {
@@ -737,7 +734,7 @@ impl Adaptive {
             let far = if stay.is_finite() { (5.0 * (stay - self.budget) / stay).min(1.0) } else { 1.0 };
             // What would have been lost by now if this were the point to stay at.
             let missed =
-                if self.nodes.is_empty() { 2.0 * calm } else { calm * self.packets * self.tolerance };
+                if self.nodes.is_empty() { 2.0 * calm } else { calm * stress.packets * self.tolerance };
             let speed =
                 speed + (RETURN_SPEED - speed) * far * ((missed - SURE) / (2.0 * SURE)).clamp(0.0, 1.0);
             let grown = self.budget * (1.0 + seconds * speed * pull);
@@ -856,35 +853,25 @@ impl Adaptive {
         let is_queue = matches!(stress.reason, Reason::QueueGrows { .. });
         if stress.level > 1.0 && is_queue {
             self.slack = (self.slack * (1.0 - seconds * SPEED)).max(1.0);
-        } else if used < 0.85 * self.budget && stress.level < 0.8 {
+        } else if used < USED * self.budget && stress.level < 0.8 {
             self.slack = (self.slack * (1.0 + seconds * SPEED)).min(MOST);
         }
     }
 
     /// When data enters the mesh, in step with the calls: where it can meet them unheard, and there is room between them.
-    fn gate(&mut self, observer: &Observer, down: f64) -> Option<Gate> {
+    fn gate(&mut self, down: f64) -> Option<Gate> {
         /// Where every node hears every other one's receiver, nobody sends into another's packet unheard.
         const HIDDEN_FROM: u8 = 3;
         const LONGEST: u64 = 60_000_000;
         const FULL: f64 = 8.0 * 1500.0;
+        if self.hops < HIDDEN_FROM {
+            return None;
+        }
         let period = self.cadences.iter().try_fold(1_u64, |period, (interval, _)| {
             let interval = interval.0.max(1);
             let all = period / gcd(period, interval) * interval;
             (all <= LONGEST).then_some(all)
         })?;
-        let (mut hops, mut round_trip) = (0, Nanos::ZERO);
-        for claim in &self.claims {
-            if let Some(flow) = observer.flow(&claim.key)
-                && let FlowBody::Tcp(tcp) = &flow.body
-                && let Some(base) = tcp.mesh_rtt.base()
-            {
-                hops = hops.max(flow.hops);
-                round_trip = round_trip.max(base);
-            }
-        }
-        if hops < HIDDEN_FROM {
-            return None;
-        }
         self.arrivals.clear();
         for (interval, phase) in &self.cadences {
             for turn in 0..period / interval.0.max(1) {
@@ -892,21 +879,21 @@ impl Adaptive {
             }
         }
         // Of a round trip that nothing delays, the ACK takes a fifth.
-        let transit = Nanos(round_trip.0 / 5 * 4);
-        let shared = u64::from(self.config.shared_links.min(u32::from(hops)));
+        let transit = Nanos(self.base.0 / 5 * 4);
+        let shared = u64::from(self.config.shared_links.min(u32::from(self.hops)));
         let wanted =
             (down * Nanos(period).as_secs_f64() / FULL).ceil().clamp(1.0, Gate::MOST as f64) as usize;
         let needs = |packets| Needs {
             guard: Nanos::from_millis(1),
             clear: transit,
-            step: Nanos(transit.0 * shared / u64::from(hops)),
+            step: Nanos(transit.0 * shared / u64::from(self.hops)),
             packets,
         };
         (1..=wanted).rev().find_map(|packets| Gate::plan(Nanos(period), &mut self.arrivals, needs(packets)))
     }
 
     /// Puts the budget into a policy.
-    fn write(&mut self, now: Nanos, observer: &Observer, policy: &mut Policy) {
+    fn write(&mut self, now: Nanos, observer: &Observer, stress: &Stress, policy: &mut Policy) {
         policy.state = self.state;
         policy.reason = self.reason;
         policy.flows.clear();
@@ -914,7 +901,7 @@ impl Adaptive {
         policy.down_acks = None;
         policy.gate = None;
         let draining = now < self.drain_until;
-        let damped = self.budget * (1.0 - DAMPING * self.queue.min(2.0));
+        let damped = self.budget * (1.0 - DAMPING * stress.queue.min(2.0));
         let budget = if draining { self.budget * DRAIN } else { damped };
         let most = f64::from(self.config.shared_links.max(1));
         if self.claims.is_empty() {
@@ -957,7 +944,7 @@ impl Adaptive {
         // Where windows hold the budget, the pacer only stops what they let through.
         let guard = if policy.means == Means::Window { 1.25 } else { 1.0 };
         policy.down = Some(rate_of((guard * down).max(budget / most / 10.0)));
-        policy.gate = self.gate(observer, down);
+        policy.gate = self.gate(down);
         policy.up_acks = (up > 0.0).then(|| rate_of(guard * up));
         policy.others = Treatment { window: Some(NEW_FLOW), ..Treatment::default() };
     }

@@ -113,11 +113,11 @@ impl RoundTrip {
         let (sum, count, samples) = of_last(Self::FRESH).fold((0, 0, 0), |(sum, count, samples), recent| {
             (sum + recent.least.0, count + 1, samples + recent.samples)
         });
-        let now = match samples {
+        let recent = match samples {
             Self::FEW.. => Nanos(sum / count),
             _ => of_last(Self::RECENT as u64).map(|recent| recent.least).min()?,
         };
-        Some(now.saturating_sub(self.base()?))
+        Some(recent.saturating_sub(self.base()?))
     }
 }
 

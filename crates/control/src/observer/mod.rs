@@ -296,9 +296,9 @@ impl Observer {
                 down_is_reported,
                 cadence: udp
                     .up
-                    .is_alive(horizon)
-                    .then(|| udp.up.phase().map(|phase| (udp.up.interval(), phase)))
-                    .flatten(),
+                    .phase()
+                    .filter(|_| udp.up.is_alive(horizon))
+                    .map(|phase| (udp.up.interval(), phase)),
                 began: flow.began,
                 packets_per_second: rate(&udp.up) + rate(&udp.down),
             })

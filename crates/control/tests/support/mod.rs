@@ -252,7 +252,7 @@ impl Plant {
         while let Some(released) = self.pacer.poll(self.now) {
             self.enter_mesh(released.packet);
         }
-        if let Some(next) = sooner(&mut self.pace_at, self.pacer.next_time(), self.now) {
+        if let Some(next) = sooner(&mut self.pace_at, self.pacer.next_time(self.now), self.now) {
             self.at(next, Event::Pace);
         }
     }

@@ -136,37 +136,29 @@ impl MacParams {
         }
     }
 
+    /// What goes with the rate of an answer to a frame: the usual, kept, or for another rate worked out.
+    #[inline]
+    fn of_answer(&self, rate: Rate, usual: Nanos, other: impl FnOnce(Rate) -> Nanos) -> Nanos {
+        let control = self.control_rate_of(rate);
+        if control == self.control_rate { usual } else { other(control) }
+    }
+
     /// Time of the ACK that answers a frame at this rate.
     #[inline]
     pub fn ack_time_of(&self, rate: Rate) -> Nanos {
-        let control = self.control_rate_of(rate);
-        if control == self.control_rate {
-            self.ack_time
-        } else {
-            self.phy.frame_duration(control, frame::ACK)
-        }
+        self.of_answer(rate, self.ack_time, |control| self.phy.frame_duration(control, frame::ACK))
     }
 
     /// Time of the CTS before a frame at this rate.
     #[inline]
     pub fn cts_time_of(&self, rate: Rate) -> Nanos {
-        let control = self.control_rate_of(rate);
-        if control == self.control_rate {
-            self.cts_time
-        } else {
-            self.phy.frame_duration(control, frame::CTS)
-        }
+        self.of_answer(rate, self.cts_time, |control| self.phy.frame_duration(control, frame::CTS))
     }
 
     /// How long a station waits for the start of what answers a frame at this rate.
     #[inline]
     pub fn response_timeout_of(&self, rate: Rate) -> Nanos {
-        let control = self.control_rate_of(rate);
-        if control == self.control_rate {
-            self.response_timeout
-        } else {
-            self.phy.response_timeout_for(control)
-        }
+        self.of_answer(rate, self.response_timeout, |control| self.phy.response_timeout_for(control))
     }
 
     /// The duration field of a data frame at this rate: what follows it.

@@ -352,7 +352,7 @@ impl Gateway {
     }
 
     fn set_timer(&mut self, now: Nanos, events: &mut Events, index: u32) {
-        let times = [self.data.next_time_from(now), self.down_acks.next_time(), self.up_acks.next_time()];
+        let times = [self.data.next_time(now), self.down_acks.next_time(), self.up_acks.next_time()];
         let shaped = self.shapers().filter_map(Shaper::next_time);
         match times.into_iter().flatten().chain(shaped).min() {
             Some(at) if at < Nanos::MAX => self.timer.set(at.max(now), events, EventKind::Pace, index),
