@@ -20,7 +20,11 @@ fn secs(s: u64) -> Nanos {
 
 /// Calls from the start, transfers from 1 s on.
 fn world(config: ControllerConfig, calls: usize, flows: usize, wired_ms: u64) -> Plant {
-    let mut plant = Plant::new(config, wired_ms);
+    world_of(config, calls, flows, wired_ms, 1)
+}
+
+fn world_of(config: ControllerConfig, calls: usize, flows: usize, wired_ms: u64, seed: u64) -> Plant {
+    let mut plant = Plant::new(config, wired_ms, seed);
     for _ in 0..calls {
         plant.call(Nanos::ZERO, Nanos::MAX);
     }
@@ -54,9 +58,20 @@ fn without_a_setting_calls_are_good_and_tcp_gets_most_of_what_the_best_setting_g
     let worlds = [(0, 1, 30), (0, 10, 30), (1, 3, 30), (3, 3, 30), (6, 3, 10), (6, 30, 150), (9, 3, 30)];
     for (calls, flows, wired_ms) in worlds {
         let (rate, best) = best_fixed(calls, flows, wired_ms);
-        let mut plant = world(adaptive(), calls, flows, wired_ms);
-        plant.run(secs(60));
-        let (goodput, good) = (plant.goodput(10, 60), plant.good_seconds(10, 60));
+        // Three draws of losses.
+        let (mut goodput, mut good) = (0.0, 0.0);
+        for seed in 1..=3 {
+            let mut plant = world_of(adaptive(), calls, flows, wired_ms, seed);
+            plant.run(secs(60));
+            goodput += plant.goodput(10, 60) / 3.0;
+            good += plant.good_seconds(10, 60) / 3.0;
+            // It does not swing: after the first 10 s few cuts, and never to nothing.
+            let cuts = plant.log.windows(2).filter(|pair| {
+                pair[1].0 > secs(10) && pair[1].1 == State::Protecting && pair[0].1 != State::Protecting
+            });
+            let cuts = cuts.count();
+            assert!(cuts <= 8, "{cuts} cuts in 50 s");
+        }
         let mut free = world(ControllerConfig::None, calls, flows, wired_ms);
         free.run(secs(40));
         let (free_goodput, free_good) = (free.goodput(10, 40), free.good_seconds(10, 40));
@@ -71,12 +86,6 @@ fn without_a_setting_calls_are_good_and_tcp_gets_most_of_what_the_best_setting_g
         assert!(good >= 0.92, "calls are good in {good} of the seconds");
         assert!(goodput >= 0.75 * best, "{goodput} of {best}");
         assert!(calls == 0 || free_good < 0.1);
-        // It does not swing: after the first 10 s few cuts, and never to nothing.
-        let cuts = plant.log.windows(2).filter(|pair| {
-            pair[1].0 > secs(10) && pair[1].1 == State::Protecting && pair[0].1 != State::Protecting
-        });
-        let cuts = cuts.count();
-        assert!(cuts <= 8, "{cuts} cuts in 50 s");
     }
 }
 
@@ -163,8 +172,7 @@ fn noise_that_tcp_does_not_make_does_not_take_its_share_away() {
         let runs = fixed.map(|config| carried(ControllerConfig::Fixed(config), noise));
         runs.filter(|(_, good)| *good >= 0.95).map(|(goodput, _)| goodput).fold(0.0, f64::max)
     };
-    // A noise that leaves calls room is part of what they bear. A cut that chance has made is made up for slowly under it,
-    // so TCP gets half of what the best setting would give it, and not nine tenths.
+    // A noise that leaves calls room is part of what they bear. A cut that chance has made is made up for slowly under it.
     let (best, (goodput, good)) = (best_fixed(0.003), carried(adaptive(), 0.003));
     println!("noise of 0.3 %: {:.2} of what the best setting carries, {good:.2} good", goodput / best);
     assert!(goodput > 0.5 * best, "{goodput} of {best}");

@@ -257,6 +257,36 @@ fn a_connections_sides_scales_losses_and_round_trips_are_told_apart() {
     assert_eq!(observer.totals().lost_in_mesh, 1000);
 }
 
+/// A gateway that kept the times of a few segments alone would see nothing of the longest queues.
+#[test]
+fn round_trips_tell_of_a_queue_of_any_length() {
+    for (queue, step) in [(10, 1), (17, 2), (60, 1), (61, 2), (300, 2), (1000, 1), (1000, 2)] {
+        let mut observer = observer();
+        // A segment a millisecond, and for each `step` of them an ACK: 5 ms later, from the 100th on `queue` ms later.
+        let count = 700 + 2 * queue;
+        let passes = (0..count).map(|segment| (segment, ToMesh, segment));
+        let answers = (0..count).filter(|segment| segment % step == step - 1).map(|segment| {
+            let late = if segment < 100 { 5 } else { queue };
+            (segment + late, FromMesh, segment)
+        });
+        let mut all: Vec<_> = passes.chain(answers).filter(|&(at, ..)| at < count).collect();
+        all.sort_by_key(|&(at, ..)| at);
+        for (at, direction, number) in all {
+            let (seq, ack) = (1000 * number as u32, 1000 * (number as u32 + 1));
+            let fields = match direction {
+                ToMesh => TcpFields { seq, payload_bytes: 1000, ..TcpFields::default() },
+                FromMesh => TcpFields { ack, flags: tcp_flag::ACK, ..TcpFields::default() },
+            };
+            let bytes = 40 + fields.payload_bytes;
+            observer.on_digest(&digest(ms(at), direction, PROTOCOL_TCP, 80, bytes, Payload::Tcp(fields)));
+        }
+        let over = tcp(&observer).mesh_rtt.over_base(ms(count)).map(|over| over.0 / 1_000_000);
+        // One of a few segments tells: an ACK that covers it and some after it is later by as many.
+        let about = queue - 5..=queue - 5 + 1 + queue / 4;
+        assert!(over.is_some_and(|over| about.contains(&over)), "{queue} ms, ACKs of {step}: {over:?}");
+    }
+}
+
 #[test]
 fn a_flow_first_seen_in_its_middle_has_no_scale_and_uploads_lose_where_holes_are() {
     let mut observer = observer();

@@ -20,12 +20,19 @@
 //! (several packets of 300 ms, or delays near the playout delay) cuts the budget at once by a third, and for a moment more,
 //! so that queues drain. The budget at which that happened is remembered as the *ceiling*: the budget returns to just
 //! under it fast, stays, and tries to go past it only after a hold that doubles with every try that fails, and is short
-//! again after one that succeeds. So trouble of its own making becomes rare, and a world that has become wider is found.
+//! again after one that succeeds. A try has succeeded when what it reached has held for as long as a breakdown takes to
+//! come, and has failed at the first queue. So trouble of its own making becomes rare, and a world that has become wider is
+//! found.
 //!
 //! **Queues.** Where round trips grow, more is let in than the mesh carries, and what it carries is known: it is what is
 //! used. The budget comes down to that, and what is asked for lies under it the more the longer the queue is, which keeps
-//! the two from swinging. A budget that is not used does not grow, and comes down to what is carried while the mesh loses
-//! data.
+//! the two from swinging; and the most that was used of late is a ceiling. A budget that is not used does not grow, and
+//! comes down to what is carried while the mesh loses data, but not far under the point to stay at: who recovers from a
+//! loss will use it again.
+//!
+//! **Uploads** obey late. Each ACK lets a window go, so where one segment fills the path as long as its ACK takes, they
+//! have a window of one; and they get an ACK a second each, whatever the budget is, since they repeat what is not
+//! acknowledged in time.
 //!
 //! **In step with the calls.** On three hops and more, data sets out at the moments of a [`Gate`], right after packets of
 //! calls have come, so that the two meet less often.
@@ -67,7 +74,7 @@ pub struct AdaptiveConfig {
     pub excess_alone: Nanos,
     /// Budget to begin with, in bits a second times price.
     pub first_budget: f64,
-    /// The budget never falls under this for each flow: bits a second times price.
+    /// The budget never falls under this for each flow whose data goes into the mesh: bits a second times price.
     pub least_per_flow: f64,
     /// MOS that a call should have.
     pub mos: f64,
@@ -88,7 +95,7 @@ impl Default for AdaptiveConfig {
             excess: Nanos::from_millis(12),
             excess_alone: Nanos::from_millis(40),
             first_budget: 1e6,
-            least_per_flow: 12_000.0,
+            least_per_flow: 5_000.0,
             mos: 3.6,
             shared_links: 4,
             packet_overhead: 200,
@@ -136,8 +143,19 @@ const SETTLE_MOST: Nanos = Nanos::from_secs(2);
 const UNDER_CEILING: f64 = 0.93;
 /// Packets that would have been lost, after which it is sure that this is not the point to stay at.
 const SURE: f64 = 1.5;
-const HOLD_LEAST: Nanos = Nanos::from_secs(5);
+const HOLD_LEAST: Nanos = Nanos::from_secs(10);
 const HOLD_MOST: Nanos = Nanos::from_secs(60);
+/// Seconds that a probe goes on slowly, and by how many a breakdown follows what causes it.
+const PROBE_CALM: f64 = 3.0;
+const BREAKDOWN_AFTER: f64 = 2.0;
+/// What part of the point to stay at a budget that is not used keeps: that much is known to be carried.
+const KNOWN: f64 = 0.75;
+/// Seconds over which it is remembered what the mesh has carried.
+const MEMORY: f64 = 4.0;
+/// Cuts before that are for what was sent when there was no control yet, and nothing is learnt from them.
+const FIRST: Nanos = Nanos::from_millis(1500);
+/// How long an end keeps the ACK of a single segment back (most take less; RFC 1122 §4.2.3.2 allows more).
+const DELAYED_ACK: Nanos = Nanos::from_millis(200);
 
 /// Cut to this part of what it was when trouble began, for so long, without calls becoming better, TCP is not the cause.
 const STARVED_AT: f64 = 0.3;
@@ -268,8 +286,12 @@ pub(super) struct Adaptive {
     stressed_at: Nanos,
     /// The budget at which stress began has been seen.
     learnt: bool,
+    /// When there began to be elastic flows.
+    began: Nanos,
     /// What is used of the budget.
     used: f64,
+    /// The most that was used of late, which the mesh has carried.
+    carried: f64,
     /// The most hops to an elastic flow's end, and the longest round trip there that nothing delays.
     hops: u8,
     base: Nanos,
@@ -292,6 +314,10 @@ pub(super) struct Adaptive {
     arrivals: Vec<Nanos>,
     nodes: Vec<Node>,
     claims: Vec<Claim>,
+    /// What the budget never falls under.
+    least: f64,
+    /// Somebody sends data out of the mesh.
+    uploads: bool,
     last: Option<Nanos>,
 }
 
@@ -313,7 +339,9 @@ impl Adaptive {
             starved_until: Nanos::ZERO,
             stressed_at: Nanos::ZERO,
             learnt: false,
+            began: Nanos::ZERO,
             used: 0.0,
+            carried: 0.0,
             hops: 0,
             base: Nanos::ZERO,
             lost: 0,
@@ -330,6 +358,8 @@ impl Adaptive {
             arrivals: Vec::new(),
             nodes: Vec::new(),
             claims: Vec::with_capacity(config.flows),
+            least: config.least_per_flow,
+            uploads: false,
             last: None,
         }
     }
@@ -344,6 +374,7 @@ impl Adaptive {
         self.last = Some(now);
         let used = self.gather_claims(now, observer, policy);
         let used = self.smoothed(used, seconds);
+        self.carried = used.max(self.carried * (1.0 - seconds / MEMORY));
         let change = self.gather_calls(now, observer);
         let stress = self.stress(now, observer);
         let lost = observer.totals().lost_in_mesh;
@@ -360,14 +391,14 @@ impl Adaptive {
             self.rest();
         } else {
             if self.state == State::Off {
+                self.began = now;
                 self.enter(State::Learning, Reason::RoomToGrow);
             }
             self.on_calls_changed(now, change);
             self.decide(now, seconds, used, &stress);
         }
-        let least = self.config.least_per_flow * self.claims.len().max(1) as f64;
-        self.budget = self.budget.max(least);
-        self.ceiling = self.ceiling.max(least);
+        self.budget = self.budget.max(self.least);
+        self.ceiling = self.ceiling.max(self.least);
         self.write(now, observer, &stress, policy);
     }
 
@@ -395,10 +426,20 @@ impl Adaptive {
     /// Elastic flows that are alive, as claims; returns the budget that they use now.
     fn gather_claims(&mut self, now: Nanos, observer: &Observer, policy: &Policy) -> f64 {
         const ALIVE: Nanos = Nanos::from_secs(1);
+        /// Uploads whose ACKs are late send that seldom.
+        const ALIVE_UP: Nanos = Nanos::from_secs(3);
+        /// An upload waits no longer for the ACK of a segment than a second, after which its sender repeats it (RFC 6298
+        /// §2.4): that would load the mesh as much, for nothing.
+        const SEGMENT_A_SECOND: f64 = 8.0 * 1460.0;
         self.claims.clear();
         (self.hops, self.base) = (0, Nanos::ZERO);
+        (self.least, self.uploads) = (0.0, false);
         let mut used = 0.0;
-        for (key, flow) in observer.active(now.saturating_sub(ALIVE)) {
+        let fresh = observer.active(now.saturating_sub(ALIVE)).count();
+        for (place, (key, flow)) in observer.active(now.saturating_sub(ALIVE_UP)).enumerate() {
+            if place >= fresh && !is_upload(flow) {
+                continue;
+            }
             let Some(rate) = elastic_rate(now, flow) else { continue };
             if let FlowBody::Tcp(tcp) = &flow.body
                 && let Some(base) = tcp.mesh_rtt.base()
@@ -418,9 +459,13 @@ impl Adaptive {
                     _ => f64::INFINITY,
                 };
                 self.claims.push(Claim { key: *key, price, demand });
+                let uploads = is_upload(flow);
+                self.least += if uploads { SEGMENT_A_SECOND * price } else { self.config.least_per_flow };
+                self.uploads |= uploads;
             }
         }
         self.claims.sort_unstable_by_key(|claim| claim.key);
+        self.least = self.least.max(self.config.least_per_flow);
         used
     }
 
@@ -561,7 +606,8 @@ impl Adaptive {
 
     /// Raises the tolerance where less TCP has not made calls lose less. See the module's head.
     fn learn_noise(&mut self, now: Nanos, seconds: f64, stress: &Stress) {
-        const SPAN: f64 = 4.0;
+        // As many packets as four seconds of three calls have.
+        let span = 4.0 * (ENOUGH / stress.packets.max(1.0)).clamp(1.0, 4.0);
         const PUSHED_TO: f64 = 0.65;
         const FADES: f64 = 600.0;
         const MEMORY: Nanos = Nanos::from_secs(60);
@@ -573,7 +619,7 @@ impl Adaptive {
         if self.nodes.is_empty() || stress.acute || self.state != State::Steady {
             return;
         }
-        let gain = (seconds / SPAN).min(1.0);
+        let gain = (seconds / span).min(1.0);
         self.top = self.budget.max(self.top * (1.0 - seconds / FADES));
         if self.budget > 0.85 * self.top {
             self.unheard_high += (stress.mean_unheard - self.unheard_high) * gain;
@@ -585,7 +631,7 @@ impl Adaptive {
             self.low_for += seconds;
             // A plain mean.
             self.unheard_low += (stress.mean_unheard - self.unheard_low) * (seconds / self.low_for);
-            if self.low_for > SPAN && self.unheard_low > (0.5 * self.unheard_high).max(0.7 * self.tolerance) {
+            if self.low_for > span && self.unheard_low > (0.5 * self.unheard_high).max(0.7 * self.tolerance) {
                 let tolerance = self.unheard_low + 0.5 * self.config.unheard;
                 self.tolerance = tolerance.clamp(self.config.unheard, MOST);
                 self.tolerant_since = now;
@@ -648,8 +694,10 @@ impl Adaptive {
             }
             _ if stress.acute => self.cut(now, stress),
             State::Learning => {
-                if stress.sure > 1.0 {
-                    self.ceiling = self.budget;
+                // The slow span still has what was before a cut.
+                if stress.sure > 1.0 && now.saturating_sub(self.cut_at) > SLOW {
+                    self.ceiling =
+                        if stress.queue > 1.0 { self.budget.min(self.carried) } else { self.budget };
                     (self.ceiling_at, self.hold) = (now, HOLD_LEAST);
                     self.budget *= LEARNT;
                     self.learnt = true;
@@ -672,7 +720,8 @@ impl Adaptive {
         const WITHIN: f64 = 2.0;
         const LATELY: Nanos = Nanos::from_secs(1);
         if stress.queue > 0.5 || now.saturating_sub(self.lost_at) < LATELY {
-            let over = self.budget - used / USED;
+            let known = if self.ceiling.is_finite() { KNOWN * UNDER_CEILING * self.ceiling } else { 0.0 };
+            let over = self.budget - (used / USED).max(known);
             self.budget -= over.max(0.0) * seconds / WITHIN;
         }
     }
@@ -683,6 +732,7 @@ impl Adaptive {
         const LESS: f64 = 0.05;
         if stress.queue > 1.0 && used > 0.4 * self.budget {
             let carried = used * (1.0 - LESS * (stress.queue.min(3.0) - 1.0));
+            self.ceiling = self.ceiling.min(self.carried);
             self.budget -= (self.budget - carried).max(0.0) * (seconds / WITHIN).min(1.0);
         }
     }
@@ -706,7 +756,8 @@ impl Adaptive {
         if pull < 0.0 {
             self.grow(seconds * speed * pull);
             self.reason = stress.reason;
-            if self.probing.is_some() && (stress.sure > 2.0 || self.budget < self.ceiling * UNDER_CEILING) {
+            let fails = stress.sure > 2.0 || stress.queue > 1.0 || self.budget < self.ceiling * UNDER_CEILING;
+            if self.probing.is_some() && fails {
                 self.fail_probe(now);
             }
             return;
@@ -720,12 +771,13 @@ impl Adaptive {
         if let Some(since) = self.probing {
             // Slowly at first, and the faster the longer it holds.
             let held = now.saturating_sub(since).as_secs_f64();
-            let speed = (PROBE_SPEED * (1.0 + held / 2.0)).min(RETURN_SPEED);
+            let speed = (PROBE_SPEED * (1.0 + (held - PROBE_CALM).max(0.0) / 2.0)).min(RETURN_SPEED);
             self.grow(seconds * speed * pull);
             self.reason = Reason::Probe;
-            if self.budget > self.ceiling {
-                // It holds: what was learnt is old.
-                self.ceiling = self.budget;
+            // A breakdown takes its time: what was reached so long ago has held, and what was learnt is old.
+            let holds = self.budget / (1.0 + speed * BREAKDOWN_AFTER);
+            if holds > self.ceiling {
+                self.ceiling = holds;
                 self.hold = HOLD_LEAST;
             }
         } else if self.budget < stay {
@@ -752,11 +804,12 @@ impl Adaptive {
         self.probing = None;
         self.ceiling_at = now;
         self.ceiling = self.ceiling.min(self.budget);
+        self.budget = self.budget.min(UNDER_CEILING * self.ceiling);
         self.hold = Nanos(self.hold.0 * 2).min(HOLD_MOST);
     }
 
     fn cut(&mut self, now: Nanos, stress: &Stress) {
-        self.learnt = true;
+        self.learnt |= now.saturating_sub(self.began) > FIRST;
         if self.probing.is_some() {
             self.fail_probe(now);
         } else if self.state != State::Protecting {
@@ -790,13 +843,12 @@ impl Adaptive {
             };
             self.trouble.get_or_insert(begun).last_bad = now;
         }
-        let least = self.config.least_per_flow * self.claims.len() as f64;
         let Some(trouble) = &mut self.trouble else { return false };
         if now.saturating_sub(trouble.last_bad) > TROUBLE_OVER {
             self.trouble = None;
             return false;
         }
-        if self.budget > (trouble.budget * STARVED_AT).max(least) {
+        if self.budget > (trouble.budget * STARVED_AT).max(self.least) {
             trouble.before.add(stress.unheard);
             trouble.small_since = None;
             trouble.after = Mean::default();
@@ -923,8 +975,13 @@ impl Adaptive {
                 let in_path = fair / 8.0 * self.round_trip(tcp).as_secs_f64();
                 windows_fit &= in_path >= mss;
                 bursts_are_small &= in_path <= 4.0 * mss;
-                // What the path holds at this rate, and two segments so that there is always one to send.
-                treatment.window = Some((self.slack * in_path + 2.0 * mss).min(f64::from(u32::MAX)) as u32);
+                // What the path holds at this rate, and two segments so that there is always one to send. Each ACK of an upload
+                // may let two go at once, and nothing spaces these: one is enough where it fills the path even if its ACK
+                // is late, and then downloads beside them send no more at a time either.
+                let waits = self.round_trip(tcp).saturating_add(DELAYED_ACK).as_secs_f64();
+                let one = self.uploads && self.slack * fair / 8.0 * waits < mss;
+                let window = if one { 1.25 * mss } else { self.slack * in_path + 2.0 * mss };
+                treatment.window = Some(window.min(f64::from(u32::MAX)) as u32);
                 if tcp.data_direction() == Direction::FromMesh {
                     treatment.ack_rate = treatment.rate.take();
                     up += rate;
@@ -960,6 +1017,14 @@ const NEW_FLOW: u32 = 3000;
 fn rate_of(bits: f64) -> BitRate {
     // Never none: a rate of zero would hold packets for ever.
     BitRate((bits.round() as u64).max(1000))
+}
+
+/// Whether it is TCP whose data comes out of the mesh.
+const fn is_upload(flow: &Flow) -> bool {
+    match &flow.body {
+        FlowBody::Tcp(tcp) => matches!(tcp.data_direction(), Direction::FromMesh),
+        FlowBody::Udp(_) => false,
+    }
 }
 
 /// The rate of an elastic flow now, in bits a second of data's direction; none if it is no elastic flow, or one that

@@ -22,6 +22,81 @@ pub(crate) const fn before(a: u32, b: u32) -> bool {
     a.wrapping_sub(b).cast_signed() < 0
 }
 
+/// A segment that has passed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pass {
+    /// Sequence number after it.
+    end: u32,
+    length: u32,
+    at: Nanos,
+}
+
+/// Segments of one end that have passed and are not acknowledged, in their order: all of them, and where they are too many
+/// every second, fourth, eighth one, so that however long a queue is, some tell of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Passed {
+    segments: [Pass; Self::MOST],
+    /// Where the first one is, and how many there are.
+    first: u8,
+    count: u8,
+    /// One of `1 << thinned` segments is kept; so many have passed since the last one that was.
+    thinned: u8,
+    skipped: u16,
+}
+
+impl Passed {
+    const MOST: usize = 16;
+    /// A thousand segments between two that are kept are more than a window needs.
+    const THINNED_MOST: u8 = 10;
+
+    const fn place(&self, index: usize) -> usize {
+        (self.first as usize + index) % Self::MOST
+    }
+
+    fn clear(&mut self) {
+        (self.first, self.count, self.thinned, self.skipped) = (0, 0, 0, 0);
+    }
+
+    fn add(&mut self, pass: Pass) {
+        self.skipped += 1;
+        if self.skipped < 1 << self.thinned {
+            return;
+        }
+        if usize::from(self.count) == Self::MOST {
+            if self.thinned == Self::THINNED_MOST {
+                return;
+            }
+            // The first one and every second one after it.
+            for index in 0..Self::MOST / 2 {
+                self.segments[self.place(index)] = self.segments[self.place(2 * index)];
+            }
+            self.count = (Self::MOST / 2) as u8;
+            self.thinned += 1;
+        }
+        self.skipped = 0;
+        self.segments[self.place(self.count as usize)] = pass;
+        self.count += 1;
+    }
+
+    /// How many of those that are kept an ACK covers, and the last one; they are forgotten.
+    fn acknowledge(&mut self, ack: u32) -> Option<(u8, Pass)> {
+        let mut covered = None;
+        while self.count > 0 {
+            let pass = self.segments[self.first as usize];
+            if before(ack, pass.end) {
+                break;
+            }
+            covered = Some((covered.map_or(1, |(count, _)| count + 1), pass));
+            self.first = self.place(1) as u8;
+            self.count -= 1;
+        }
+        if covered.is_some() && self.count < (Self::MOST / 4) as u8 {
+            self.thinned = self.thinned.saturating_sub(1);
+        }
+        covered
+    }
+}
+
 /// What one end has sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct End {
@@ -40,10 +115,8 @@ pub struct End {
     has_acked: bool,
     /// Parts of the other's data that have not passed: up to two holes.
     holes: [(u32, u32); 2],
-    /// When the last segments passed, by the sequence number after each.
-    passed: [(u32, Nanos); Self::PASSED],
-    /// How many of these count, the oldest overwritten.
-    passed_count: u32,
+    /// Segments that have passed and are not acknowledged.
+    passed: Passed,
     /// ACKs of two segments at once have come for what this end sends.
     pairs: bool,
     /// A timestamp that has not been echoed yet, and since when.
@@ -225,18 +298,14 @@ impl TcpFlow {
 }
 
 impl End {
-    const PASSED: usize = 16;
-
     /// The round trip that an ACK tells which acknowledges `bytes` for the first time, as far as that is known.
     fn answered(&mut self, now: Nanos, ack: u32, bytes: u64) -> Option<Nanos> {
-        let known = (self.passed_count as usize).min(Self::PASSED);
-        let last = self.passed[..known].iter().position(|&(end, _)| end == ack)?;
-        let before_it = (last + Self::PASSED - 1) % Self::PASSED;
-        // With a ring that is not full, nothing is before the first.
-        let has_before = last > 0 || known == Self::PASSED;
-        let is_pair = has_before && u64::from(ack.wrapping_sub(self.passed[before_it].0)) < bytes;
+        let was_thinned = self.passed.thinned > 0;
+        let (count, Pass { end, length, at }) = self.passed.acknowledge(ack)?;
+        let is_pair = count > 1 || (was_thinned && bytes > u64::from(length));
         self.pairs |= is_pair;
-        (is_pair || !self.pairs).then(|| now.saturating_sub(self.passed[last].1))
+        let is_known = end == ack || was_thinned;
+        (is_known && (is_pair || !self.pairs)).then(|| now.saturating_sub(at))
     }
 
     /// Takes an acknowledgment that this end sends; returns by how much it goes on.
@@ -274,22 +343,21 @@ impl End {
                 self.missed += u64::from(missed);
             }
             self.next = end;
-            self.passed[self.passed_count as usize % Self::PASSED] = (end, now);
-            self.passed_count += 1;
+            self.passed.add(Pass { end, length: end.wrapping_sub(seq), at: now });
             return (0, u64::from(missed));
         }
         // Earlier than what has passed: it fills a hole, or comes again.
         let fills = self.fill_hole(seq, end);
         if fills {
             // What came after the hole is acknowledged only now, however long ago it passed.
-            self.passed_count = 0;
+            self.passed.clear();
             return (0, 0);
         }
         if before(self.next, end) {
             self.next = end;
         }
         // Karn: what is acknowledged from here on may answer either.
-        self.passed_count = 0;
+        self.passed.clear();
         self.repeated += u64::from(tcp.payload_bytes);
         (u64::from(tcp.payload_bytes), 0)
     }

@@ -100,7 +100,7 @@ fn index(direction: Direction) -> usize {
 
 impl Plant {
     /// Four hops at 12 Mb/s, roughly: 0.7 ms a packet and 4 µs a byte; 11 calls, or 1.6 Mb/s.
-    pub(crate) fn new(config: ControllerConfig, wired_ms: u64) -> Self {
+    pub(crate) fn new(config: ControllerConfig, wired_ms: u64, seed: u64) -> Self {
         let observer = ObserverConfig { flows: 200, ..ObserverConfig::default() };
         let mut plant = Self {
             now: Nanos::ZERO,
@@ -108,7 +108,7 @@ impl Plant {
             slab: Vec::new(),
             free: Vec::new(),
             sequence: 0,
-            random: 1,
+            random: seed,
             airtime: vec![(Nanos::ZERO, 700.0, 3.6)],
             noise: vec![(Nanos::ZERO, 0.0005)],
             wired: Nanos::from_millis(wired_ms),
