@@ -123,6 +123,8 @@ const ACUTE: f64 = 0.08;
 const ACUTE_PACKETS: f64 = 3.0;
 /// Call packets a second from which on the point can be kept well.
 const ENOUGH: f64 = 150.0;
+/// Call packets a second from which on losses come together: six calls.
+const MANY: f64 = 300.0;
 /// What part of the budget has to be used before it grows.
 const USED: f64 = 0.85;
 /// What a lost packet takes of the budget.
@@ -579,8 +581,11 @@ impl Adaptive {
             }
             if !ignores_calls && told > 0.0 {
                 let reason = Reason::CallSuffers { unheard: both, delay: Nanos::ZERO };
-                // The fewer packets tell of the point, the farther from it.
-                let tolerance = self.tolerance * (told / ENOUGH).clamp(0.25, 1.0).sqrt();
+                // The fewer packets tell of the point, the farther from it; and of many calls, which queue behind each other,
+                // what is lost comes together.
+                let known = (told / ENOUGH).clamp(0.25, 1.0).sqrt();
+                let crowd = (MANY / told).clamp(0.5, 1.0);
+                let tolerance = self.tolerance * known * crowd;
                 raise(both / tolerance, surely / tolerance, reason);
             }
         }
@@ -611,8 +616,8 @@ impl Adaptive {
         const PUSHED_TO: f64 = 0.65;
         const FADES: f64 = 600.0;
         const MEMORY: Nanos = Nanos::from_secs(60);
-        // G.729A with 2 % unheard is at 3.7 with the default delays: not much more is noise that calls bear.
-        const MOST: f64 = 0.015;
+        // With as many unheard each way one second in ten is bad: not much more is noise that calls bear.
+        const MOST: f64 = 0.0075;
         if now.saturating_sub(self.tolerant_since) > MEMORY {
             self.tolerance = self.config.unheard;
         }
