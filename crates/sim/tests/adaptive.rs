@@ -1,10 +1,9 @@
 //! The adaptive control in sixty cells of the grid of docs/validation/adaptive.md, against the best fixed setting of each: 45
 //! by chance, which are a fair sample, and 15 of those in which it has done worst.
 //!
-//! What TCP should have, it has: nine tenths of the best in the median cell, three quarters in the worst decile. What calls
-//! should have does not hold in every cell: 95 % of all seconds clear, wherever a fixed setting can. It is missed in 4 of the
-//! 35 cells by chance with calls (0.93 to 0.95 clear), and in 9 of the 14 worst (from 0.81 on). So what is asserted is the
-//! mean over the cells, which says that it is missed by little or in few.
+//! In the cells by chance all holds that is aimed at: calls are clear in 95 % of all their seconds wherever a fixed setting can
+//! make them so, and TCP has nine tenths of the best in the median cell and three quarters in the worst decile. The worst cells
+//! of the whole grid miss it, by their choice: there calls are clear in 0.92 of the seconds or more.
 //!
 //! Cells, best settings and what they carry are in golden/adaptive.jsonl. `python3 bench/adaptive --sample
 //! --write-golden` finds them anew, which takes some minutes.
@@ -111,22 +110,29 @@ fn the_best_fixed_settings_still_do_what_the_golden_file_says() {
     }
 }
 
-/// With all sixty, the worst too. A cell without calls says nothing.
+/// A cell without calls says nothing.
 #[test]
-fn on_the_mean_calls_are_clear_in_19_of_20_seconds_where_a_fixed_setting_can_make_them_so() {
+fn calls_are_clear_in_19_of_20_seconds_where_a_fixed_setting_can_make_them_so_and_nearly_so_in_the_worst_cells()
+ {
+    const NEARLY: f64 = 0.9;
     let with_calls = |oracle: &Oracle| !oracle.sets.iter().any(|set| set == "traffic.0.count=0");
-    let cells: Vec<_> = judged(sample().len()).filter(|(oracle, _)| with_calls(oracle)).collect();
-    assert!(cells.len() >= 40, "there are calls in {} cells only", cells.len());
-    let mean = cells.iter().map(|(_, found)| found.clear).sum::<f64>() / cells.len() as f64;
-    let bad: Vec<String> = cells
-        .iter()
-        .filter(|(_, found)| found.clear < CLEAR)
-        .map(|(oracle, found)| {
-            format!("{}: {:.3} clear, oracle {:.3}", oracle.cell, found.clear, oracle.clear)
-        })
-        .collect();
-    let (few, of) = (bad.len(), cells.len());
-    assert!(mean >= CLEAR, "{mean:.3} clear; less than {CLEAR} in {few} of {of} cells:\n{}", bad.join("\n"));
+    for (cells, least) in [(BY_CHANCE, CLEAR), (sample().len(), NEARLY)] {
+        let judged: Vec<_> = judged(cells).filter(|(oracle, _)| with_calls(oracle)).collect();
+        assert!(judged.len() >= 30, "there are calls in {} cells only", judged.len());
+        let bad: Vec<String> = judged
+            .iter()
+            .filter(|(_, found)| found.clear < least - 1e-9)
+            .map(|(oracle, found)| {
+                format!("{}: {:.3} clear, oracle {:.3}", oracle.cell, found.clear, oracle.clear)
+            })
+            .collect();
+        assert!(
+            bad.is_empty(),
+            "less than {least} clear in {} of {cells} cells:\n{}",
+            bad.len(),
+            bad.join("\n")
+        );
+    }
 }
 
 /// In the cells by chance: a decile of a sample that has the worst in it is none of the grid's.
