@@ -74,8 +74,8 @@ def whole_grid(direction: str) -> list[Cell]:
     return cells
 
 
-#: Cells of the sample that are there by chance, and those of all others in which the adaptive control has done worst, in
-#: turn by calls and by TCP.
+#: Cells of the sample that are there by chance, and those of all others in which the adaptive control has done worst,
+#: in turn by calls and by TCP.
 BY_CHANCE = 45
 WORST: tuple[str, ...] = (
     "hops=4 calls=6 flows=3 delay=10 tcp=bbr direction=down",

@@ -638,7 +638,7 @@ impl Adaptive {
             self.unheard_low += (stress.mean_unheard - self.unheard_low) * (seconds / self.low_for);
             if self.low_for > span && self.unheard_low > (0.5 * self.unheard_high).max(0.7 * self.tolerance) {
                 let tolerance = self.unheard_low + 0.5 * self.config.unheard;
-                self.tolerance = tolerance.clamp(self.config.unheard, MOST);
+                self.tolerance = tolerance.min(MOST).max(self.config.unheard);
                 self.tolerant_since = now;
                 self.budget = 0.85 * self.top;
                 self.ceiling = self.ceiling.max(self.budget);

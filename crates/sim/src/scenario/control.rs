@@ -152,7 +152,7 @@ macro_rules! kinds_of_control {
                 #[serde(default = "first_budget_kbps")]
                 #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000_000.0))]
                 first_budget_kbps: f64,
-                /// No flow gets less than this, whatever calls say, in kb/s times hops.
+                /// No download gets less than this, whatever calls say, in kb/s times hops; an upload has an ACK a second.
                 #[serde(default = "least_kbps")]
                 #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000_000.0))]
                 least_kbps: f64,
