@@ -287,6 +287,20 @@ fn round_trips_tell_of_a_queue_of_any_length() {
     }
 }
 
+/// Where ACKs go another way, nothing is known of round trips, however long the flow lasts.
+#[test]
+fn a_flow_whose_acks_never_pass_is_watched_without_end() {
+    let mut observer = observer();
+    for segment in 0..200_000_u32 {
+        let fields =
+            TcpFields { seq: segment.wrapping_mul(1000), payload_bytes: 1000, ..TcpFields::default() };
+        let at = ms(u64::from(segment));
+        observer.on_digest(&digest(at, ToMesh, PROTOCOL_TCP, 80, 1040, Payload::Tcp(fields)));
+    }
+    let tcp = tcp(&observer);
+    assert_eq!((tcp.wired_end().sent, tcp.mesh_rtt.over_base(ms(200_000))), (200_000_000, None));
+}
+
 #[test]
 fn a_flow_first_seen_in_its_middle_has_no_scale_and_uploads_lose_where_holes_are() {
     let mut observer = observer();

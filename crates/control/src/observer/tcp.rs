@@ -62,6 +62,7 @@ impl Passed {
         if self.skipped < 1 << self.thinned {
             return;
         }
+        self.skipped = 0;
         if usize::from(self.count) == Self::MOST {
             if self.thinned == Self::THINNED_MOST {
                 return;
@@ -73,7 +74,6 @@ impl Passed {
             self.count = (Self::MOST / 2) as u8;
             self.thinned += 1;
         }
-        self.skipped = 0;
         self.segments[self.place(self.count as usize)] = pass;
         self.count += 1;
     }
