@@ -123,33 +123,22 @@ impl<P> Shelf<P> {
         queue.len += 1;
     }
 
-    fn pop_first(&mut self, queue: &mut Queue) -> Option<Waiting<P>> {
-        let at = queue.first;
-        let next = self.places.get(at)?.next;
-        queue.first = next;
-        match next {
-            NOWHERE => queue.last = NOWHERE,
-            next => self.places[next].before = NOWHERE,
-        }
-        self.take(queue, at)
-    }
-
-    fn pop_last(&mut self, queue: &mut Queue) -> Option<Waiting<P>> {
-        let at = queue.last;
-        let before = self.places.get(at)?.before;
-        queue.last = before;
-        match before {
-            NOWHERE => queue.first = NOWHERE,
-            before => self.places[before].next = NOWHERE,
-        }
-        self.take(queue, at)
-    }
-
+    /// Takes a packet out of the queue that it is in, wherever it is.
     fn take(&mut self, queue: &mut Queue, at: usize) -> Option<Waiting<P>> {
-        queue.len -= 1;
-        self.places[at].next = self.free;
+        let place = self.places.get_mut(at)?;
+        let waiting = place.waiting.take()?;
+        let (before, next) = (place.before, std::mem::replace(&mut place.next, self.free));
         self.free = at;
-        self.places[at].waiting.take()
+        match before {
+            NOWHERE => queue.first = next,
+            before => self.places[before].next = next,
+        }
+        match next {
+            NOWHERE => queue.last = before,
+            next => self.places[next].before = before,
+        }
+        queue.len -= 1;
+        Some(waiting)
     }
 }
 
@@ -273,7 +262,8 @@ impl<P> Pacer<P> {
             return None;
         }
         let longest = self.lanes.iter_mut().max_by_key(|lane| lane.queue.len)?;
-        let victim = self.shelf.pop_last(&mut longest.queue)?;
+        let last = longest.queue.last;
+        let victim = self.shelf.take(&mut longest.queue, last)?;
         self.waiting -= 1;
         self.dropped += 1;
         Some(victim.packet)
@@ -318,10 +308,11 @@ impl<P> Pacer<P> {
             let turn = self.turn % self.lanes.len();
             let lane = &mut self.lanes[turn];
             if ready(lane) {
-                let bytes = u64::from(self.shelf.bytes(lane.queue.first));
+                let first = lane.queue.first;
+                let bytes = u64::from(self.shelf.bytes(first));
                 if lane.deficit >= bytes {
                     lane.deficit -= bytes;
-                    let first = self.shelf.pop_first(&mut lane.queue)?;
+                    let first = self.shelf.take(&mut lane.queue, first)?;
                     if lane.queue.is_empty() {
                         lane.deficit = 0;
                     }

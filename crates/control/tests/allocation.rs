@@ -1,38 +1,11 @@
 //! Pacers take their memory at the start.
-// A global allocator cannot be written without `unsafe`; this one counts and passes on.
-#![allow(unsafe_code)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+#[path = "../../../tests/counting.rs"]
+mod counting;
 
 use fairhop_control::flow::FlowKey;
 use fairhop_control::pacer::{AckPacer, Pacer, PacerConfig};
 use fairhop_model::units::{BitRate, Nanos};
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 /// Twice as many flows as have a place, each from its first packet on, and more packets than may wait.
 #[test]
@@ -41,7 +14,7 @@ fn a_pacer_allocates_for_no_packet_not_even_the_first_of_a_flow() {
     let (mut data, mut acks) = (Pacer::new(config), AckPacer::new(50, 16));
     data.set_aggregate(Some(BitRate(5_000_000)));
     acks.set_rate(Some(BitRate(5_000_000)));
-    let before = ALLOCATIONS.get();
+    let before = counting::allocations();
     let (mut sent, mut dropped) = (0, 0);
     for round in 0..5_000_u64 {
         let now = Nanos::from_micros(round * 500);
@@ -50,6 +23,6 @@ fn a_pacer_allocates_for_no_packet_not_even_the_first_of_a_flow() {
         dropped += u32::from(acks.offer(&key, round as u32 * 1500, round).is_some());
         sent += u32::from(data.poll(now).is_some()) + u32::from(acks.poll(now).is_some());
     }
-    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_eq!(counting::allocations() - before, 0);
     assert!(sent > 1000 && dropped > 1000, "{sent} sent, {dropped} dropped");
 }

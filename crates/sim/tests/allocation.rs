@@ -1,47 +1,19 @@
 //! Once it is warm, a world allocates nothing: not for a frame, a packet, a segment, a sample or an event.
-// A global allocator cannot be written without `unsafe`; this one counts and passes on.
-#![allow(unsafe_code)]
 
+#[path = "../../../tests/counting.rs"]
+mod counting;
 mod support;
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 
 use fairhop_sim::scenario::{Capture, Queue, Reception, Traffic};
 use support::*;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 /// Runs 5 s to get warm and 20 s more; tells how many frames and how many allocations these had.
 fn allocations(lab: &Lab) -> (u64, u64) {
     let mut world = lab.world(1);
     world.run_until(ms(5_000));
-    let (allocations, frames) = (ALLOCATIONS.get(), world.recorder().frames);
+    let (allocations, frames) = (counting::allocations(), world.recorder().frames);
     world.run_until(ms(25_000));
-    (world.recorder().frames - frames, ALLOCATIONS.get() - allocations)
+    (world.recorder().frames - frames, counting::allocations() - allocations)
 }
 
 #[test]

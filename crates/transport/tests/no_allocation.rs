@@ -1,35 +1,14 @@
 //! In steady state, losses and all, no machine allocates.
-// A global allocator cannot be written without `unsafe`; this one counts and passes on.
-#![allow(unsafe_code)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+#[path = "../../../tests/counting.rs"]
+mod counting;
+
 use std::collections::VecDeque;
 
 use fairhop_model::units::Nanos;
 use fairhop_transport::aimd;
 use fairhop_transport::quic;
 use fairhop_transport::tcp::{CongestionKind, Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 /// Sends for so many milliseconds over a link of 10 ms that drops every 97th data segment.
 fn run(
@@ -71,10 +50,10 @@ fn allocations(sender: SenderConfig, receiver: ReceiverConfig) -> u64 {
     sender.offer(u64::MAX);
     sender.open(now);
     run(&mut sender, &mut receiver, &mut flying, &mut now, &mut count, 20_000);
-    let (before, repeated) = (ALLOCATIONS.get(), sender.stats().segments_retransmitted);
+    let (before, repeated) = (counting::allocations(), sender.stats().segments_retransmitted);
     run(&mut sender, &mut receiver, &mut flying, &mut now, &mut count, 60_000);
     assert!(sender.stats().segments_retransmitted > repeated + 100);
-    ALLOCATIONS.get() - before
+    counting::allocations() - before
 }
 
 #[test]
@@ -97,7 +76,7 @@ fn a_stream_of_datagrams_allocates_nothing_from_its_first_packet_on() {
     let mut receiver = aimd::Receiver::new(aimd::ReceiverConfig { rwnd: 100, ..Default::default() });
     let mut flying = VecDeque::with_capacity(1_000);
     sender.offer(u64::MAX);
-    let before = ALLOCATIONS.get();
+    let before = counting::allocations();
     for millis in 0..60_000 {
         let now = Nanos::from_millis(millis);
         while flying.front().is_some_and(|&(at, _)| at <= now) {
@@ -113,7 +92,7 @@ fn a_stream_of_datagrams_allocates_nothing_from_its_first_packet_on() {
         }
     }
     assert!(sender.stats().lost > 100 && sender.stats().backoffs > 100);
-    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_eq!(counting::allocations() - before, 0);
 }
 
 #[test]
@@ -126,7 +105,7 @@ fn a_lossy_transfer_over_quic_allocates_nothing_once_it_is_warm() {
     for millis in 0..80_000 {
         let (now, arrival) = (Nanos::from_millis(millis), Nanos::from_millis(millis + 10));
         if millis == 20_000 {
-            before = ALLOCATIONS.get();
+            before = counting::allocations();
         }
         while flying.front().is_some_and(|&(at, ..)| at <= now) {
             let Some((_, forward, datagram)) = flying.pop_front() else { break };
@@ -149,5 +128,5 @@ fn a_lossy_transfer_over_quic_allocates_nothing_once_it_is_warm() {
         }
     }
     assert!(sender.stats().packets_retransmitted > 100);
-    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_eq!(counting::allocations() - before, 0);
 }

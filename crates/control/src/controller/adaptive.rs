@@ -153,7 +153,7 @@ const BREAKDOWN_AFTER: f64 = 2.0;
 /// What part of the point to stay at a budget that is not used keeps: that much is known to be carried.
 const KNOWN: f64 = 0.75;
 /// Seconds over which it is remembered what the mesh has carried.
-const MEMORY: f64 = 4.0;
+const CARRIED_FOR: f64 = 4.0;
 /// Cuts before that are for what was sent when there was no control yet, and nothing is learnt from them.
 const FIRST: Nanos = Nanos::from_millis(1500);
 /// How long an end keeps the ACK of a single segment back (most take less; RFC 1122 §4.2.3.2 allows more).
@@ -376,7 +376,7 @@ impl Adaptive {
         self.last = Some(now);
         let used = self.gather_claims(now, observer, policy);
         let used = self.smoothed(used, seconds);
-        self.carried = used.max(self.carried * (1.0 - seconds / MEMORY));
+        self.carried = used.max(self.carried * (1.0 - seconds / CARRIED_FOR));
         let change = self.gather_calls(now, observer);
         let stress = self.stress(now, observer);
         let lost = observer.totals().lost_in_mesh;
@@ -439,7 +439,8 @@ impl Adaptive {
         let mut used = 0.0;
         let fresh = observer.active(now.saturating_sub(ALIVE)).count();
         for (place, (key, flow)) in observer.active(now.saturating_sub(ALIVE_UP)).enumerate() {
-            if place >= fresh && !is_upload(flow) {
+            let uploads = is_upload(flow);
+            if place >= fresh && !uploads {
                 continue;
             }
             let Some(rate) = elastic_rate(now, flow) else { continue };
@@ -461,7 +462,6 @@ impl Adaptive {
                     _ => f64::INFINITY,
                 };
                 self.claims.push(Claim { key: *key, price, demand });
-                let uploads = is_upload(flow);
                 self.least += if uploads { SEGMENT_A_SECOND * price } else { self.config.least_per_flow };
                 self.uploads |= uploads;
             }
