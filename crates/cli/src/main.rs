@@ -32,6 +32,11 @@ use clap_complete::Shell;
 
 use failure::{Failure, exit};
 
+/// Takes memory from the system in large pages where the system has them: the state of a large network then costs fewer
+/// look-ups of addresses (docs/performance.md).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const ABOUT: &str =
     "Calls and TCP on multihop wireless networks: simulate them, and hear what they do to each other";
 

@@ -11,7 +11,7 @@ use fairhop_sim::output::{Directory, OutputError};
 use fairhop_sim::results::{Replications, Summary};
 use fairhop_sim::scenario::{Loaded, Override, Scenario};
 use fairhop_sim::world::World;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::campaign::Campaign;
 use crate::failure::{Failure, exit};
@@ -162,11 +162,16 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         ));
     }
     if let Some(keep) = &keep {
-        keep.write(&loaded.scenario, &results, &tables.into_iter().flatten().collect::<Vec<_>>())?;
+        keep.write(&loaded.scenario, &results, tables.into_iter().flatten().collect())?;
     }
     let traced = tracing.write(&traces, keep.as_ref())?;
     if args.json {
-        let mut text = format!("{:#}", with_wall_time(&results, wall_s));
+        let wall_s = Value::from(wall_s);
+        let mut object = results.entries();
+        let behind = object.0.iter().position(|(key, _)| *key == "sim_s").map_or(0, |at| at + 1);
+        object.0.insert(behind, ("wall_s", &wall_s));
+        let mut text =
+            serde_json::to_string_pretty(&object).map_err(|error| Failure::new(error.to_string(), ""))?;
         text.push('\n');
         ui::print(&text)?;
     } else {
@@ -217,9 +222,15 @@ impl Keep {
     }
 
     /// Writes the tables and the summary.
-    fn write(&self, scenario: &Scenario, results: &Replications, runs: &[RunTables]) -> Result<(), Failure> {
+    fn write(
+        &self,
+        scenario: &Scenario,
+        results: &Replications,
+        runs: Vec<RunTables>,
+    ) -> Result<(), Failure> {
         let meta = Meta::new(scenario).map_err(|error| Failure::new(error.to_string(), ""))?;
-        tables::write(&self.directory, runs, &meta)?;
+        tables::write(&self.directory, &runs, &meta)?;
+        drop(runs);
         tables::write_summary(&self.directory, results, &meta)?;
         Ok(())
     }
@@ -314,21 +325,6 @@ pub(crate) fn build(loaded: &Loaded, seed: u64) -> Result<World, Failure> {
             None => Failure::new(format!("the scenario cannot be simulated: {told}"), ""),
         }
     })
-}
-
-/// The results with the wall time behind the simulated time.
-fn with_wall_time(results: &Replications, wall_s: f64) -> Value {
-    let mut timed = Map::new();
-    if let Value::Object(object) = results.to_json() {
-        for (key, value) in object {
-            let behind = key == "sim_s";
-            timed.insert(key, value);
-            if behind {
-                timed.insert("wall_s".to_owned(), wall_s.into());
-            }
-        }
-    }
-    Value::Object(timed)
 }
 
 fn speed(runs: &[Summary], wall_s: f64) -> String {

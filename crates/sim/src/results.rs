@@ -713,17 +713,18 @@ impl Replications {
     /// # Errors
     /// There is no run.
     pub fn of(runs: &[Summary]) -> Result<Self, NoRuns> {
-        let values: Vec<serde_json::Value> =
+        let mut values: Vec<serde_json::Value> =
             runs.iter().filter_map(|run| serde_json::to_value(run).ok()).collect();
-        let first = values.first().ok_or(NoRuns)?;
-        let all: Vec<&serde_json::Value> = values.iter().collect();
-        let mut mean = combine(first, &all, Whole::Keep, &|samples| stats::mean(samples).unwrap_or(f64::NAN));
-        let mut ci95 = if values.len() > 1 {
-            combine(first, &all, Whole::LeaveOut, &|samples| {
-                stats::ci95_half_width(samples).unwrap_or(f64::NAN)
-            })
-        } else {
-            serde_json::json!({})
+        let (mut mean, mut ci95) = match values.as_slice() {
+            [] => return Err(NoRuns),
+            // The mean of one is itself, and a large network's is not to be there twice.
+            [_] => (values.remove(0), serde_json::json!({})),
+            [first, ..] => {
+                let all: Vec<&serde_json::Value> = values.iter().collect();
+                let mean_of = |samples: &[f64]| stats::mean(samples).unwrap_or(f64::NAN);
+                let ci95_of = |samples: &[f64]| stats::ci95_half_width(samples).unwrap_or(f64::NAN);
+                (combine(first, &all, Whole::Keep, &mean_of), combine(first, &all, Whole::LeaveOut, &ci95_of))
+            }
         };
         if let Some(object) = mean.as_object_mut() {
             let seeds: Vec<u64> = runs.iter().flat_map(|run| run.seeds.clone()).collect();
@@ -740,13 +741,20 @@ impl Replications {
         Ok(Self { mean, ci95 })
     }
 
-    /// One object: the means, with the intervals under `ci95`.
-    pub fn to_json(&self) -> serde_json::Value {
-        let mut value = self.mean.clone();
-        if let Some(object) = value.as_object_mut() {
-            object.insert("ci95".into(), self.ci95.clone());
-        }
-        value
+    /// What stands in one object: the means, and the intervals under `ci95`.
+    pub fn entries(&self) -> Entries<'_> {
+        let mean = self.mean.as_object().into_iter().flatten().map(|(key, value)| (key.as_str(), value));
+        Entries(mean.chain([("ci95", &self.ci95)]).collect())
+    }
+}
+
+/// An object to be written, of values that stand elsewhere: those of a large network are not copied.
+#[derive(Clone, Debug)]
+pub struct Entries<'a>(pub Vec<(&'a str, &'a serde_json::Value)>);
+
+impl Serialize for Entries<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().copied())
     }
 }
 

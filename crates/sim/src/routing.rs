@@ -10,6 +10,7 @@ use std::collections::BinaryHeap;
 use fairhop_model::phy::frame;
 use fairhop_model::units::Nanos;
 
+use crate::engine::fetch_ahead;
 use crate::mac::MacParams;
 use crate::radio::{Links, RadioParams};
 use crate::scenario::{Metric, Routing};
@@ -75,6 +76,16 @@ impl Routes {
         self.begin.windows(2).zip(0..).flat_map(|(of_node, node)| {
             self.hops[of_node[0] as usize..of_node[1] as usize].iter().map(move |hop| (node, *hop))
         })
+    }
+
+    /// Fetches the first hop of a node, which is asked for soon.
+    #[inline]
+    pub fn fetch_hop(&self, node: u32) {
+        if let Some(&begin) = self.begin.get(node as usize)
+            && let Some(hop) = self.hops.get(begin as usize)
+        {
+            fetch_ahead(std::slice::from_ref(hop));
+        }
     }
 
     /// Where `node` sends a packet from `source` to `destination`.

@@ -10,6 +10,7 @@
 //! `fairhop.partial_seeds` (runs that were ended early), `fairhop.table` and `fairhop.columns` (what a row and the
 //! columns are).
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -836,9 +837,10 @@ pub fn write_summary(
     replications: &Replications,
     meta: &Meta,
 ) -> Result<PathBuf, OutputError> {
-    let mut summary = replications.to_json();
-    if let Some(object) = summary.as_object_mut() {
-        object.insert("resolved_scenario".to_owned(), meta.resolved.clone());
-    }
-    directory.write_text("summary.json", &format!("{summary:#}\n"))
+    let mut summary = replications.entries();
+    summary.0.push(("resolved_scenario", &meta.resolved));
+    directory.write("summary.json", |file| {
+        serde_json::to_writer_pretty(&mut *file, &summary)?;
+        file.write_all(b"\n")
+    })
 }

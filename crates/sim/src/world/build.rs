@@ -124,6 +124,7 @@ impl World {
                 Stream::new(seed, n as u64, Purpose::Backoff)
             }),
             on_air: OnAirs::new(nodes),
+            fetches: nodes > World::FEW,
             consequences: Vec::with_capacity(nodes),
             hosts,
             scenario: scenario.clone(),

@@ -20,8 +20,10 @@ pub mod video;
 use fairhop_model::units::Nanos;
 use fairhop_transport::tcp::{Segment, SenderState};
 
-use crate::engine::{Event, EventKind, Events};
-use crate::mac::{BROADCAST, Context, Data, Done, Frame, MacParams, Received, Stations, for_stations};
+use crate::engine::{Event, EventKind, Events, fetch_ahead};
+use crate::mac::{
+    BROADCAST, Context, Data, Done, Frame, FrameKind, MacParams, Received, Stations, for_stations,
+};
 use crate::packet::{Body, Ecn, NodeId, Packet, PacketId, Packets};
 use crate::queue::{Refused, Waiting};
 use crate::radio::{Airtime, Departure, Links, Outcome, RadioParams, Receiver, Signal};
@@ -65,6 +67,8 @@ pub struct World {
     receivers: Vec<Receiver>,
     stations: Stations,
     on_air: OnAirs,
+    /// The network is so large that its state is not in the nearer caches: what is needed soon is fetched ahead.
+    fetches: bool,
     /// What the end of a frame means to those who received it; empty between events.
     consequences: Vec<(NodeId, Received)>,
     routes: Routes,
@@ -156,6 +160,9 @@ const fn loss_at_station(why: Refused) -> Loss {
 }
 
 impl World {
+    /// So many stations, with some 1.5 kB each, fit the caches that a core has to itself.
+    const FEW: usize = 256;
+
     /// The scenario that it was built from.
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
@@ -386,6 +393,9 @@ impl World {
         let index = node as usize;
         let start = self.events.now();
         let end = start + frame.time;
+        if self.fetches && frame.kind == FrameKind::Data && frame.to != BROADCAST {
+            self.fetch_for_receiving(frame.to, frame.packet);
+        }
         self.recorder.frame_sent(start, node, frame.kind as u32, frame.bytes, frame.retry);
         self.receivers[index].begin_transmission(start, end);
         let Self { links, receivers, stations, events, mac, radio, packets, .. } = self;
@@ -404,6 +414,27 @@ impl World {
         if let Some(tap) = &mut self.tap {
             let packet = (frame.packet != PacketId::MAX).then(|| self.packets.get(frame.packet));
             tap.frame(node, start, &frame, node, packet, false);
+        }
+    }
+
+    /// A node will send soon: what it needs for that is fetched meanwhile.
+    #[inline]
+    fn fetch_for_sending(&self, node: NodeId) {
+        let node = node as usize;
+        fetch_ahead(self.links.from(node));
+        fetch_ahead(std::slice::from_ref(&self.recorder.nodes[node]));
+        for_stations!(&self.stations, stations => fetch_ahead(std::slice::from_ref(&stations[node])));
+    }
+
+    /// A node will receive a packet soon, acknowledge it, and forward it or hand it to its flow.
+    #[inline]
+    fn fetch_for_receiving(&self, node: NodeId, packet: PacketId) {
+        self.fetch_for_sending(node);
+        let packet = self.packets.get(packet);
+        if packet.destination == node {
+            fetch_ahead(std::slice::from_ref(&self.recorder.streams[packet.stream as usize]));
+        } else {
+            self.routes.fetch_hop(node);
         }
     }
 
@@ -692,6 +723,9 @@ impl World {
         if self.recorder.is_measured(packet.stream) {
             let payload = Self::payload(&packet);
             self.recorder.packet_sent(&packet, payload);
+        }
+        if self.fetches && (node as usize) < self.stations.len() {
+            self.fetch_for_sending(node);
         }
         let id = self.packets.insert(packet);
         self.towards_mesh(node, id);
