@@ -4,11 +4,12 @@
 //! takes the place of the one that has been silent longest: a flood of new flows pushes out those that are idle, and
 //! itself, before one that keeps sending.
 
-use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use fairhop_model::units::Nanos;
+use hashbrown::HashTable;
 
 /// An IPv6 address, or an IPv4 one mapped into it (RFC 4291 §2.5.5.2).
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,21 +59,25 @@ pub struct FlowKey {
 
 const NONE: u32 = u32::MAX;
 
-#[derive(Debug)]
-struct Slot<V> {
-    key: FlowKey,
+/// When a flow was heard of, and those before and after it in that order.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
     last: Nanos,
     /// Towards the flow that was heard next after this one.
     newer: u32,
     older: u32,
-    value: V,
 }
 
 /// Flows with something about each, of bounded size.
+///
+/// What is touched of flows other than the one that is asked for lies apart, in few bytes a flow: the index, and the
+/// order in which flows were heard of. So they stay in the cache, where the flows themselves do not.
 #[derive(Debug)]
 pub struct FlowTable<V> {
-    places: HashMap<FlowKey, u32>,
-    slots: Vec<Slot<V>>,
+    index: HashTable<u32>,
+    hasher: RandomState,
+    heard: Vec<Heard>,
+    flows: Vec<(FlowKey, V)>,
     free: Vec<u32>,
     newest: u32,
     oldest: u32,
@@ -85,9 +90,11 @@ impl<V> FlowTable<V> {
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.clamp(1, NONE as usize - 1);
         Self {
-            // Twice the room: a map that is half empty tidies up in place, where a fuller one would grow.
-            places: HashMap::with_capacity(2 * capacity),
-            slots: Vec::with_capacity(capacity),
+            // Twice the room: a table that is half empty tidies up in place, where a fuller one would grow.
+            index: HashTable::with_capacity(2 * capacity),
+            hasher: RandomState::new(),
+            heard: Vec::with_capacity(capacity),
+            flows: Vec::with_capacity(capacity),
             free: Vec::with_capacity(capacity),
             newest: NONE,
             oldest: NONE,
@@ -98,12 +105,12 @@ impl<V> FlowTable<V> {
 
     /// How many flows are known.
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.index.len()
     }
 
     /// Whether no flow is known.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.index.is_empty()
     }
 
     /// How many flows had to go for others.
@@ -113,60 +120,65 @@ impl<V> FlowTable<V> {
 
     /// What is known of a flow.
     pub fn get(&self, key: &FlowKey) -> Option<&V> {
-        Some(&self.slots[*self.places.get(key)? as usize].value)
+        Some(&self.flows[self.place_of(key)? as usize].1)
     }
 
     /// What is known of a flow, without counting as a sign of life.
     pub fn get_mut(&mut self, key: &FlowKey) -> Option<&mut V> {
-        Some(&mut self.slots[*self.places.get(key)? as usize].value)
+        let place = self.place_of(key)?;
+        Some(&mut self.flows[place as usize].1)
     }
 
     /// The flow, heard of at `now`; made by `new` if it is one.
     pub fn touch(&mut self, key: &FlowKey, now: Nanos, new: impl FnOnce() -> V) -> &mut V {
-        let place = match self.places.get(key) {
-            Some(&place) => {
+        let place = match self.place_of(key) {
+            Some(place) => {
                 self.unlink(place);
                 place
             }
             None => self.place_for(key, now, new),
         };
-        self.link_newest(place);
-        let slot = &mut self.slots[place as usize];
-        slot.last = now;
-        &mut slot.value
+        self.link_newest(place, now);
+        &mut self.flows[place as usize].1
+    }
+
+    fn place_of(&self, key: &FlowKey) -> Option<u32> {
+        let same = |place: &u32| self.flows[*place as usize].0 == *key;
+        self.index.find(self.hasher.hash_one(key), same).copied()
     }
 
     fn place_for(&mut self, key: &FlowKey, now: Nanos, new: impl FnOnce() -> V) -> u32 {
-        if self.places.len() as u32 >= self.capacity {
-            let victim = self.oldest;
-            self.remove_at(victim);
+        if self.len() as u32 >= self.capacity {
+            self.remove_at(self.oldest);
             self.evictions += 1;
         }
-        let slot = Slot { key: *key, last: now, newer: NONE, older: NONE, value: new() };
+        let flow = (*key, new());
         let place = match self.free.pop() {
             Some(place) => {
-                self.slots[place as usize] = slot;
+                self.flows[place as usize] = flow;
                 place
             }
             None => {
-                self.slots.push(slot);
-                self.slots.len() as u32 - 1
+                self.flows.push(flow);
+                self.heard.push(Heard { last: now, newer: NONE, older: NONE });
+                self.flows.len() as u32 - 1
             }
         };
-        self.places.insert(*key, place);
+        let Self { index, hasher, flows, .. } = self;
+        index.insert_unique(hasher.hash_one(key), place, |place| hasher.hash_one(flows[*place as usize].0));
         place
     }
 
     /// Forgets a flow.
     pub fn remove(&mut self, key: &FlowKey) {
-        if let Some(&place) = self.places.get(key) {
+        if let Some(place) = self.place_of(key) {
             self.remove_at(place);
         }
     }
 
     /// Forgets flows that have not been heard of since `horizon`.
     pub fn expire(&mut self, horizon: Nanos) {
-        while self.oldest != NONE && self.slots[self.oldest as usize].last < horizon {
+        while self.oldest != NONE && self.heard[self.oldest as usize].last < horizon {
             self.remove_at(self.oldest);
         }
     }
@@ -175,38 +187,40 @@ impl<V> FlowTable<V> {
     pub fn active(&self, horizon: Nanos) -> impl Iterator<Item = (&FlowKey, &V)> {
         let mut place = self.newest;
         std::iter::from_fn(move || {
-            let slot = self.slots.get(place as usize).filter(|slot| slot.last >= horizon)?;
-            place = slot.older;
-            Some((&slot.key, &slot.value))
+            let heard = self.heard.get(place as usize).filter(|heard| heard.last >= horizon)?;
+            let (key, value) = &self.flows[place as usize];
+            place = heard.older;
+            Some((key, value))
         })
     }
 
     fn remove_at(&mut self, place: u32) {
         self.unlink(place);
-        self.places.remove(&self.slots[place as usize].key);
+        let hash = self.hasher.hash_one(self.flows[place as usize].0);
+        if let Ok(entry) = self.index.find_entry(hash, |other| *other == place) {
+            entry.remove();
+        }
         self.free.push(place);
     }
 
     fn unlink(&mut self, place: u32) {
-        let Slot { newer, older, .. } = self.slots[place as usize];
+        let Heard { newer, older, .. } = self.heard[place as usize];
         match newer {
             NONE => self.newest = older,
-            newer => self.slots[newer as usize].older = older,
+            newer => self.heard[newer as usize].older = older,
         }
         match older {
             NONE => self.oldest = newer,
-            older => self.slots[older as usize].newer = newer,
+            older => self.heard[older as usize].newer = newer,
         }
     }
 
-    fn link_newest(&mut self, place: u32) {
+    fn link_newest(&mut self, place: u32, now: Nanos) {
         let before = self.newest;
-        let slot = &mut self.slots[place as usize];
-        slot.newer = NONE;
-        slot.older = before;
+        self.heard[place as usize] = Heard { last: now, newer: NONE, older: before };
         match before {
             NONE => self.oldest = place,
-            before => self.slots[before as usize].newer = place,
+            before => self.heard[before as usize].newer = place,
         }
         self.newest = place;
     }
