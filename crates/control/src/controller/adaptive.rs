@@ -32,7 +32,8 @@
 //!
 //! **Uploads** obey late. Each ACK lets a window go, so where one segment fills the path as long as its ACK takes, they
 //! have a window of one; and they get an ACK a second each, whatever the budget is, since they repeat what is not
-//! acknowledged in time.
+//! acknowledged in time, and more seldom only where calls suffer from that. The first stress leaves less of the budget
+//! the fewer packets of calls tell of it.
 //!
 //! **In step with the calls.** On three hops and more, data sets out at the moments of a [`Gate`], right after packets of
 //! calls have come, so that the two meet less often.
@@ -320,6 +321,8 @@ pub(super) struct Adaptive {
     least: f64,
     /// Somebody sends data out of the mesh.
     uploads: bool,
+    /// Seconds that an upload may wait for an ACK.
+    patience: f64,
     last: Option<Nanos>,
 }
 
@@ -362,6 +365,7 @@ impl Adaptive {
             claims: Vec::with_capacity(config.flows),
             least: config.least_per_flow,
             uploads: false,
+            patience: 1.0,
             last: None,
         }
     }
@@ -399,9 +403,21 @@ impl Adaptive {
             self.on_calls_changed(now, change);
             self.decide(now, seconds, used, &stress);
         }
+        self.have_patience(seconds, &stress);
         self.budget = self.budget.max(self.least);
         self.ceiling = self.ceiling.max(self.least);
         self.write(now, observer, &stress, policy);
+    }
+
+    /// An upload waits for the ACK of a segment no longer than a second, after which its sender repeats it (RFC 6298 §2.4):
+    /// that would load the mesh as much, for nothing. Where calls suffer even so, it waits longer: its sender learns to.
+    fn have_patience(&mut self, seconds: f64, stress: &Stress) {
+        const LONGER: f64 = 0.25;
+        const SHORTER: f64 = 0.02;
+        const MOST: f64 = 4.0;
+        let is_least = self.uploads && self.budget <= 1.02 * self.least;
+        let change = if is_least && !self.nodes.is_empty() && stress.level > 1.0 { LONGER } else { -SHORTER };
+        self.patience = (self.patience * (1.0 + change * seconds)).clamp(1.0, MOST);
     }
 
     /// What is used, over as long as ten packets take at the budget: half a second, for which it is measured, may hold one.
@@ -428,11 +444,9 @@ impl Adaptive {
     /// Elastic flows that are alive, as claims; returns the budget that they use now.
     fn gather_claims(&mut self, now: Nanos, observer: &Observer, policy: &Policy) -> f64 {
         const ALIVE: Nanos = Nanos::from_secs(1);
-        /// Uploads whose ACKs are late send that seldom.
-        const ALIVE_UP: Nanos = Nanos::from_secs(3);
-        /// An upload waits no longer for the ACK of a segment than a second, after which its sender repeats it (RFC 6298
-        /// §2.4): that would load the mesh as much, for nothing.
-        const SEGMENT_A_SECOND: f64 = 8.0 * 1460.0;
+        /// Uploads whose ACKs are late send that seldom: no less than they are made to wait.
+        const ALIVE_UP: Nanos = Nanos::from_secs(5);
+        const SEGMENT: f64 = 8.0 * 1460.0;
         self.claims.clear();
         (self.hops, self.base) = (0, Nanos::ZERO);
         (self.least, self.uploads) = (0.0, false);
@@ -462,7 +476,8 @@ impl Adaptive {
                     _ => f64::INFINITY,
                 };
                 self.claims.push(Claim { key: *key, price, demand });
-                self.least += if uploads { SEGMENT_A_SECOND * price } else { self.config.least_per_flow };
+                self.least +=
+                    if uploads { SEGMENT * price / self.patience } else { self.config.least_per_flow };
                 self.uploads |= uploads;
             }
         }
@@ -583,9 +598,8 @@ impl Adaptive {
                 let reason = Reason::CallSuffers { unheard: both, delay: Nanos::ZERO };
                 // The fewer packets tell of the point, the farther from it; and of many calls, which queue behind each other,
                 // what is lost comes together.
-                let known = (told / ENOUGH).clamp(0.25, 1.0).sqrt();
                 let crowd = (MANY / told).clamp(0.5, 1.0);
-                let tolerance = self.tolerance * known * crowd;
+                let tolerance = self.tolerance * known(told) * crowd;
                 raise(both / tolerance, surely / tolerance, reason);
             }
         }
@@ -705,6 +719,10 @@ impl Adaptive {
                         if stress.queue > 1.0 { self.budget.min(self.carried) } else { self.budget };
                     (self.ceiling_at, self.hold) = (now, HOLD_LEAST);
                     self.budget *= LEARNT;
+                    // Uploads obey late, and few packets of calls tell late.
+                    if self.uploads && !self.nodes.is_empty() {
+                        self.budget *= known(stress.packets);
+                    }
                     self.learnt = true;
                     self.enter(State::Steady, stress.reason);
                 } else if used > 0.7 * self.budget {
@@ -1018,6 +1036,11 @@ const fn gcd(a: u64, b: u64) -> u64 {
 
 /// Window of a flow that is too new for a treatment of its own: two full segments of Ethernet.
 const NEW_FLOW: u32 = 3000;
+
+/// How well the point is known from so many packets of calls a second.
+fn known(packets: f64) -> f64 {
+    (packets / ENOUGH).clamp(0.25, 1.0).sqrt()
+}
 
 fn rate_of(bits: f64) -> BitRate {
     // Never none: a rate of zero would hold packets for ever.
