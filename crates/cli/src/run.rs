@@ -138,7 +138,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let (mut summaries, mut tables) = (Vec::new(), Vec::new());
     for run in runs?.into_iter().flatten().flatten() {
         summaries.push(run.summary);
-        tables.push(run.tables);
+        tables.extend(run.tables);
         for (all, lines) in traces.iter_mut().zip(run.traces) {
             all.push_str(&lines);
         }
@@ -162,7 +162,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         ));
     }
     if let Some(keep) = &keep {
-        keep.write(&loaded.scenario, &results, tables.into_iter().flatten().collect())?;
+        keep.write(&loaded.scenario, &results, &tables)?;
     }
     let traced = tracing.write(&traces, keep.as_ref())?;
     if args.json {
@@ -222,15 +222,9 @@ impl Keep {
     }
 
     /// Writes the tables and the summary.
-    fn write(
-        &self,
-        scenario: &Scenario,
-        results: &Replications,
-        runs: Vec<RunTables>,
-    ) -> Result<(), Failure> {
+    fn write(&self, scenario: &Scenario, results: &Replications, runs: &[RunTables]) -> Result<(), Failure> {
         let meta = Meta::new(scenario).map_err(|error| Failure::new(error.to_string(), ""))?;
-        tables::write(&self.directory, &runs, &meta)?;
-        drop(runs);
+        tables::write(&self.directory, runs, &meta)?;
         tables::write_summary(&self.directory, results, &meta)?;
         Ok(())
     }

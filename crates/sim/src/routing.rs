@@ -84,7 +84,7 @@ impl Routes {
         if let Some(&begin) = self.begin.get(node as usize)
             && let Some(hop) = self.hops.get(begin as usize)
         {
-            fetch_ahead(std::slice::from_ref(hop));
+            fetch_ahead(hop);
         }
     }
 

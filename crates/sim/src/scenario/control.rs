@@ -152,7 +152,8 @@ macro_rules! kinds_of_control {
                 #[serde(default = "first_budget_kbps")]
                 #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000_000.0))]
                 first_budget_kbps: f64,
-                /// No download gets less than this, whatever calls say, in kb/s times hops; an upload has an ACK a second.
+                /// No download gets less than this, whatever calls say, in kb/s times hops; an upload has an ACK a second,
+                /// or, where calls suffer from that, one in four seconds.
                 #[serde(default = "least_kbps")]
                 #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000_000.0))]
                 least_kbps: f64,

@@ -422,8 +422,8 @@ impl World {
     fn fetch_for_sending(&self, node: NodeId) {
         let node = node as usize;
         fetch_ahead(self.links.from(node));
-        fetch_ahead(std::slice::from_ref(&self.recorder.nodes[node]));
-        for_stations!(&self.stations, stations => fetch_ahead(std::slice::from_ref(&stations[node])));
+        fetch_ahead(&self.recorder.nodes[node]);
+        for_stations!(&self.stations, stations => fetch_ahead(&stations[node]));
     }
 
     /// A node will receive a packet soon, acknowledge it, and forward it or hand it to its flow.
@@ -432,7 +432,7 @@ impl World {
         self.fetch_for_sending(node);
         let packet = self.packets.get(packet);
         if packet.destination == node {
-            fetch_ahead(std::slice::from_ref(&self.recorder.streams[packet.stream as usize]));
+            fetch_ahead(&self.recorder.streams[packet.stream as usize]);
         } else {
             self.routes.fetch_hop(node);
         }
