@@ -34,6 +34,9 @@ impl<T: Copy + Ord> Least<T> {
     }
 }
 
+/// No end that holds an ACK back does so for less (Linux; RFC 9293 §3.8.6.3 has no least).
+pub(crate) const HELD_LEAST: Nanos = Nanos::from_millis(40);
+
 /// Round trips of one side of a flow.
 ///
 /// The base is the least of one to two minutes. What is over it now is taken from the least sample of the last moments,
@@ -53,13 +56,26 @@ struct Recent {
     epoch: u64,
     least: Nanos,
     samples: u32,
+    /// One of them was surely not held back.
+    is_sure: bool,
+}
+
+/// By how much round trips are over their base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Excess {
+    /// Over the base.
+    pub over_base: Nanos,
+    /// Of so many samples; one of them was surely not held back by a receiver.
+    pub samples: u32,
+    /// One of them was surely not held back by the receiver.
+    pub is_sure: bool,
 }
 
 impl RoundTrip {
     /// Of these the last four count, all if those have few samples.
     const RECENT: usize = 10;
     const FRESH: u64 = 4;
-    const FEW: u32 = 4;
+    pub(crate) const FEW: u32 = 4;
     const BUCKET: Nanos = Nanos::from_millis(100);
     const GENERATION: Nanos = Nanos::from_secs(60);
 
@@ -68,21 +84,24 @@ impl RoundTrip {
             least: Least::new(Self::GENERATION),
             handshake: None,
             smoothed: None,
-            recent: [Recent { epoch: u64::MAX, least: Nanos::ZERO, samples: 0 }; Self::RECENT],
+            recent: [Recent { epoch: u64::MAX, least: Nanos::ZERO, samples: 0, is_sure: false };
+                Self::RECENT],
         }
     }
 
-    pub(crate) fn update(&mut self, now: Nanos, sample: Nanos) {
+    /// Takes a sample; `at_once` if the receiver had no reason to hold its ACK back.
+    pub(crate) fn update(&mut self, now: Nanos, sample: Nanos, at_once: bool) {
         self.least.update(now, sample);
         // RFC 6298 §2, α = 1/8.
         self.smoothed = Some(self.smoothed.map_or(sample, |srtt| Nanos((7 * srtt.0 + sample.0) / 8)));
         let epoch = now.div_floor(Self::BUCKET);
         let place = &mut self.recent[(epoch % Self::RECENT as u64) as usize];
         if place.epoch != epoch {
-            *place = Recent { epoch, least: sample, samples: 0 };
+            *place = Recent { epoch, least: sample, samples: 0, is_sure: false };
         }
         place.least = place.least.min(sample);
         place.samples += 1;
+        place.is_sure |= at_once || sample < self.least.value().unwrap_or(sample) + HELD_LEAST;
     }
 
     /// The round trip of a SYN. It is shorter than one of data by the time that large packets take on the air, so it is a
@@ -103,7 +122,7 @@ impl RoundTrip {
 
     /// How far the last 300 to 400 ms are over the base: the mean over those 100 ms that have samples; where samples are few,
     /// the least of the last second. None without any.
-    pub fn over_base(&self, now: Nanos) -> Option<Nanos> {
+    pub fn excess(&self, now: Nanos) -> Option<Excess> {
         let newest = now.div_floor(Self::BUCKET);
         let of_last = |epochs: u64| {
             self.recent.iter().filter(move |recent| {
@@ -117,7 +136,10 @@ impl RoundTrip {
             Self::FEW.. => Nanos(sum / count),
             _ => of_last(Self::RECENT as u64).map(|recent| recent.least).min()?,
         };
-        Some(recent.saturating_sub(self.base()?))
+        let all = of_last(Self::RECENT as u64);
+        let (samples, is_sure) = all
+            .fold((0, false), |(samples, sure), recent| (samples + recent.samples, sure || recent.is_sure));
+        Some(Excess { over_base: recent.saturating_sub(self.base()?), samples, is_sure })
     }
 }
 

@@ -25,7 +25,7 @@ use fairhop_model::units::Nanos;
 use fairhop_model::voice;
 
 pub use call::{Listening, Quality, Stream};
-pub use meter::{Meter, RoundTrip};
+pub use meter::{Excess, Meter, RoundTrip};
 pub use tcp::TcpFlow;
 
 use crate::digest::{Digest, Direction, Payload, RtcpFields};
@@ -256,16 +256,23 @@ impl Observer {
     }
 
     /// How far the round trips of TCP through the mesh are over their base now: the least excess of the flows that end at
-    /// `mesh`, or of all if none does. What is common to them is a queue; what one has alone may be its own.
+    /// `mesh`, or of all if none does. What is common to them is a queue; what one has alone may be its own, and a few that
+    /// may have been held back by their receivers tell nothing.
     pub fn mesh_excess(&self, now: Nanos, mesh: Option<Address>) -> Option<Nanos> {
         let horizon = now.saturating_sub(Nanos::from_secs(1));
-        self.active(horizon)
+        let all = self
+            .active(horizon)
             .filter(|(key, _)| mesh.is_none_or(|address| key.mesh == address))
             .filter_map(|(_, flow)| match &flow.body {
-                FlowBody::Tcp(tcp) => tcp.mesh_rtt.over_base(now),
+                FlowBody::Tcp(tcp) => tcp.mesh_rtt.excess(now),
                 FlowBody::Udp(_) => None,
             })
-            .min()
+            .reduce(|a, b| Excess {
+                over_base: a.over_base.min(b.over_base),
+                samples: a.samples + b.samples,
+                is_sure: a.is_sure || b.is_sure,
+            })?;
+        (all.is_sure || all.samples >= RoundTrip::FEW).then_some(all.over_base)
     }
 
     /// Calls that are alive, over the last `span`.
@@ -452,7 +459,7 @@ impl UdpFlow {
             && ntp != 0
         {
             let held = Nanos(u64::from(report.delay_since) * 1_000_000_000 / 65_536);
-            self.mesh_rtt.update(at, at.saturating_sub(sent).saturating_sub(held));
+            self.mesh_rtt.update(at, at.saturating_sub(sent).saturating_sub(held), true);
         }
     }
 }

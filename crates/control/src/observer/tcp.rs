@@ -14,7 +14,7 @@
 
 use fairhop_model::units::Nanos;
 
-use super::meter::{Meter, RoundTrip};
+use super::meter::{HELD_LEAST, Meter, RoundTrip};
 use crate::digest::{Direction, TcpFields, tcp_flag};
 
 /// Whether sequence number `a` is before `b` (RFC 9293 §3.4).
@@ -78,15 +78,16 @@ impl Passed {
         self.count += 1;
     }
 
-    /// How many of those that are kept an ACK covers, and the last one; they are forgotten.
-    fn acknowledge(&mut self, ack: u32) -> Option<(u8, Pass)> {
-        let mut covered = None;
+    /// The last one of those that are kept that an ACK covers, and when the one before it passed, if it covers two; they are
+    /// forgotten.
+    fn acknowledge(&mut self, ack: u32) -> Option<(Option<Nanos>, Pass)> {
+        let mut covered: Option<(_, Pass)> = None;
         while self.count > 0 {
             let pass = self.segments[self.first as usize];
             if before(ack, pass.end) {
                 break;
             }
-            covered = Some((covered.map_or(1, |(count, _)| count + 1), pass));
+            covered = Some((covered.map(|(_, last)| last.at), pass));
             self.first = self.place(1) as u8;
             self.count -= 1;
         }
@@ -220,14 +221,14 @@ impl TcpFlow {
             receiver.delivered += progress.acknowledged;
             let is_handshake = receiver.syn_end == Some(tcp.ack);
             let sample = receiver.answered(now, tcp.ack, progress.acknowledged);
-            if let Some(sample) = sample.filter(|_| is_new) {
-                if is_handshake { rtt.shake(sample) } else { rtt.update(now, sample) }
+            if let Some((sample, at_once)) = sample.filter(|_| is_new) {
+                if is_handshake { rtt.shake(sample) } else { rtt.update(now, sample, at_once) }
             }
         }
         if let (Some((_, echo)), Some((value, sent))) = (tcp.timestamps, receiver.waiting_echo)
             && !before(echo, value)
         {
-            rtt.update(now, now.saturating_sub(sent));
+            rtt.update(now, now.saturating_sub(sent), true);
             receiver.waiting_echo = None;
         }
         // What it sends.
@@ -298,14 +299,18 @@ impl TcpFlow {
 }
 
 impl End {
-    /// The round trip that an ACK tells which acknowledges `bytes` for the first time, as far as that is known.
-    fn answered(&mut self, now: Nanos, ack: u32, bytes: u64) -> Option<Nanos> {
+    /// The round trip that an ACK tells which acknowledges `bytes` for the first time, as far as that is known, and whether
+    /// it was surely not held back.
+    fn answered(&mut self, now: Nanos, ack: u32, bytes: u64) -> Option<(Nanos, bool)> {
         let was_thinned = self.passed.thinned > 0;
-        let (count, Pass { end, length, at }) = self.passed.acknowledge(ack)?;
-        let is_pair = count > 1 || (was_thinned && bytes > u64::from(length));
+        let (before, Pass { end, length, at }) = self.passed.acknowledge(ack)?;
+        let are_many = was_thinned && bytes > u64::from(length);
+        let is_pair = are_many || before.is_some();
         self.pairs |= is_pair;
+        // The first of two that are far apart may have had an ACK of its own, which was lost.
+        let at_once = are_many || before.is_some_and(|before| at.saturating_sub(before) < HELD_LEAST);
         let is_known = end == ack || was_thinned;
-        (is_known && (is_pair || !self.pairs)).then(|| now.saturating_sub(at))
+        (is_known && (is_pair || !self.pairs)).then(|| (now.saturating_sub(at), at_once))
     }
 
     /// Takes an acknowledgment that this end sends; returns by how much it goes on.
