@@ -112,12 +112,14 @@ pub enum Reason {
     CallStarted,
     /// A call went.
     CallEnded,
+    /// Many flows came at once.
+    FlowsCame,
+    /// The path of a flow has more hops than it had.
+    PathLonger,
     /// Past the point that was bad the last time: a careful try.
     Probe,
     /// Under the point that was bad the last time.
     Hold,
-    /// More budget did not carry more.
-    NoGain,
     /// The budget is not used up by those who share it.
     NotUsed,
     /// Less TCP made no call better.
@@ -171,9 +173,10 @@ impl fmt::Display for Reason {
             }
             Self::CallStarted => f.write_str("a call began"),
             Self::CallEnded => f.write_str("a call ended"),
+            Self::FlowsCame => f.write_str("many flows came"),
+            Self::PathLonger => f.write_str("a path has grown longer"),
             Self::Probe => f.write_str("tries whether there is more"),
             Self::Hold => f.write_str("near the best point"),
-            Self::NoGain => f.write_str("more did not carry more"),
             Self::NotUsed => f.write_str("the budget is not used"),
             Self::TcpIsNotTheCause => f.write_str("calls are bad whatever TCP does"),
             Self::TryAgain => f.write_str("looks whether calls are still bad whatever TCP does"),

@@ -46,15 +46,20 @@
 //! **Without calls** the excess of round trips alone makes the stress, so that queues are short and no more is sent than
 //! comes through.
 //!
-//! **Noise.** Calls lose packets without any TCP, too. If the law has pushed the budget down by a third and about as many
-//! packets are unheard as near its top, that much is taken for the mesh's own, and tolerated for the next minute beside half
-//! of what is tolerable. It takes a top to compare with: noise near the tolerable from the very start is taken for harm.
+//! **Changes.** What calls and flows bore says less about others. A call that comes gets its airtime at once; besides, for some
+//! seconds less of the budget is asked for, the less the more of the calls are new. The same where many flows come at once
+//! or a path has more hops. Flows that were only silent for a while, as after a loss, find what has been learnt.
+//!
+//! **Noise.** Calls lose packets without any TCP, too. What less TCP does not help against is taken for the mesh's own
+//! ([`Noise`]), and tolerated for the next minute beside half of what is tolerable. It takes a top to compare with: noise
+//! near the tolerable from the very start is taken for harm.
 //!
 //! Left out: demands of flows that share none but other regions than the gateway's, and weights.
 
 use fairhop_model::units::{BitRate, Nanos};
 
 use super::TICK;
+use super::noise::Noise;
 use crate::allocate::{Claim, price, split};
 use crate::digest::Direction;
 use crate::flow::{Address, FlowKey};
@@ -138,6 +143,9 @@ const CUT: f64 = 0.65;
 const CUT_AGAIN: f64 = 0.5;
 const DRAIN: f64 = 0.35;
 const DRAIN_TIME: Nanos = Nanos::from_millis(250);
+/// What is asked for of the budget where all calls or flows are new, or a path is longer, for so long at least.
+const CAREFUL: f64 = 0.7;
+const CAREFUL_TIME: Nanos = Nanos::from_secs(3);
 /// Time after a cut before its effect is judged: what is in the mesh has left, and the fast span is clean.
 const SETTLE: Nanos = Nanos::from_millis(500);
 const SETTLE_MOST: Nanos = Nanos::from_secs(2);
@@ -259,11 +267,21 @@ impl Mean {
     }
 }
 
-/// A call that is known.
+/// Calls came, went, or have another path.
+#[derive(Clone, Copy, Debug)]
+struct CallsChange {
+    /// By how much the load of all has changed, in bits a second times price, as data of elastic flows would have it.
+    load: f64,
+    came: bool,
+    went: bool,
+}
+
+/// A call that is known, and its load as it was when it came, at the price of its path.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     key: FlowKey,
     load: f64,
+    price: f64,
     seen: bool,
 }
 
@@ -289,8 +307,9 @@ pub(super) struct Adaptive {
     stressed_at: Nanos,
     /// The budget at which stress began has been seen.
     learnt: bool,
-    /// When there began to be elastic flows.
+    /// When there began to be elastic flows, and when there were none any more.
     began: Nanos,
+    rests_since: Nanos,
     /// What is used of the budget.
     used: f64,
     /// The most that was used of late, which the mesh has carried.
@@ -304,11 +323,8 @@ pub(super) struct Adaptive {
     /// Fraction unheard that is tolerated now, and since when more than configured.
     tolerance: f64,
     tolerant_since: Nanos,
-    /// The largest budget of late, fading; what is unheard near it, and far under it, for so many seconds.
-    top: f64,
-    unheard_high: f64,
-    unheard_low: f64,
-    low_for: f64,
+    /// What calls lose whatever TCP does.
+    noise: Noise,
     /// By how much windows are wider than round trips say.
     slack: f64,
     calls: Vec<Known>,
@@ -317,6 +333,13 @@ pub(super) struct Adaptive {
     arrivals: Vec<Nanos>,
     nodes: Vec<Node>,
     claims: Vec<Claim>,
+    /// The claims of the last tick; how many flows have come since, and whether the path of one has grown longer.
+    claims_before: Vec<Claim>,
+    joined: usize,
+    longer: bool,
+    /// When it was last given way for that, or for a call, and what is asked for of the budget since.
+    gave_way_at: Nanos,
+    care: f64,
     /// What the budget never falls under.
     least: f64,
     /// Somebody sends data out of the mesh.
@@ -345,6 +368,7 @@ impl Adaptive {
             stressed_at: Nanos::ZERO,
             learnt: false,
             began: Nanos::ZERO,
+            rests_since: Nanos::ZERO,
             used: 0.0,
             carried: 0.0,
             hops: 0,
@@ -353,16 +377,18 @@ impl Adaptive {
             lost_at: Nanos::ZERO,
             tolerance: config.unheard,
             tolerant_since: Nanos::ZERO,
-            top: 0.0,
-            unheard_high: 0.0,
-            unheard_low: 0.0,
-            low_for: 0.0,
+            noise: Noise::default(),
             slack: 1.0,
             calls: Vec::new(),
             cadences: Vec::new(),
             arrivals: Vec::new(),
             nodes: Vec::new(),
             claims: Vec::with_capacity(config.flows),
+            claims_before: Vec::with_capacity(config.flows),
+            joined: 0,
+            longer: false,
+            gave_way_at: Nanos::ZERO,
+            care: 1.0,
             least: config.least_per_flow,
             uploads: false,
             patience: 1.0,
@@ -394,13 +420,18 @@ impl Adaptive {
         self.fit_windows(seconds, used, &stress);
 
         if self.claims.is_empty() {
-            self.rest();
+            self.rest(now, change);
         } else {
             if self.state == State::Off {
-                self.began = now;
-                self.enter(State::Learning, Reason::RoomToGrow);
+                self.resume(now);
             }
-            self.on_calls_changed(now, change);
+            if let Some(change) = change {
+                self.on_calls_changed(now, change);
+            }
+            self.on_burden_grown(now);
+            if now.saturating_sub(self.gave_way_at) > CAREFUL_TIME && stress.level < 1.0 {
+                self.care = (self.care * (1.0 + seconds * RETURN_SPEED)).min(1.0);
+            }
             self.decide(now, seconds, used, &stress);
         }
         self.have_patience(seconds, &stress);
@@ -431,9 +462,25 @@ impl Adaptive {
         self.used
     }
 
-    /// Nobody to control. What has been learnt stays, so that a flow that comes next finds it.
-    fn rest(&mut self) {
+    /// Nobody to control. What has been learnt stays, as long as calls are the same.
+    fn rest(&mut self, now: Nanos, change: Option<CallsChange>) {
+        if self.state != State::Off {
+            self.rests_since = now;
+        }
+        self.learnt &= change.is_none();
         self.enter(State::Off, Reason::NoElasticTraffic);
+    }
+
+    /// Somebody to control again. Who was only silent, after a loss perhaps, finds what has been learnt.
+    fn resume(&mut self, now: Nanos) {
+        const REMEMBERED: Nanos = Nanos::from_secs(60);
+        if self.learnt && now.saturating_sub(self.rests_since) < REMEMBERED {
+            self.enter(State::Steady, Reason::Hold);
+        } else {
+            self.began = now;
+            self.learnt = false;
+            self.enter(State::Learning, Reason::RoomToGrow);
+        }
     }
 
     fn enter(&mut self, state: State, reason: Reason) {
@@ -447,7 +494,9 @@ impl Adaptive {
         /// Uploads whose ACKs are late send that seldom: no less than they are made to wait.
         const ALIVE_UP: Nanos = Nanos::from_secs(5);
         const SEGMENT: f64 = 8.0 * 1460.0;
+        std::mem::swap(&mut self.claims, &mut self.claims_before);
         self.claims.clear();
+        (self.joined, self.longer) = (0, false);
         (self.hops, self.base) = (0, Nanos::ZERO);
         (self.least, self.uploads) = (0.0, false);
         let mut used = 0.0;
@@ -458,26 +507,31 @@ impl Adaptive {
                 continue;
             }
             let Some(rate) = elastic_rate(now, flow) else { continue };
+            self.joined += usize::from(now.saturating_sub(flow.began) < TICK);
             if let FlowBody::Tcp(tcp) = &flow.body
                 && let Some(base) = tcp.mesh_rtt.base()
             {
                 (self.hops, self.base) = (self.hops.max(flow.hops), self.base.max(base));
             }
             let price = price(if flow.hops == 0 { u8::MAX } else { flow.hops }, self.config.shared_links);
+            let before = self.claims_before.binary_search_by_key(key, |claim| claim.key);
+            self.longer |= before.is_ok_and(|place| self.claims_before[place].price < price);
             used += rate * price;
             if self.claims.len() < self.config.flows {
                 let treatment = policy.treatment(now, key);
                 let granted = treatment.rate.or(treatment.ack_rate);
-                // Who does not use two thirds of what he has, hands some of it on: half as much again as he uses stays his.
+                // Who does not use two thirds of what he has, hands some of it on: half as much again as he uses stays his, and as
+                // much as nobody falls under, since who sends a segment a second sends nothing most of the time.
+                let least =
+                    if uploads { SEGMENT / self.patience } else { self.config.least_per_flow / price };
                 let demand = match granted {
                     Some(granted) if rate * 1.5 < granted.0 as f64 => {
-                        (rate * 1.5).max(granted.0 as f64 / 2.0)
+                        (rate * 1.5).max(granted.0 as f64 / 2.0).max(least)
                     }
                     _ => f64::INFINITY,
                 };
                 self.claims.push(Claim { key: *key, price, demand });
-                self.least +=
-                    if uploads { SEGMENT * price / self.patience } else { self.config.least_per_flow };
+                self.least += least * price;
                 self.uploads |= uploads;
             }
         }
@@ -486,35 +540,47 @@ impl Adaptive {
         used
     }
 
-    /// Calls that are alive, summed by node; returns the change of the load of all calls since the last tick, if calls came
-    /// or went, in bits a second times price, as data of elastic flows would have it.
-    fn gather_calls(&mut self, now: Nanos, observer: &Observer) -> Option<f64> {
+    /// Calls that are alive, summed by node; returns what changed since the last tick, if calls came or went or have another
+    /// path.
+    fn gather_calls(&mut self, now: Nanos, observer: &Observer) -> Option<CallsChange> {
         self.nodes.clear();
         self.cadences.clear();
         for known in &mut self.calls {
             known.seen = false;
         }
-        let mut change = None;
+        let before = self.calls.len();
+        let mut came = false;
+        let mut load = None;
         let mut slow = observer.calls(now, SLOW);
         for call in observer.calls(now, FAST) {
             self.add_to_node(&call, slow.next().as_ref());
             self.cadences.extend(call.cadence);
+            let hops = observer.flow(&call.key).map_or(u8::MAX, |flow| flow.hops.max(1));
+            let price = price(hops, self.config.shared_links);
             match self.calls.iter_mut().find(|known| known.key == call.key) {
-                Some(known) => known.seen = true,
+                Some(known) => {
+                    known.seen = true;
+                    if known.price != price {
+                        let longer = known.load * (price / known.price - 1.0);
+                        (known.load, known.price) = (known.load + longer, price);
+                        *load.get_or_insert(0.0) += longer;
+                    }
+                }
                 None => {
-                    let load = self.load_of(observer, &call);
-                    self.calls.push(Known { key: call.key, load, seen: true });
-                    *change.get_or_insert(0.0) += load;
+                    let of_call = self.load_of(&call) * price;
+                    self.calls.push(Known { key: call.key, load: of_call, price, seen: true });
+                    *load.get_or_insert(0.0) += of_call;
+                    came = true;
                 }
             }
         }
         self.calls.retain(|known| {
             if !known.seen {
-                *change.get_or_insert(0.0) -= known.load;
+                *load.get_or_insert(0.0) -= known.load;
             }
             known.seen
         });
-        change
+        load.map(|load| CallsChange { load, came, went: self.calls.len() < before })
     }
 
     fn add_to_node(&mut self, fast: &CallNow, slow: Option<&CallNow>) {
@@ -536,12 +602,11 @@ impl Adaptive {
         }
     }
 
-    /// What a call takes, as elastic data would: its bytes and what its packets cost beside, on all hops that share.
-    fn load_of(&self, observer: &Observer, call: &CallNow) -> f64 {
+    /// What a call takes on one hop, as elastic data would: its bytes and what its packets cost beside.
+    fn load_of(&self, call: &CallNow) -> f64 {
         const VOICE_BYTES: u32 = 60;
-        let hops = observer.flow(&call.key).map_or(u8::MAX, |flow| flow.hops.max(1));
         let bits = f64::from(8 * (VOICE_BYTES + self.config.packet_overhead));
-        call.packets_per_second * bits * price(hops, self.config.shared_links)
+        call.packets_per_second * bits
     }
 
     fn stress(&self, now: Nanos, observer: &Observer) -> Stress {
@@ -625,10 +690,6 @@ impl Adaptive {
 
     /// Raises the tolerance where less TCP has not made calls lose less. See the module's head.
     fn learn_noise(&mut self, now: Nanos, seconds: f64, stress: &Stress) {
-        // As many packets as four seconds of three calls have.
-        let span = 4.0 * (ENOUGH / stress.packets.max(1.0)).clamp(1.0, 4.0);
-        const PUSHED_TO: f64 = 0.65;
-        const FADES: f64 = 600.0;
         const MEMORY: Nanos = Nanos::from_secs(60);
         // With as many unheard each way one second in ten is bad: not much more is noise that calls bear.
         const MOST: f64 = 0.0075;
@@ -638,56 +699,71 @@ impl Adaptive {
         if self.nodes.is_empty() || stress.acute || self.state != State::Steady {
             return;
         }
-        let gain = (seconds / span).min(1.0);
-        self.top = self.budget.max(self.top * (1.0 - seconds / FADES));
-        if self.budget > 0.85 * self.top {
-            self.unheard_high += (stress.mean_unheard - self.unheard_high) * gain;
-            self.low_for = 0.0;
-        } else if self.budget < PUSHED_TO * self.top {
-            if self.low_for == 0.0 {
-                self.unheard_low = 0.0;
-            }
-            self.low_for += seconds;
-            // A plain mean.
-            self.unheard_low += (stress.mean_unheard - self.unheard_low) * (seconds / self.low_for);
-            if self.low_for > span && self.unheard_low > (0.5 * self.unheard_high).max(0.7 * self.tolerance) {
-                let tolerance = self.unheard_low + 0.5 * self.config.unheard;
-                self.tolerance = tolerance.min(MOST).max(self.config.unheard);
-                self.tolerant_since = now;
-                self.budget = 0.85 * self.top;
-                self.ceiling = self.ceiling.max(self.budget);
-                self.low_for = 0.0;
-            }
+        let told = (stress.mean_unheard, stress.packets.max(1.0));
+        if let Some((noise, top)) = self.noise.tell(self.budget, seconds, told, self.tolerance) {
+            let tolerance = noise + 0.5 * self.config.unheard;
+            self.tolerance = tolerance.min(MOST).max(self.config.unheard);
+            self.tolerant_since = now;
+            self.budget = 0.85 * top;
+            self.ceiling = self.ceiling.max(self.budget);
         }
     }
 
     /// A call came: it gets its airtime before it asks for it by suffering. A call went: the ceiling is that much higher.
-    fn on_calls_changed(&mut self, now: Nanos, change: Option<f64>) {
-        let Some(load) = change else { return };
+    fn on_calls_changed(&mut self, now: Nanos, change: CallsChange) {
+        let CallsChange { load, came, went } = change;
         self.ceiling = (self.ceiling - load).max(self.config.first_budget / 10.0);
-        if load > 0.0 {
-            if self.state != State::Starved {
+        if load > 0.0 && self.state != State::Starved {
+            let before = self.budget;
+            let mut part = load / self.calls.iter().map(|known| known.load).sum::<f64>();
+            if part > 0.99 {
                 // What was learnt without calls is no measure for what they bear.
-                let first = self.calls.iter().map(|known| known.load).sum::<f64>() <= load * 1.01;
-                let left = if first { 0.8 } else { 1.0 };
-                if first {
-                    self.ceiling = f64::INFINITY;
-                }
-                self.budget = (left * self.budget - load).max(self.budget / 4.0);
-                self.drain_until = now.saturating_add(DRAIN_TIME);
-                self.cut_at = now;
-                self.enter(State::Protecting, Reason::CallStarted);
+                self.ceiling = f64::INFINITY;
+                self.budget *= CAREFUL;
+                part = 0.0;
             }
+            self.budget = (self.budget - load).max(before / 4.0);
+            let reason = if came { Reason::CallStarted } else { Reason::PathLonger };
+            self.give_way(now, part, reason);
         } else if load < 0.0 {
             self.hold = HOLD_LEAST;
+            self.noise.forget(self.budget);
             if self.calls.is_empty() {
                 // What calls bore is no measure for a mesh without them.
                 self.ceiling = f64::INFINITY;
             }
-            if self.state == State::Steady {
+            if went && self.state == State::Steady {
                 self.reason = Reason::CallEnded;
             }
         }
+    }
+
+    /// Many flows came at once, or a path grew longer: what calls were seen to bear is less now.
+    fn on_burden_grown(&mut self, now: Nanos) {
+        const MANY: usize = 4;
+        let part = self.joined as f64 / self.claims.len() as f64;
+        let (part, reason) = if self.longer {
+            (1.0, Reason::PathLonger)
+        } else if self.joined >= MANY && part > 0.25 {
+            (part, Reason::FlowsCame)
+        } else {
+            return;
+        };
+        let calm = now.saturating_sub(self.gave_way_at) > HOLD_LEAST;
+        if calm && self.learnt && !self.nodes.is_empty() && self.state != State::Starved {
+            self.give_way(now, part, reason);
+        }
+    }
+
+    /// Asks for less of the budget before anybody suffers, where this part of calls or flows is new: what the others bore says
+    /// less then. Waits for its effect.
+    fn give_way(&mut self, now: Nanos, part: f64, reason: Reason) {
+        self.care = self.care.min(libm::pow(CAREFUL, part));
+        self.gave_way_at = now;
+        self.noise.forget(self.budget);
+        self.drain_until = now.saturating_add(DRAIN_TIME);
+        (self.cut_at, self.settle) = (now, SETTLE);
+        self.enter(State::Protecting, reason);
     }
 
     fn decide(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {
@@ -785,6 +861,9 @@ impl Adaptive {
             }
             return;
         }
+        if self.care < 1.0 {
+            return;
+        }
         if used < USED * self.budget {
             self.reason = Reason::NotUsed;
             self.fit_to_use(now, seconds, used, stress);
@@ -833,6 +912,7 @@ impl Adaptive {
 
     fn cut(&mut self, now: Nanos, stress: &Stress) {
         self.learnt |= now.saturating_sub(self.began) > FIRST;
+        self.budget *= std::mem::replace(&mut self.care, 1.0);
         if self.probing.is_some() {
             self.fail_probe(now);
         } else if self.state != State::Protecting {
@@ -850,7 +930,7 @@ impl Adaptive {
         // What a queue has delayed tells of it for so long.
         self.settle = SETTLE.saturating_add(stress.excess).min(SETTLE_MOST);
         // What is unheard from here on has another cause than what was before.
-        self.top = self.budget;
+        self.noise.forget(self.budget);
         self.enter(State::Protecting, stress.reason);
     }
 
@@ -902,7 +982,7 @@ impl Adaptive {
                 last_bad: now,
             });
             self.budget *= STARVED_AT;
-            self.cut_at = now;
+            (self.cut_at, self.settle) = (now, SETTLE);
             self.enter(State::Protecting, Reason::TryAgain);
         } else {
             self.grow(seconds * SPEED * (1.0 - stress.level.min(STRESS_MOST)));
@@ -972,15 +1052,15 @@ impl Adaptive {
         policy.state = self.state;
         policy.reason = self.reason;
         policy.flows.clear();
-        policy.up_acks = None;
         policy.down_acks = None;
         policy.gate = None;
         let draining = now < self.drain_until;
-        let damped = self.budget * (1.0 - DAMPING * stress.queue.min(2.0));
-        let budget = if draining { self.budget * DRAIN } else { damped };
+        let damped = self.budget * self.care * (1.0 - DAMPING * stress.queue.min(2.0));
+        let budget = if draining { self.budget * self.care * DRAIN } else { damped };
         let most = f64::from(self.config.shared_links.max(1));
         if self.claims.is_empty() {
-            // What comes next, thirty flows at once perhaps, finds calls protected and queues short.
+            // What comes next, thirty flows at once perhaps, finds calls protected and queues short. ACKs that are held back,
+            // which may be why nobody sends, go on leaving at their pace.
             policy.down = Some(rate_of(budget / most));
             policy.others = Treatment { window: Some(NEW_FLOW), ..Treatment::default() };
             return;

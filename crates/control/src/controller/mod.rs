@@ -5,6 +5,7 @@
 
 mod adaptive;
 mod fixed;
+mod noise;
 
 use fairhop_model::units::Nanos;
 
