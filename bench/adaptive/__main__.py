@@ -8,6 +8,7 @@ so that a run that was ended goes on where it was; results of another program or
     python3 bench/adaptive --only hops=4,calls=3 --controls adaptive,none
     python3 bench/adaptive --cells 100 --keep-oracle oracle.jsonl  # oracles of the file, whichever program found them
     python3 bench/adaptive --oracle-from runs.jsonl                # oracles of runs that another program has made
+    python3 bench/adaptive --seeds 3-10                            # controls judged by other seeds than the oracle
     python3 bench/adaptive --sample --write-golden                 # the cells of `make test`, with their oracles
     python3 bench/adaptive --changes                               # worlds that change, instead of the grid
 """
@@ -37,7 +38,7 @@ import report
 from grid import Cell
 from oracle import Kept, Outcome
 from simulator import FAIRHOP, FREE, ROOT, InterruptedRunError, replace_between
-from store import Figures, Runs, UnknownRunError
+from store import SEEDS, Figures, Runs, UnknownRunError
 
 TARGET = ROOT / "target" / "adaptive"
 PAGE = ROOT / "docs" / "validation" / "adaptive.md"
@@ -94,12 +95,21 @@ def on_all_cores(
     return found
 
 
-def under(runs: Runs, control: str, cell: Cell) -> Figures:
-    """What a cell does under a control."""
+def under(runs: Runs, control: str, seeds: Sequence[int], cell: Cell) -> Figures:
+    """What a cell does under a control, as a mean of the seeds."""
     if discipline := grid.SHAPERS.get(control):
         down, up = (runs.mean(grid.speed_test(cell, way), (FREE,)).goodput_mbps for way in ("down", "up"))
-        return runs.mean(cell, grid.shaper(discipline, down, up))
-    return runs.mean(cell, grid.CONTROLS[control])
+        return runs.mean(cell, grid.shaper(discipline, down, up), seeds)
+    return runs.mean(cell, grid.CONTROLS[control], seeds)
+
+
+def seeds_of(text: str) -> list[int]:
+    """`3-10` or `4`."""
+    first, _, last = text.partition("-")
+    seeds = list(range(int(first), int(last or first) + 1))
+    if not seeds or seeds[0] < 0:
+        raise ValueError(text)
+    return seeds
 
 
 def parse() -> argparse.Namespace:
@@ -110,6 +120,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="AXIS=VALUE,…", help="only these cells; a key twice allows both")
     parser.add_argument("--direction", default="down", choices=grid.DIRECTIONS, help="of the TCP flows")
     parser.add_argument("--controls", default=",".join(controls), metavar="NAME,…", help="of " + ", ".join(controls))
+    parser.add_argument("--seeds", type=seeds_of, metavar="FIRST-LAST", help="of controls, and of changes")
     parser.add_argument("--keep-oracle", type=Path, metavar="FILE", help="believe the oracles in it, and add to them")
     parser.add_argument("--oracle-from", type=Path, metavar="RUNS", help="only cells whose oracle these runs tell")
     parser.add_argument("--runs", type=Path, default=TARGET / "runs.jsonl", metavar="FILE", help="where runs are kept")
@@ -155,7 +166,7 @@ def measure(args: argparse.Namespace, runs: Runs, cells: Sequence[Cell]) -> repo
     oracles = {cell: kept.outcomes[cell.name()] for cell in cells}
     controls: dict[str, dict[Cell, Figures]] = {}
     for control in args.controls:
-        job = partial(under, runs, control)
+        job = partial(under, runs, control, args.seeds or SEEDS)
         controls[control] = on_all_cores(runs, control, cells, job, lambda _: None)
     return report.Measured(oracles, controls)
 
@@ -181,7 +192,7 @@ def work(args: argparse.Namespace, runs: Runs) -> None:
         print(f"the capacity region is in {PICTURE}")
         return
     if args.changes:
-        name, text = "changes", changes.section(args.program)
+        name, text = "changes", changes.section(args.program, args.seeds or changes.SEEDS)
     else:
         measured = measure(args, runs, args.grid)
         name, text = args.direction, report.text(measured)

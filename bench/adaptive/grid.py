@@ -78,21 +78,21 @@ def whole_grid(direction: str) -> list[Cell]:
 #: in turn by calls and by TCP.
 BY_CHANCE = 45
 WORST: tuple[str, ...] = (
-    "hops=4 calls=6 flows=3 delay=10 tcp=bbr direction=down",
-    "hops=5 calls=6 flows=1 delay=10 tcp=bbr direction=down",
-    "hops=6 calls=1 flows=30 delay=150 tcp=reno direction=down",
-    "hops=4 calls=9 flows=1 delay=10 tcp=cubic direction=down",
-    "hops=1 calls=1 flows=1 delay=150 tcp=bbr direction=down",
-    "hops=6 calls=6 flows=1 delay=10 tcp=reno direction=down",
-    "hops=4 calls=9 flows=3 delay=150 tcp=bbr direction=down",
-    "hops=6 calls=6 flows=1 delay=150 tcp=reno direction=down",
-    "hops=4 calls=1 flows=30 delay=150 tcp=reno direction=down",
-    "hops=6 calls=6 flows=1 delay=30 tcp=bbr direction=down",
     "hops=3 calls=1 flows=1 delay=30 tcp=bbr direction=down",
-    "hops=3 calls=6 flows=10 delay=150 tcp=bbr direction=down",
-    "hops=6 calls=1 flows=30 delay=30 tcp=reno direction=down",
-    "hops=6 calls=6 flows=3 delay=10 tcp=reno direction=down",
+    "hops=4 calls=9 flows=1 delay=150 tcp=reno direction=down",
+    "hops=4 calls=1 flows=10 delay=30 tcp=bbr direction=down",
+    "hops=4 calls=9 flows=1 delay=10 tcp=cubic direction=down",
+    "hops=6 calls=6 flows=30 delay=10 tcp=bbr direction=down",
+    "hops=4 calls=9 flows=30 delay=30 tcp=bbr direction=down",
+    "hops=6 calls=6 flows=30 delay=10 tcp=cubic direction=down",
+    "hops=4 calls=9 flows=30 delay=30 tcp=cubic direction=down",
     "hops=6 calls=6 flows=30 delay=10 tcp=reno direction=down",
+    "hops=4 calls=9 flows=30 delay=30 tcp=reno direction=down",
+    "hops=6 calls=1 flows=30 delay=150 tcp=bbr direction=down",
+    "hops=6 calls=6 flows=1 delay=30 tcp=bbr direction=down",
+    "hops=6 calls=6 flows=10 delay=150 tcp=bbr direction=down",
+    "hops=5 calls=6 flows=1 delay=30 tcp=cubic direction=down",
+    "hops=4 calls=3 flows=1 delay=150 tcp=bbr direction=down",
 )
 
 

@@ -1,9 +1,11 @@
 //! The adaptive control in sixty cells of the grid of docs/validation/adaptive.md, against the best fixed setting of each: 45
 //! by chance, which are a fair sample, and 15 of those in which it has done worst.
 //!
-//! In the cells by chance all holds that is aimed at: calls are clear in 95 % of all their seconds wherever a fixed setting can
-//! make them so, and TCP has nine tenths of the best in the median cell and three quarters in the worst decile. The worst cells
-//! of the whole grid miss it, by their choice: there calls are clear in 0.92 of the seconds or more.
+//! In all sixty calls are clear in 95 % of all their seconds wherever a fixed setting can make them so. In the cells by chance TCP
+//! has nine tenths of the best in the median cell and three quarters in the worst decile.
+//!
+//! Two seeds have chosen the best setting, and are enough for most cells. Where they show less than 95 %, which is five bad
+//! seconds of one call in a hundred, ten seeds decide.
 //!
 //! Cells, best settings and what they carry are in golden/adaptive.jsonl. `python3 bench/adaptive --sample
 //! --write-golden` finds them anew, which takes some minutes.
@@ -18,6 +20,8 @@ use serde::Deserialize;
 
 /// Seeds of the golden file, and so of the cells here.
 const SEEDS: [u64; 2] = [1, 2];
+/// Those that decide where these are not enough.
+const MORE_SEEDS: [u64; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 /// So much of their seconds should be clear to calls.
 const CLEAR: f64 = 0.95;
 /// The first cells of the file are there by chance, the others because they are the worst.
@@ -42,19 +46,31 @@ struct Figures {
 }
 
 impl Oracle {
+    fn has_calls(&self) -> bool {
+        !self.sets.iter().any(|set| set == "traffic.0.count=0")
+    }
+
+    /// What the adaptive control does in the cell.
+    fn under_adaptive(&self) -> Figures {
+        const ADAPTIVE: &str = "control={ kind = \"adaptive\" }";
+        let found = self.under(ADAPTIVE, &SEEDS);
+        let is_short = self.calls_can && self.has_calls() && found.clear < CLEAR;
+        if is_short { self.under(ADAPTIVE, &MORE_SEEDS) } else { found }
+    }
+
     /// What the cell does under a control.
-    fn under(&self, control: &str) -> Figures {
+    fn under(&self, control: &str, seeds: &[u64]) -> Figures {
         let ready = ready_made("adaptive-grid").expect("a ready-made scenario");
         let sets: Vec<_> = self.sets.iter().map(String::as_str).chain([control]).map(Override::new).collect();
         let loaded =
             load(&ready.file_name(), ready.text, &sets).unwrap_or_else(|e| panic!("{}: {e}", self.cell));
         let mut mean = Figures::default();
-        for seed in SEEDS {
+        for &seed in seeds {
             let mut world = World::new(&loaded.scenario, seed).expect("a string of nodes");
             world.run();
             let totals = Summary::of(&world, false).totals;
-            mean.goodput_mbps += totals.tcp_goodput_mbps / SEEDS.len() as f64;
-            mean.clear += totals.calls_clear / SEEDS.len() as f64;
+            mean.goodput_mbps += totals.tcp_goodput_mbps / seeds.len() as f64;
+            mean.clear += totals.calls_clear / seeds.len() as f64;
         }
         mean
     }
@@ -87,7 +103,7 @@ fn on_all_cores<T: Sync, R: Send>(items: &[T], job: impl Fn(&T) -> R + Sync) -> 
 /// The adaptive control in each cell of the sample.
 fn adaptive() -> &'static [Figures] {
     static FOUND: OnceLock<Vec<Figures>> = OnceLock::new();
-    FOUND.get_or_init(|| on_all_cores(sample(), |oracle| oracle.under("control={ kind = \"adaptive\" }")))
+    FOUND.get_or_init(|| on_all_cores(sample(), Oracle::under_adaptive))
 }
 
 /// Cells in which calls can be had, with what the adaptive control does there: the first so many of the sample.
@@ -98,7 +114,8 @@ fn judged(of: usize) -> impl Iterator<Item = (&'static Oracle, Figures)> {
 #[test]
 fn the_best_fixed_settings_still_do_what_the_golden_file_says() {
     let some: Vec<&Oracle> = sample().iter().step_by(10).collect();
-    for (oracle, now) in some.iter().zip(on_all_cores(&some, |oracle| oracle.under(&oracle.setting))) {
+    for (oracle, now) in some.iter().zip(on_all_cores(&some, |oracle| oracle.under(&oracle.setting, &SEEDS)))
+    {
         let same = (now.goodput_mbps / oracle.goodput_mbps - 1.0).abs() < 0.05
             && (now.clear - oracle.clear).abs() < 0.03;
         assert!(
@@ -112,27 +129,17 @@ fn the_best_fixed_settings_still_do_what_the_golden_file_says() {
 
 /// A cell without calls says nothing.
 #[test]
-fn calls_are_clear_in_19_of_20_seconds_where_a_fixed_setting_can_make_them_so_and_nearly_so_in_the_worst_cells()
- {
-    const NEARLY: f64 = 0.9;
-    let with_calls = |oracle: &Oracle| !oracle.sets.iter().any(|set| set == "traffic.0.count=0");
-    for (cells, least) in [(BY_CHANCE, CLEAR), (sample().len(), NEARLY)] {
-        let judged: Vec<_> = judged(cells).filter(|(oracle, _)| with_calls(oracle)).collect();
-        assert!(judged.len() >= 30, "there are calls in {} cells only", judged.len());
-        let bad: Vec<String> = judged
-            .iter()
-            .filter(|(_, found)| found.clear < least - 1e-9)
-            .map(|(oracle, found)| {
-                format!("{}: {:.3} clear, oracle {:.3}", oracle.cell, found.clear, oracle.clear)
-            })
-            .collect();
-        assert!(
-            bad.is_empty(),
-            "less than {least} clear in {} of {cells} cells:\n{}",
-            bad.len(),
-            bad.join("\n")
-        );
-    }
+fn calls_are_clear_in_19_of_20_seconds_wherever_a_fixed_setting_can_make_them_so() {
+    let judged: Vec<_> = judged(sample().len()).filter(|(oracle, _)| oracle.has_calls()).collect();
+    assert!(judged.len() >= 40, "there are calls in {} cells only", judged.len());
+    let bad: Vec<String> = judged
+        .iter()
+        .filter(|(_, found)| found.clear < CLEAR - 1e-9)
+        .map(|(oracle, found)| {
+            format!("{}: {:.3} clear, oracle {:.3}", oracle.cell, found.clear, oracle.clear)
+        })
+        .collect();
+    assert!(bad.is_empty(), "less than {CLEAR} clear in {} cells:\n{}", bad.len(), bad.join("\n"));
 }
 
 /// In the cells by chance: a decile of a sample that has the worst in it is none of the grid's.
