@@ -65,7 +65,7 @@ struct Recent {
 pub struct Excess {
     /// Over the base.
     pub over_base: Nanos,
-    /// Of so many samples; one of them was surely not held back by a receiver.
+    /// Of so many samples.
     pub samples: u32,
     /// One of them was surely not held back by the receiver.
     pub is_sure: bool,
@@ -101,7 +101,7 @@ impl RoundTrip {
         }
         place.least = place.least.min(sample);
         place.samples += 1;
-        place.is_sure |= at_once || sample < self.least.value().unwrap_or(sample) + HELD_LEAST;
+        place.is_sure |= at_once || sample < self.least.value().unwrap_or(sample).saturating_add(HELD_LEAST);
     }
 
     /// The round trip of a SYN. It is shorter than one of data by the time that large packets take on the air, so it is a
