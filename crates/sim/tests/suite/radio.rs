@@ -1,15 +1,13 @@
 //! The rules of reception on hand-made layouts: who survives an overlap, who locks the receiver, what keeps the medium
 //! busy, and what hidden and exposed terminals come to.
 
-mod support;
-
+use crate::support::*;
 use fairhop_model::phy::{Phy, Preamble, Rate, Standard, chunk_success, noise_floor};
 use fairhop_model::units::{Db, Nanos};
 use fairhop_sim::mac::FrameKind;
 use fairhop_sim::radio::FrameLoss;
 use fairhop_sim::results::Summary;
 use fairhop_sim::scenario::{Capture, Propagation, QueueLimit, Reception};
-use support::*;
 
 /// 436 bytes on the air, broadcast at 6 Mb/s: 3510 bits with service and tail, 147 symbols of 24, 20 + 588 µs.
 const FRAME_BYTES: u32 = 400;

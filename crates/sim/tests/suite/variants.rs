@@ -5,7 +5,7 @@
 //! server behind the gateway, 30 ms away; the loss is on the way of the data. 30 s after 2 s of warm-up and one seed are too
 //! little for conclusions about a variant; that is what claims are for.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p fairhop-sim --test variants` writes `golden/variants.txt` anew.
+//! `UPDATE_GOLDEN=1 cargo test -p fairhop-sim --test suite variants` writes `golden/variants.txt` anew.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -111,7 +111,7 @@ fn every_variant_fares_as_it_did_when_this_was_last_reviewed() {
     let changed: Vec<_> = now.lines().filter(|line| !then.lines().any(|old| old == *line)).collect();
     assert!(
         now == then,
-        "changed:\n{}\nIf this was meant: UPDATE_GOLDEN=1 cargo test -p fairhop-sim --test variants",
+        "changed:\n{}\nIf this was meant: UPDATE_GOLDEN=1 cargo test -p fairhop-sim --test suite variants",
         changed.join("\n")
     );
 }

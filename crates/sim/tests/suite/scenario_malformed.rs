@@ -1,7 +1,7 @@
 //! Bad input: each malformed scenario of the folder `malformed` and exactly what its writer is told.
 //!
 //! `NNN-name.toml` is a scenario, a line `# --set …` in it an override; `NNN-name.err` is what the program prints.
-//! `UPDATE_GOLDEN=1 cargo test -p fairhop-sim --test scenario_malformed` writes the second anew; read the changes as a
+//! `UPDATE_GOLDEN=1 cargo test -p fairhop-sim --test suite scenario_malformed` writes the second anew; read the changes as a
 //! newcomer would.
 
 use std::fs;

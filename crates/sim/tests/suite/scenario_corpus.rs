@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-#[path = "../../../fuzz/check.rs"]
+#[path = "../../../../fuzz/check.rs"]
 mod check;
 
 #[test]

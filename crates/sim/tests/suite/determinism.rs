@@ -1,19 +1,17 @@
 //! The same scenario and seed give the same run, whoever watches and however it is driven; and a table of runs that
 //! shows every change of behaviour as a difference to be reviewed.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p fairhop-sim --test determinism` writes `golden/runs.txt` anew.
-
-mod support;
+//! `UPDATE_GOLDEN=1 cargo test -p fairhop-sim --test suite determinism` writes `golden/runs.txt` anew.
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::thread;
 
+use crate::support::*;
 use fairhop_sim::recorder::StreamRecord;
 use fairhop_sim::results::Summary;
 use fairhop_sim::scenario::library;
 use fairhop_sim::world::World;
-use support::*;
 
 /// The summary as bytes, and the fingerprint of every transmission.
 fn result(world: &World) -> (u64, String) {
@@ -114,7 +112,7 @@ fn the_ready_made_scenarios_run_as_they_did_when_this_was_last_reviewed() {
     let changed: Vec<_> = now.lines().filter(|line| !then.lines().any(|old| old == *line)).collect();
     assert!(
         now == then,
-        "changed:\n{}\nIf this was meant: UPDATE_GOLDEN=1 cargo test -p fairhop-sim --test determinism",
+        "changed:\n{}\nIf this was meant: UPDATE_GOLDEN=1 cargo test -p fairhop-sim --test suite determinism",
         changed.join("\n")
     );
 }

@@ -1,19 +1,15 @@
 //! Once it is warm, a world allocates nothing: not for a frame, a packet, a segment, a sample or an event.
 
-#[path = "../../../tests/counting.rs"]
-mod counting;
-mod support;
-
+use crate::support::*;
 use fairhop_sim::scenario::{Capture, Queue, Reception, Traffic};
-use support::*;
 
 /// Runs 5 s to get warm and 20 s more; tells how many frames and how many allocations these had.
 fn allocations(lab: &Lab) -> (u64, u64) {
     let mut world = lab.world(1);
     world.run_until(ms(5_000));
-    let (allocations, frames) = (counting::allocations(), world.recorder().frames);
+    let (allocations, frames) = (crate::counting::allocations(), world.recorder().frames);
     world.run_until(ms(25_000));
-    (world.recorder().frames - frames, counting::allocations() - allocations)
+    (world.recorder().frames - frames, crate::counting::allocations() - allocations)
 }
 
 #[test]

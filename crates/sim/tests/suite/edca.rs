@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use fairhop_model::bianchi::{AfterCollision, Contention, Exchange};
 use fairhop_model::edca::{Class, saturation};
 use fairhop_model::phy::{Phy, Preamble, Standard, frame};
@@ -11,7 +10,6 @@ use fairhop_model::units::Nanos;
 use fairhop_sim::mac::FrameKind;
 use fairhop_sim::scenario::{QueueLimit, Scenario};
 use fairhop_sim::world::World;
-use support::*;
 
 /// Propagation over 30 m: 100 ns.
 const HOP: Nanos = Nanos(100);

@@ -1,9 +1,8 @@
 //! Routes, queues, the wired link, and the books: whatever a world is made of, every packet is accounted for once.
 
-mod support;
-
 use std::collections::BTreeSet;
 
+use crate::support::*;
 use fairhop_model::phy::{Phy, Preamble, Rate, Standard, chunk_success, frame, noise_floor};
 use fairhop_model::units::{Db, Nanos};
 use fairhop_sim::recorder::Loss;
@@ -13,7 +12,6 @@ use fairhop_sim::scenario::{
 };
 use fairhop_sim::world::World;
 use proptest::prelude::*;
-use support::*;
 
 // ---- routes ----
 

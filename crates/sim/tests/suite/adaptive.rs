@@ -79,7 +79,7 @@ impl Oracle {
 fn sample() -> &'static [Oracle] {
     static SAMPLE: OnceLock<Vec<Oracle>> = OnceLock::new();
     SAMPLE.get_or_init(|| {
-        let lines = include_str!("golden/adaptive.jsonl").lines();
+        let lines = include_str!("../golden/adaptive.jsonl").lines();
         lines.map(|line| serde_json::from_str(line).expect("a cell")).collect()
     })
 }

@@ -1,11 +1,10 @@
 //! Control in worlds: what the gateway does to calls and TCP of K-MIX, that it can come and go, and the throttle.
 
-mod support;
-
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use crate::support::*;
 use fairhop_control::observer::{Flow, FlowBody};
 use fairhop_model::units::Nanos;
 use fairhop_sim::mac::Frame;
@@ -15,7 +14,6 @@ use fairhop_sim::results::Summary;
 use fairhop_sim::scenario::{Control, Gateways, QueueLimit, Topology, Traffic};
 use fairhop_sim::world::control::Decision;
 use fairhop_sim::world::{Tap, World};
-use support::*;
 
 /// K-MIX for 20 s, of which 5 are not counted, under a control.
 fn k_mix(control: &str) -> Lab {

@@ -1,11 +1,9 @@
 //! Worlds that change while they run: rates of hops, nodes that move, and who follows.
 
-mod support;
-
+use crate::support::*;
 use fairhop_control::observer::{Flow, FlowBody};
 use fairhop_sim::scenario::{Change, EdcaChoice, Scenario, load};
 use fairhop_sim::world::World;
-use support::*;
 
 fn moves(at_s: f64, node: u32, (x_m, y_m): (f64, f64)) -> Change {
     Change::Move { at_s, node, x_m, y_m }

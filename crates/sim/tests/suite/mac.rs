@@ -3,14 +3,12 @@
 //! Times in µs are worked out by hand in `support::PHYS`. Light takes 100 ns from one node of a `Lab::of_links` to the
 //! next.
 
-mod support;
-
+use crate::support::*;
 use fairhop_model::phy::Rate;
 use fairhop_model::units::Nanos;
 use fairhop_sim::mac::FrameKind;
 use fairhop_sim::recorder::Loss;
 use fairhop_sim::scenario::{Capture, QueueLimit};
-use support::*;
 
 /// Light from one node to the next.
 const HOP: Nanos = Nanos(100);

@@ -1,10 +1,8 @@
 //! Sources: readers of pages, clients that ask and wait, video.
 
-mod support;
-
+use crate::support::*;
 use fairhop_sim::results::Summary;
 use fairhop_sim::scenario::QueueLimit;
-use support::*;
 
 /// A wire of 100 ms and one hop that is never busy for long.
 fn behind_a_wire(traffic: &str) -> Lab {

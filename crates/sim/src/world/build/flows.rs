@@ -1,0 +1,473 @@
+//! Flows, sources and machines of a scenario's traffic.
+
+use fairhop_model::units::Nanos;
+use fairhop_model::voice::Codec;
+use fairhop_transport::aimd::{
+    Receiver as AimdReceiver, ReceiverConfig as AimdReceiverConfig, Sender as AimdSender,
+    SenderConfig as AimdSenderConfig, SenderStats as AimdSenderStats,
+};
+use fairhop_transport::quic::{
+    Receiver as QuicReceiver, ReceiverConfig as QuicReceiverConfig, Sender as QuicSender,
+    SenderConfig as QuicSenderConfig, SenderStats as QuicSenderStats,
+};
+use fairhop_transport::tcp::rtt::RttConfig;
+use fairhop_transport::tcp::{CongestionKind, HyStart, ReceiverConfig, Recovery, SenderConfig};
+
+use super::wired::number_of;
+use crate::engine::{Purpose, Stream, Timer};
+use crate::packet::NodeId;
+use crate::recorder::TransactionRecord;
+use crate::rtcp::Reception;
+use crate::scenario::{
+    CodecName, Place, Scenario, SizeLaw, TcpHyStart, TcpProfile, TcpRecovery, TcpVariant, TimeLaw, Traffic,
+};
+use crate::world::aimd::AimdStream;
+use crate::world::quic::QuicTransfer;
+use crate::world::reports::Reporter;
+use crate::world::sessions::Session;
+use crate::world::traffic::{
+    DatagramSource, Flow, FlowKind, IP_HEADER, Interval, RTP_HEADER, Source, Transfer, UDP_HEADER, stream,
+};
+use crate::world::video::{FrameSizes, Video, VideoPlan};
+
+/// Flows, sources and transfers in the making.
+pub(super) struct Plan<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) seed: u64,
+    pub(super) nodes: NodeId,
+    pub(super) flows: Vec<Flow>,
+    pub(super) measured: Vec<bool>,
+    pub(super) sources: Vec<Source>,
+    pub(super) starts: Vec<Nanos>,
+    pub(super) transfers: Vec<Transfer>,
+    pub(super) sessions: Vec<Session>,
+    pub(super) videos: Vec<Video>,
+    pub(super) aimd: Vec<AimdStream>,
+    pub(super) quic: Vec<QuicTransfer>,
+    pub(super) reporters: Vec<Reporter>,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(scenario: &'a Scenario, seed: u64, nodes: NodeId) -> Self {
+        Self {
+            scenario,
+            seed,
+            nodes,
+            flows: Vec::new(),
+            measured: Vec::new(),
+            sources: Vec::new(),
+            starts: Vec::new(),
+            transfers: Vec::new(),
+            sessions: Vec::new(),
+            videos: Vec::new(),
+            aimd: Vec::new(),
+            quic: Vec::new(),
+            reporters: Vec::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, entry: usize, traffic: &Traffic, name: String) {
+        let (start_s, stop_s) = traffic.times();
+        let mut flow = Flow {
+            name,
+            entry,
+            kind: FlowKind::Cbr,
+            from: self.node(traffic.from()),
+            to: self.node(traffic.to()),
+            dscp: traffic.dscp(),
+            delay_bound: traffic.delay_bound_ms().map(Nanos::from_millis_f64),
+            start: Nanos::from_secs_f64(start_s),
+            stop: stop_s.map_or(Nanos::MAX, Nanos::from_secs_f64),
+        };
+        let index = self.flows.len();
+        match traffic {
+            Traffic::Call { codec, rtcp_interval_s, .. } => {
+                let codec = codec_of(*codec);
+                flow.kind = FlowKind::Call(codec);
+                let profile = codec.profile();
+                let bytes = IP_HEADER + UDP_HEADER + RTP_HEADER + profile.payload_bytes;
+                let seconds = profile.interval.as_secs_f64();
+                self.datagrams(index, &flow, false, bytes, seconds, 1, Some(codec));
+                self.datagrams(index, &flow, true, bytes, seconds, 1, Some(codec));
+                if *rtcp_interval_s > 0.0 {
+                    let first = self.sources.len() - 2;
+                    self.reports(index, &flow, false, codec, first, *rtcp_interval_s);
+                    self.reports(index, &flow, true, codec, first + 1, *rtcp_interval_s);
+                }
+            }
+            Traffic::Bulk { .. } => {
+                flow.kind = FlowKind::Bulk(self.transfers.len());
+                self.transfer(index, &flow, traffic);
+            }
+            Traffic::Aimd { .. } => {
+                flow.kind = FlowKind::Aimd(self.aimd.len());
+                self.aimd(index, &flow, traffic);
+            }
+            Traffic::Quic { .. } => {
+                flow.kind = FlowKind::Quic(self.quic.len());
+                self.quic(index, &flow, traffic);
+            }
+            Traffic::Cbr { rate_kbps, payload_bytes, .. } => {
+                let bytes = IP_HEADER + UDP_HEADER + payload_bytes;
+                let seconds = f64::from(*payload_bytes) * 8.0 / (rate_kbps * 1000.0);
+                self.datagrams(index, &flow, false, bytes, seconds, 1, None);
+            }
+            Traffic::Burst { rate_kbps, packet_bytes, burst_packets, .. } => {
+                flow.kind = FlowKind::Burst;
+                let seconds =
+                    f64::from(*packet_bytes) * 8.0 * f64::from(*burst_packets) / (rate_kbps * 1000.0);
+                self.datagrams(index, &flow, false, *packet_bytes, seconds, *burst_packets, None);
+            }
+            Traffic::Web { size, think, .. } => {
+                flow.kind = FlowKind::Web(self.sessions.len());
+                let configs = tcp_configs(traffic);
+                self.session(index, &flow, *size, *think, None, configs);
+            }
+            Traffic::Request { request_bytes, response, think, .. } => {
+                flow.kind = FlowKind::Request(self.sessions.len());
+                let configs = tcp_configs(traffic);
+                self.session(index, &flow, *response, *think, Some(*request_bytes), configs);
+            }
+            Traffic::Video { .. } => {
+                flow.kind = FlowKind::Video(self.videos.len());
+                self.video(index, &flow, traffic);
+            }
+        }
+        // The data of a request flow is what comes back.
+        self.measured.push(!matches!(flow.kind, FlowKind::Request(_)));
+        self.measured.push(matches!(flow.kind, FlowKind::Call(_) | FlowKind::Request(_)));
+        self.flows.push(flow);
+    }
+
+    /// Where the congestion control of a stream begins its random choices.
+    fn congestion_seed(&self, stream: u32) -> u64 {
+        Stream::new(self.seed, u64::from(stream), Purpose::Congestion).seed()
+    }
+
+    fn node(&self, place: Place) -> NodeId {
+        number_of(self.scenario, self.nodes, place)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn datagrams(
+        &mut self,
+        index: usize,
+        flow: &Flow,
+        back: bool,
+        bytes: u32,
+        seconds: f64,
+        burst: u32,
+        codec: Option<Codec>,
+    ) {
+        let stream = stream(index, back);
+        let phase = Stream::new(self.seed, u64::from(stream), Purpose::Source).unit() * seconds;
+        let start = flow.start.saturating_add(Nanos::from_secs_f64(phase));
+        let (from, to) = if back { (flow.to, flow.from) } else { (flow.from, flow.to) };
+        self.starts.push(start);
+        self.sources.push(Source::Datagrams(DatagramSource {
+            stream,
+            from,
+            to,
+            bytes,
+            interval: Interval::new(start, seconds),
+            burst,
+            stop: flow.stop,
+            sequence: 0,
+            codec,
+        }));
+    }
+
+    /// The end of a call whose voice is the source with this number reports.
+    fn reports(
+        &mut self,
+        index: usize,
+        flow: &Flow,
+        back: bool,
+        codec: Codec,
+        source: usize,
+        interval_s: f64,
+    ) {
+        let stream = stream(index, back);
+        let (from, to) = if back { (flow.to, flow.from) } else { (flow.from, flow.to) };
+        let mut reporter = Reporter {
+            stream,
+            source,
+            from,
+            to,
+            start: self.starts[source],
+            stop: flow.stop,
+            codec,
+            interval_s,
+            random: Stream::new(self.seed, u64::from(stream), Purpose::Report),
+            heard: Reception::default(),
+        };
+        self.starts.push(reporter.start.saturating_add(reporter.first_pause()));
+        self.sources.push(Source::Report(self.reporters.len()));
+        self.reporters.push(reporter);
+    }
+
+    fn aimd(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
+        let Traffic::Aimd {
+            alpha,
+            beta,
+            packet_bytes,
+            rwnd_packets,
+            initial_window_packets,
+            rto_min_ms,
+            stop_s,
+            ..
+        } = traffic
+        else {
+            return;
+        };
+        let friendly = AimdSenderConfig::tcp_friendly(*beta);
+        let sender = AimdSenderConfig {
+            alpha: alpha.unwrap_or(friendly.alpha),
+            initial_window: *initial_window_packets,
+            rtt: RttConfig { min_rto: Nanos::from_millis_f64(*rto_min_ms), ..friendly.rtt },
+            ..friendly
+        };
+        let rwnd = rwnd_packets.map_or(u16::MAX, |packets| packets.min(u32::from(u16::MAX)) as u16);
+        let stream = self.aimd.len();
+        self.aimd.push(AimdStream {
+            flow: index,
+            sender: AimdSender::new(sender),
+            receiver: AimdReceiver::new(AimdReceiverConfig { rwnd, ..AimdReceiverConfig::default() }),
+            timer: Timer::default(),
+            packet_bytes: *packet_bytes,
+            warmup: AimdSenderStats::default(),
+        });
+        self.starts.push(flow.start);
+        let stop = stop_s.map(Nanos::from_secs_f64);
+        self.sources.push(Source::Aimd { index: stream, stop, started: false });
+    }
+
+    fn quic(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
+        let Traffic::Quic {
+            controller,
+            hystart,
+            size_bytes,
+            datagram_bytes,
+            receive_buffer_bytes,
+            initial_window_packets,
+            stop_s,
+            ..
+        } = traffic
+        else {
+            return;
+        };
+        let buffer = u64::from(*receive_buffer_bytes);
+        let mut sender = QuicSenderConfig {
+            datagram_bytes: *datagram_bytes,
+            initial_window: *initial_window_packets,
+            congestion: congestion_of(*controller),
+            initial_max_data: buffer,
+            ..QuicSenderConfig::default()
+        };
+        sender.tuning.seed = self.congestion_seed(stream(index, false));
+        sender.tuning.hystart = hystart.map_or(sender.tuning.hystart, hystart_of);
+        let transfer = self.quic.len();
+        self.quic.push(QuicTransfer {
+            flow: index,
+            sender: QuicSender::new(sender),
+            receiver: QuicReceiver::new(QuicReceiverConfig { buffer, ..QuicReceiverConfig::default() }),
+            sender_timer: Timer::default(),
+            receiver_timer: Timer::default(),
+            delivered: 0,
+            size: *size_bytes,
+            completed: None,
+            warmup: QuicSenderStats::default(),
+        });
+        self.starts.push(flow.start);
+        let stop = stop_s.map(Nanos::from_secs_f64);
+        self.sources.push(Source::Quic { index: transfer, stop, started: false });
+    }
+
+    fn transfer(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
+        let Traffic::Bulk { size_bytes, stop_s, .. } = traffic else { return };
+        let (mut sender, receiver) = tcp_configs(traffic);
+        sender.tuning.seed = self.congestion_seed(stream(index, false));
+        let tcp = self.transfers.len();
+        self.transfers.push(Transfer {
+            size: *size_bytes,
+            ..Transfer::new(index, (flow.from, flow.to), sender, receiver)
+        });
+        self.starts.push(flow.start);
+        let offer = size_bytes.unwrap_or(u64::MAX);
+        self.sources.push(Source::Transfer { tcp, stop: stop_s.map(Nanos::from_secs_f64), offer });
+    }
+
+    /// A session of pages from one end, or of requests from one end that the other answers.
+    fn session(
+        &mut self,
+        index: usize,
+        flow: &Flow,
+        size: SizeLaw,
+        think: TimeLaw,
+        request_bytes: Option<u32>,
+        (mut sender, receiver): (SenderConfig, ReceiverConfig),
+    ) {
+        sender.tuning.seed = self.congestion_seed(stream(index, false));
+        let session = self.sessions.len();
+        let ends = if request_bytes.is_some() { (flow.to, flow.from) } else { (flow.from, flow.to) };
+        let mut data = Transfer { session: Some(session), ..Transfer::new(index, ends, sender, receiver) };
+        let mut requests = None;
+        if request_bytes.is_some() {
+            let ask = Transfer {
+                session: Some(session),
+                ack_stream: stream(index, false),
+                ..Transfer::new(index, (flow.from, flow.to), sender, receiver)
+            };
+            requests = Some(self.transfers.len());
+            self.transfers.push(ask);
+            (data.connection, data.data_stream, data.ack_stream) =
+                (1, stream(index, true), stream(index, false));
+        }
+        let transfer = self.transfers.len();
+        self.transfers.push(data);
+        let mut session = Session {
+            transfer,
+            requests,
+            request_bytes: request_bytes.unwrap_or_default(),
+            size,
+            think,
+            stop: flow.stop,
+            source: self.sources.len() as u32,
+            random: Stream::new(self.seed, u64::from(stream(index, false)), Purpose::Source),
+            began: None,
+            asking: false,
+            awaited: 0,
+            asked: 0,
+            answered: 0,
+            record: TransactionRecord::default(),
+        };
+        self.starts.push(flow.start.saturating_add(session.pause()));
+        self.sources.push(Source::Session(self.sessions.len()));
+        self.sessions.push(session);
+    }
+
+    fn video(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
+        let Traffic::Video {
+            rate_kbps,
+            frames_per_s,
+            group_frames,
+            i_to_p,
+            variation,
+            packet_bytes,
+            deadline_ms,
+            ..
+        } = traffic
+        else {
+            return;
+        };
+        let mut random = Stream::new(self.seed, u64::from(stream(index, false)), Purpose::Source);
+        let seconds = 1.0 / frames_per_s;
+        let start = flow.start.saturating_add(Nanos::from_secs_f64(random.unit() * seconds));
+        let frame_bytes = rate_kbps * 125.0 * seconds;
+        self.starts.push(start);
+        self.sources.push(Source::Video(self.videos.len()));
+        self.videos.push(Video::new(VideoPlan {
+            stream: stream(index, false),
+            from: flow.from,
+            to: flow.to,
+            sizes: FrameSizes::new(frame_bytes, *group_frames, *i_to_p, *variation),
+            packet_bytes: *packet_bytes,
+            headers: IP_HEADER + UDP_HEADER,
+            dscp: flow.dscp,
+            interval: Interval::new(start, seconds),
+            stop: flow.stop,
+            deadline: deadline_ms.map_or(Nanos::MAX, Nanos::from_millis_f64),
+            random,
+        }));
+    }
+}
+
+fn congestion_of(tcp: TcpVariant) -> CongestionKind {
+    match tcp {
+        TcpVariant::Reno => CongestionKind::Reno,
+        TcpVariant::Newreno => CongestionKind::NewReno,
+        TcpVariant::Vegas => CongestionKind::Vegas,
+        TcpVariant::Veno => CongestionKind::Veno,
+        TcpVariant::Westwood => CongestionKind::Westwood,
+        TcpVariant::WestwoodPlus => CongestionKind::WestwoodPlus,
+        TcpVariant::Cubic => CongestionKind::Cubic,
+        TcpVariant::Compound => CongestionKind::Compound,
+        TcpVariant::Bbr => CongestionKind::Bbr,
+    }
+}
+
+fn hystart_of(hystart: TcpHyStart) -> HyStart {
+    match hystart {
+        TcpHyStart::Off => HyStart::Off,
+        TcpHyStart::Classic => HyStart::Classic,
+        TcpHyStart::PlusPlus => HyStart::PlusPlus,
+    }
+}
+
+/// The machines of a profile.
+fn profile_configs(profile: TcpProfile) -> (SenderConfig, ReceiverConfig) {
+    match profile {
+        TcpProfile::Standard => (SenderConfig::default(), ReceiverConfig::default()),
+        TcpProfile::Linux => (SenderConfig::linux(), ReceiverConfig::linux()),
+    }
+}
+
+/// How the TCP machines of an entry behave: its profile, and what it says beside.
+fn tcp_configs(traffic: &Traffic) -> (SenderConfig, ReceiverConfig) {
+    let (Traffic::Bulk { tcp, profile, mss_bytes, initial_window_packets, rto_min_ms, .. }
+    | Traffic::Web { tcp, profile, mss_bytes, initial_window_packets, rto_min_ms, .. }
+    | Traffic::Request { tcp, profile, mss_bytes, initial_window_packets, rto_min_ms, .. }) = traffic
+    else {
+        return profile_configs(TcpProfile::Standard);
+    };
+    let (mut sender, mut receiver) = profile_configs(*profile);
+    sender.congestion = congestion_of(*tcp);
+    (sender.mss, receiver.mss) = (*mss_bytes, *mss_bytes);
+    sender.initial_window = *initial_window_packets;
+    sender.min_rto = rto_min_ms.map_or(sender.min_rto, Nanos::from_millis_f64);
+    let Traffic::Bulk {
+        byte_counting,
+        receive_buffer_bytes,
+        max_window_packets,
+        delayed_ack_segments,
+        delayed_ack_ms,
+        sack,
+        ecn,
+        timestamps,
+        recovery,
+        prr,
+        undo,
+        hystart,
+        ..
+    } = traffic
+    else {
+        return (sender, receiver);
+    };
+    sender.byte_counting = *byte_counting;
+    sender.max_window = *max_window_packets;
+    receiver.buffer = *receive_buffer_bytes;
+    receiver.delayed_ack_segments = *delayed_ack_segments;
+    receiver.delayed_ack_timeout =
+        delayed_ack_ms.map_or(receiver.delayed_ack_timeout, Nanos::from_millis_f64);
+    (sender.sack, receiver.sack) = (*sack, *sack);
+    (sender.ecn, receiver.ecn) = (*ecn, *ecn);
+    sender.timestamps = timestamps.unwrap_or(sender.timestamps);
+    receiver.timestamps = sender.timestamps;
+    sender.recovery = recovery.map_or(sender.recovery, |recovery| match recovery {
+        TcpRecovery::Rfc6675 => Recovery::Rfc6675,
+        TcpRecovery::RackTlp => Recovery::RackTlp,
+    });
+    sender.prr = prr.unwrap_or(sender.prr);
+    sender.undo = undo.unwrap_or(sender.undo);
+    sender.tuning.hystart = hystart.map_or(sender.tuning.hystart, hystart_of);
+    (sender, receiver)
+}
+
+fn codec_of(name: CodecName) -> Codec {
+    match name {
+        CodecName::G729a => Codec::G729a,
+        CodecName::G711 => Codec::G711,
+        CodecName::G7231 => Codec::G7231,
+        CodecName::Opus => Codec::Opus,
+    }
+}

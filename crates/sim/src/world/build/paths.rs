@@ -1,0 +1,171 @@
+//! Paths for all flows, and whether the network stays connected through its changes.
+
+use fairhop_model::units::Nanos;
+
+use super::check_reach;
+use super::flows::Plan;
+use super::wired::hosts;
+use crate::mac::MacParams;
+use crate::packet::NodeId;
+use crate::radio::{Links, RadioParams};
+use crate::routing::{PathFinder, Wires};
+use crate::scenario::{self, Change, Finding};
+use crate::world::changes::{both_ways, closed, in_order, make, paths};
+use crate::world::traffic::Flow;
+
+impl Plan<'_> {
+    /// Paths for every flow, both ways, as the network is at the start.
+    pub(super) fn paths_from_start(
+        &self,
+        links: &Links,
+        wires: &Wires,
+        radio: &RadioParams,
+        mac: &MacParams,
+    ) -> Result<Vec<Vec<u32>>, Vec<Finding>> {
+        let until = in_order(self.scenario).next().map_or(Nanos::MAX, |(_, at, _)| at);
+        self.paths(links, wires, radio, mac, (Nanos::ZERO, until))
+    }
+
+    /// Paths for every flow, both ways, where those who may send at some time from `during.0` to `during.1` need one.
+    fn paths(
+        &self,
+        links: &Links,
+        wires: &Wires,
+        radio: &RadioParams,
+        mac: &MacParams,
+        during: (Nanos, Nanos),
+    ) -> Result<Vec<Vec<u32>>, Vec<Finding>> {
+        let mut finder = PathFinder::new(links, wires, radio, &self.scenario.routing, mac)
+            .past(closed(self.scenario, self.nodes));
+        let mut findings = Vec::new();
+        for (index, path) in self.scenario.routing.paths.iter().enumerate() {
+            if let Some(hop) = path.windows(2).find(|hop| !finder.usable(hop[0], hop[1])) {
+                findings.push(Finding::new(
+                    format!("routing.paths.{index}"),
+                    format!("nodes {} and {} cannot hear each other well enough for a hop", hop[0], hop[1]),
+                    "this path does not work",
+                    distance_hint(links, hop[0], hop[1]),
+                ));
+            }
+        }
+        let mut told = None;
+        let mut found = Vec::new();
+        for (flow, path) in paths(&self.flows, &mut finder) {
+            let sends = flow.start < during.1 && during.0 < flow.stop;
+            if path.is_none() && sends && told != Some(flow.entry) {
+                told = Some(flow.entry);
+                findings.push(self.no_route(flow.entry, flow, links));
+            }
+            found.extend(path);
+        }
+        if findings.is_empty() { Ok(both_ways(found.into_iter())) } else { Err(findings) }
+    }
+
+    /// Whether the network holds together whatever happens to it.
+    pub(super) fn check_changes(
+        &self,
+        links: &Links,
+        wires: &Wires,
+        radio: &RadioParams,
+        mac: &MacParams,
+    ) -> Result<(), Vec<Finding>> {
+        let changes: Vec<_> = in_order(self.scenario).collect();
+        let Some(_) = changes.first() else { return Ok(()) };
+        let (mut links, mut mac) = (links.clone(), mac.clone());
+        for (number, (place, at, change)) in changes.iter().enumerate() {
+            make(change, self.scenario.radio.standard, &mut links, &mut mac);
+            let until = changes.get(number + 1).map_or(Nanos::MAX, |&(_, next, _)| next);
+            if until == *at {
+                continue; // with the next one
+            }
+            let path = format!("change.{place}");
+            check_change(&path, change, &links)?;
+            let after = |findings: Vec<Finding>| -> Vec<Finding> {
+                let told = |finding: Finding| Finding {
+                    path: path.clone(),
+                    message: format!("after this change, {}", finding.message),
+                    ..finding
+                };
+                findings.into_iter().map(told).collect()
+            };
+            check_reach(&links, &mac).map_err(after)?;
+            self.paths(&links, wires, radio, &mac, (*at, until)).map_err(after)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a change makes sense among the links that there are then.
+fn check_change(path: &str, change: &Change, links: &Links) -> Result<(), Vec<Finding>> {
+    let at = links.positions();
+    let finding = match *change {
+        Change::Move { node, .. } => {
+            let mut others = (0..at.len()).filter(|&other| other != node as usize);
+            let near = |other: &usize| at[node as usize].distance_m(at[*other]) < scenario::MIN_DISTANCE_M;
+            others.find(near).map(|other| {
+                Finding::new(
+                    path,
+                    format!("node {node} moves to the place of node {other}"),
+                    "taken",
+                    "choose another place: path loss has no meaning at distance 0",
+                )
+            })
+        }
+        Change::Rate { from, to: Some(to), .. } if links.between(from as usize, to as usize).is_none() => {
+            Some(Finding::new(
+                format!("{path}.to"),
+                format!(
+                    "nodes {from} and {to} cannot hear each other: there is no hop whose rate could change"
+                ),
+                "not a neighbour",
+                distance_hint(links, from, to),
+            ))
+        }
+        Change::Rate { .. } => None,
+    };
+    finding.map_or(Ok(()), |finding| Err(vec![finding]))
+}
+
+impl Plan<'_> {
+    /// A flow has no path. The one from or to the Internet misses the way to the gateway.
+    fn no_route(&self, entry: usize, flow: &Flow, links: &Links) -> Finding {
+        let gateway = self.scenario.topology.gateway();
+        let mesh_end = |node: NodeId| {
+            if node == self.nodes && self.scenario.internet.is_some() { gateway } else { node }
+        };
+        let (from, to) = (mesh_end(flow.from), mesh_end(flow.to));
+        if from < self.nodes && to < self.nodes {
+            return Finding::no_route(entry, from, to, &distance_hint(links, from, to));
+        }
+        let names = hosts(self.scenario);
+        let name = |node: NodeId| match names.get(node.wrapping_sub(self.nodes) as usize) {
+            Some(name) if node >= self.nodes => format!("\"{name}\""),
+            _ => format!("node {node}"),
+        };
+        Finding::new(
+            format!("traffic.{entry}.to"),
+            format!("no route from {} to {}", name(flow.from), name(flow.to)),
+            "cannot be reached",
+            "join them with `[[wired.links]]`: hosts have no radio and need a link each; radio hops need nodes that hear \
+             each other",
+        )
+    }
+}
+
+/// What would bring two nodes together.
+fn distance_hint(links: &Links, from: u32, to: u32) -> String {
+    let at = links.positions();
+    let nearest = |node: u32| {
+        (0..at.len())
+            .filter(|&other| other != node as usize)
+            .map(|other| at[node as usize].distance_m(at[other]))
+            .fold(f64::INFINITY, f64::min)
+    };
+    format!(
+        "they are {:.0} m apart; the nearest node to {from} is {:.0} m away, the nearest to {to} {:.0} m; place nodes \
+         between them, or raise the reach of the radio (receive_m, tx_power_dbm, or a slower rate_mbps)",
+        at[from as usize].distance_m(at[to as usize]),
+        nearest(from),
+        nearest(to),
+    )
+}
