@@ -580,7 +580,7 @@ impl World {
             self.routes.next_hop(node, source, destination)
         };
         // Every flow was given its route when the World was built.
-        let Some(next_hop) = next_hop else { return self.drop_packet(node, id, Loss::RetryLimit) };
+        let Some(next_hop) = next_hop else { return self.drop_packet(node, id, Loss::NoRoute) };
         if next_hop & WIRE != 0 && next_hop != BROADCAST {
             return self.send_wired((next_hop & !WIRE) as usize, id);
         }
