@@ -1,13 +1,11 @@
 """Draw the pictures of the guides and of docs/control.md.
 
-Each picture of a guide is drawn from the numbers that the guide itself shows, so that picture and page cannot disagree:
-`make docs` and `make test` redraw them from the page (tools/docs.py). The picture of docs/control.md is drawn from a run.
-A run keeps its decisions in a Parquet file, which Python reads with the module duckdb:
+The picture of a guide is drawn from the numbers that the guide shows, so that picture and page cannot disagree.
+`make docs` draws it again, and `make test` compares (docs.py). The picture of docs/control.md is drawn from a run, whose
+decisions are in a Parquet file. To read it, Python needs the module duckdb:
 
     pip install duckdb
-    python3 tools/pictures.py --program target/release/fairhop      # writes docs/control-example.svg
-
-Colours are those of Okabe and Ito (2008), which colour-blind readers can tell apart.
+    python3 tools/pictures.py --program target/release/fairhop
 """
 
 from __future__ import annotations
@@ -21,139 +19,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any
+
+from svg import AMBER, BLUE, FAINT, GREEN, GREY, INK, ORANGE, PINK, SKY, Axes, Svg
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDES = ROOT / "docs" / "guides"
 EXAMPLE = ROOT / "docs" / "control-example.svg"
 
-INK, FAINT, GRID = "#222222", "#666666", "#E3E3E3"
-BLUE, ORANGE, GREEN, PINK, SKY, AMBER = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"
-GREY = "#D9D9D9"
-
-Point = tuple[float, float]
-
-
-@dataclass
-class Svg:
-    """A picture with a white ground, so that it can be read on pages of any colour."""
-
-    title: str
-    width: float
-    height: float
-    parts: list[str] = field(default_factory=list)
-
-    def text(
-        self, x: float, y: float, words: str, *, size: float = 13, anchor: str = "start", colour: str = INK, bold: bool = False
-    ) -> None:
-        weight = ' font-weight="600"' if bold else ""
-        self.parts.append(
-            f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" text-anchor="{anchor}" fill="{colour}"{weight}>'
-            f"{escape(words)}</text>"
-        )
-
-    def line(self, a: Point, b: Point, colour: str = INK, width: float = 1.0, *, dash: str = "") -> None:
-        dashes = f' stroke-dasharray="{dash}"' if dash else ""
-        self.parts.append(
-            f'<line x1="{a[0]:.1f}" y1="{a[1]:.1f}" x2="{b[0]:.1f}" y2="{b[1]:.1f}" stroke="{colour}" '
-            f'stroke-width="{width:g}"{dashes}/>'
-        )
-
-    def arrow(self, a: Point, b: Point, colour: str, width: float = 2.0, *, both: bool = False) -> None:
-        """A horizontal arrow."""
-        size = 9.0
-        ahead = 1.0 if b[0] > a[0] else -1.0
-        from_x = a[0] + ahead * size / 2 if both else a[0]
-        self.line((from_x, a[1]), (b[0] - ahead * size / 2, b[1]), colour, width)
-        for tip, way in ((b, ahead), (a, -ahead)) if both else ((b, ahead),):
-            self.polygon([tip, (tip[0] - way * size, tip[1] - size / 2), (tip[0] - way * size, tip[1] + size / 2)], colour)
-
-    def polygon(self, points: Sequence[Point], fill: str) -> None:
-        self.parts.append(f'<polygon points="{self.pairs(points)}" fill="{fill}"/>')
-
-    def polyline(self, points: Sequence[Point], colour: str, width: float, title: str = "") -> None:
-        name = f"<title>{escape(title)}</title>" if title else ""
-        self.parts.append(
-            f'<polyline points="{self.pairs(points)}" fill="none" stroke="{colour}" stroke-width="{width:g}" '
-            f'stroke-linejoin="round">{name}</polyline>'
-        )
-
-    def rect(self, x: float, y: float, width: float, height: float, fill: str, *, stroke: str = "none", radius: float = 0) -> None:
-        self.parts.append(
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{radius:g}" fill="{fill}" '
-            f'stroke="{stroke}"/>'
-        )
-
-    def circle(self, x: float, y: float, radius: float, fill: str, *, stroke: str = "none", opacity: float = 1.0) -> None:
-        self.parts.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{fill}" fill-opacity="{opacity:g}" stroke="{stroke}"/>'
-        )
-
-    def node(self, x: float, y: float, name: str, fill: str = INK) -> None:
-        self.circle(x, y, 15, fill)
-        self.text(x, y + 5, name, anchor="middle", colour="#FFFFFF", bold=True)
-
-    def box(self, x: float, y: float, width: float, height: float, lines: Sequence[str]) -> None:
-        self.rect(x, y, width, height, "#F6F8FA", stroke="#8C959F", radius=6)
-        for number, words in enumerate(lines):
-            middle = y + height / 2 + 5 + 17 * (number - (len(lines) - 1) / 2)
-            self.text(x + width / 2, middle, words, anchor="middle", bold=number == 0, size=13 if number == 0 else 12)
-
-    @staticmethod
-    def pairs(points: Sequence[Point]) -> str:
-        return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-
-    def __str__(self) -> str:
-        head = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:g} {self.height:g}" width="{self.width:g}" '
-            f'height="{self.height:g}" role="img" font-family="system-ui, -apple-system, \'Segoe UI\', Roboto, '
-            "'DejaVu Sans', sans-serif\">"
-        )
-        ground = f'<rect width="100%" height="100%" fill="#FFFFFF"/><title>{escape(self.title)}</title>'
-        return "\n".join([head, ground, *self.parts, "</svg>"]) + "\n"
-
-
-@dataclass
-class Axes:
-    """A chart in a picture: where it stands, and the ranges of both axes."""
-
-    svg: Svg
-    left: float
-    top: float
-    width: float
-    height: float
-    x_range: tuple[float, float]
-    y_range: tuple[float, float]
-
-    def x(self, value: float) -> float:
-        first, last = self.x_range
-        return self.left + self.width * (value - first) / (last - first)
-
-    def y(self, value: float) -> float:
-        first, last = self.y_range
-        return self.top + self.height * (1 - (value - first) / (last - first))
-
-    def at(self, points: Sequence[Point]) -> list[Point]:
-        return [(self.x(x), self.y(y)) for x, y in points]
-
-    def grid(self, x_ticks: Sequence[float], y_ticks: Sequence[float], x_name: str, y_name: str) -> None:
-        for tick in y_ticks:
-            self.svg.line((self.left, self.y(tick)), (self.left + self.width, self.y(tick)), GRID)
-            self.svg.text(self.left - 8, self.y(tick) + 4, f"{tick:g}", size=12, anchor="end", colour=FAINT)
-        base = self.top + self.height
-        self.svg.line((self.left, base), (self.left + self.width, base), FAINT)
-        for tick in x_ticks:
-            self.svg.line((self.x(tick), base), (self.x(tick), base + 4), FAINT)
-            self.svg.text(self.x(tick), base + 18, f"{tick:g}", size=12, anchor="middle", colour=FAINT)
-        if x_name:
-            self.svg.text(self.left + self.width / 2, base + 38, x_name, size=12, anchor="middle", colour=FAINT)
-        self.svg.text(self.left, self.top - 12, y_name, size=13, bold=True)
-
-
-# ---- what a page shows ------------------------------------------------------------------------------------------------
+# ---- what a page shows ----------------------------------------------------------------------------------------------
 
 
 def output(page: str, command: str) -> list[str]:
@@ -175,7 +50,7 @@ def rows_below(lines: Sequence[str], head: str) -> list[list[str]]:
     return list(itertools.takewhile(lambda row: len(row) == len(rows[0]), rows))
 
 
-# ---- the guides -------------------------------------------------------------------------------------------------------
+# ---- the guides -----------------------------------------------------------------------------------------------------
 
 
 def first_steps(page: str) -> str:
@@ -190,23 +65,23 @@ def first_steps(page: str) -> str:
     high = 120.0
     svg.box(30, high - 24, 106, 48, ["Internet", "host"])
     svg.line((136, high), (places[0], high), INK, 2)
-    svg.text(174, high - 8, "wire", size=12, anchor="middle", colour=FAINT)
-    for a, b in zip(places, places[1:], strict=False):
+    svg.note(174, high - 8, "wire")
+    for a, b in itertools.pairwise(places):
         svg.line((a, high), (b, high), FAINT, 1.5, dash="5 4")
-        svg.text((a + b) / 2, high - 8, "200 m", size=12, anchor="middle", colour=FAINT)
+        svg.note((a + b) / 2, high - 8, "200 m")
     for number, place in enumerate(places):
         svg.node(place, high, str(number))
-    svg.text(places[0], high - 26, "gateway", size=12, anchor="middle", colour=FAINT)
+    svg.note(places[0], high - 26, "gateway")
     svg.arrow((places[0], high + 38), (places[-1], high + 38), BLUE, both=True)
-    svg.text((places[0] + places[-1]) / 2, high + 33, "5 calls, both ways", size=12, anchor="middle", colour=BLUE)
+    svg.note((places[0] + places[-1]) / 2, high + 33, "5 calls, both ways", colour=BLUE)
     svg.arrow((83, high + 68), (places[-1], high + 68), ORANGE)
-    svg.text((places[0] + places[-1]) / 2, high + 63, "3 downloads", size=12, anchor="middle", colour=ORANGE)
-    reach = (places[1] - places[0]) / 200
-    for metres, name, down in ((250, "node 0 is decoded up to 250 m away", 100), (550, "and disturbs others up to 550 m away", 118)):
-        end = places[0] + metres * reach
+    svg.note((places[0] + places[-1]) / 2, high + 63, "3 downloads", colour=ORANGE)
+    ranges = ((250, "node 0 is decoded up to 250 m away", 100), (550, "and disturbs others up to 550 m away", 118))
+    for metres, name, down in ranges:
+        end = places[0] + metres * (places[1] - places[0]) / 200
         svg.line((places[0], high + down), (end, high + down), FAINT, 1.5)
         svg.line((end, high + down - 5), (end, high + down + 5), FAINT, 1.5)
-        svg.text(end + 8, high + down + 4, name, size=12, colour=FAINT)
+        svg.note(end + 8, high + down + 4, name, anchor="start", colour=FAINT)
 
     svg.text(30, 290, "Airtime: where the time of each node goes", size=16, bold=True)
     at = 100.0
@@ -244,11 +119,11 @@ def hidden_terminals(page: str) -> str:
     for spot, name, colour in zip(spots, "012", (BLUE, INK, ORANGE), strict=True):
         svg.node(spot, high, name, colour)
     for middle in (185.0, 285.0):
-        svg.text(middle, high - 10, "200 m", size=12, anchor="middle", colour=FAINT)
+        svg.note(middle, high - 10, "200 m")
     svg.text(spots[1], high + 40, "hears both", size=12, anchor="middle")
-    svg.text(spots[1], 352, "Circle: 250 m around a sender, in which it is heard.", size=12, anchor="middle", colour=FAINT)
-    svg.text(spots[1], 370, "Stations 0 and 2 are outside each other's circle:", size=12, anchor="middle", colour=FAINT)
-    svg.text(spots[1], 388, "each finds the air idle while the other one sends.", size=12, anchor="middle", colour=FAINT)
+    svg.note(spots[1], 352, "Circle: 250 m around a sender, in which it is heard.")
+    svg.note(spots[1], 370, "Stations 0 and 2 are outside each other's circle:")
+    svg.note(spots[1], 388, "each finds the air idle while the other one sends.")
 
     svg.text(520, 32, "What arrives", size=16, bold=True)
     chart = Axes(svg, 540, 84, 190, 270, (0, 1400), (0, 10))
@@ -258,15 +133,16 @@ def hidden_terminals(page: str) -> str:
         svg.polyline(points, colour, 2.5, name)
         for x, y in points:
             svg.circle(x, y, 3.5, colour)
-        svg.text(points[-1][0] + 10, points[-1][1] + 4, name, colour=colour, size=12)
+        svg.note(points[-1][0] + 10, points[-1][1] + 4, name, anchor="start", colour=colour)
     return str(svg)
 
 
 def window(page: str) -> str:
     """Where packets wait, and how large the window may be."""
+    with_memory = "fairhop outage --arq optimal --states 3 --memory 0.35"
     channels = {
         "fairhop outage": ("losses independent, sent again at once", BLUE),
-        "fairhop outage --arq optimal --states 3 --memory 0.35": ("losses in a row, a slot left out after each", ORANGE),
+        with_memory: ("losses in a row, a slot left out after each", ORANGE),
     }
     svg = Svg("The window that keeps 99 % of the packets in time", 860, 520)
     svg.text(30, 32, "Where packets wait", size=16, bold=True)
@@ -278,32 +154,32 @@ def window(page: str) -> str:
     svg.arrow((480, high), (690, high), INK)
     for number in range(6):
         svg.rect(268 - 13 * number, high - 40, 11, 11, SKY if number else BLUE)
-    svg.text(242, high - 48, "packets wait here", size=12, anchor="middle", colour=FAINT)
+    svg.note(242, high - 48, "packets wait here")
     for number in range(10):
         lost = number in (3, 7)
         svg.rect(492 + 19 * number, high - 26, 16, 16, "#FFFFFF" if lost else SKY, stroke=ORANGE if lost else SKY)
         if lost:
             svg.line((494 + 19 * number, high - 24), (506 + 19 * number, high - 12), ORANGE, 2)
             svg.line((494 + 19 * number, high - 12), (506 + 19 * number, high - 24), ORANGE, 2)
-    svg.text(585, high - 34, "slots of 5 ms, some lost", size=12, anchor="middle", colour=FAINT)
+    svg.note(585, high - 34, "slots of 5 ms, some lost")
     svg.line((760, high + 40), (90, high + 40), FAINT, 1, dash="4 4")
     svg.line((760, high + 26), (760, high + 40), FAINT, 1, dash="4 4")
     svg.arrow((100, high + 40), (90, high + 40), FAINT, 1)
-    svg.text(425, high + 56, "acknowledgments: the window is the number of packets that may be on the way", size=12, anchor="middle", colour=FAINT)
+    svg.note(425, high + 56, "acknowledgments: the window is the number of packets that may be on the way")
 
     svg.text(30, 212, "How large the window may be: at most 1 % of packets over 50 ms late", size=16, bold=True)
     chart = Axes(svg, 70, 262, 480, 204, (0.5, 10), (10, 26))
     chart.grid(range(1, 11), range(10, 27, 2), "frames lost, %", "largest window, packets")
     round_trip = 17
     svg.line((chart.x(0.5), chart.y(round_trip)), (chart.x(10), chart.y(round_trip)), GREEN, 1.5, dash="6 4")
-    svg.text(566, chart.y(round_trip) - 12, "R = 17: from this window on,", size=12, colour=GREEN)
-    svg.text(566, chart.y(round_trip) + 4, "the link is never idle", size=12, colour=GREEN)
+    svg.note(566, chart.y(round_trip) - 12, "R = 17: from this window on,", anchor="start", colour=GREEN)
+    svg.note(566, chart.y(round_trip) + 4, "the link is never idle", anchor="start", colour=GREEN)
     for command, (name, colour) in channels.items():
         points = chart.at([(float(row[0]), float(row[1])) for row in rows_below(output(page, command), "loss %")[1:]])
         svg.polyline(points, colour, 2.5, name)
         for x, y in points:
             svg.circle(x, y, 3.5, colour)
-        svg.text(566, points[-1][1] + 8, name, size=12, colour=colour)
+        svg.note(566, points[-1][1] + 8, name, anchor="start", colour=colour)
     return str(svg)
 
 
@@ -313,7 +189,7 @@ def of_guides(pages: Mapping[str, str]) -> dict[Path, str]:
     return {GUIDES / f"{name}.svg": draw(pages[f"{name}.md"]) for name, draw in drawings.items()}
 
 
-# ---- the example of docs/control.md -----------------------------------------------------------------------------------
+# ---- the example of docs/control.md ---------------------------------------------------------------------------------
 
 #: Seconds of the run at which something happens that docs/control.md explains.
 MOMENTS = (0.2, 5.0, 11.0, 15.2, 23.7, 29.8, 43.8, 51.1)
@@ -331,15 +207,13 @@ def control_example(program: Path) -> str:
             [program, "run", "k-control", "--trace", "mos", "--out", out], check=True, capture_output=True, timeout=300
         )
         decisions = duckdb.sql(f"select t_s, budget_mbps, state from '{out}/control.parquet' order by t_s").fetchall()
-        goodput = duckdb.sql(
-            f"select t_s, sum(goodput_mbps) from '{out}/flow_series.parquet' where kind = 'bulk' group by t_s order by t_s"
-        ).fetchall()
+        series = f"select t_s, sum(goodput_mbps) from '{out}/flow_series.parquet' where kind = 'bulk'"
+        goodput = duckdb.sql(f"{series} group by t_s order by t_s").fetchall()
+        calls: dict[str, list[tuple[float, float]]] = {}
         with (out / "mos.csv").open(encoding="utf-8") as file:
-            calls = [
-                (float(row["t_s"]), row["flow"], min(float(row[way]) for way in ("forward_mos", "backward_mos") if row[way]))
-                for row in csv.DictReader(file)
-                if row["forward_mos"] or row["backward_mos"]
-            ]
+            for row in csv.DictReader(file):
+                if ways := [float(row[way]) for way in ("forward_mos", "backward_mos") if row[way]]:
+                    calls.setdefault(row["flow"], []).append((float(row["t_s"]), min(ways)))
     svg = Svg("How the adaptive controller finds its budget", 900, 560)
     svg.text(70, 32, "Five calls and three downloads over four hops, under adaptive control", size=16, bold=True)
     at = 70.0
@@ -354,8 +228,8 @@ def control_example(program: Path) -> str:
             svg.rect(budget.x(begun), 100, budget.x(t_s) - budget.x(begun), 200, STATES[state_before])
             begun, state_before = t_s, state
     budget.grid(range(0, 61, 10), (0, 0.2, 0.4, 0.6, 0.8), "", "downloads, Mb/s")
-    svg.text(860, 88, "budget, divided by the four hops that share the air", size=12, anchor="end", colour=BLUE)
-    svg.text(530, 88, "goodput", size=12, anchor="end", colour=ORANGE)
+    svg.note(860, 88, "budget, divided by the four hops that share the air", anchor="end", colour=BLUE)
+    svg.note(530, 88, "goodput", anchor="end", colour=ORANGE)
     svg.polyline(budget.at([(t_s, min(mbps / SHARED_HOPS, 0.8)) for t_s, mbps, _ in decisions]), BLUE, 2.5, "budget")
     svg.polyline(budget.at([(t_s, mbps) for t_s, mbps in goodput]), ORANGE, 2.0, "goodput of the downloads")
     for number, moment in enumerate(MOMENTS, start=1):
@@ -365,9 +239,9 @@ def control_example(program: Path) -> str:
     quality = Axes(svg, 70, 370, 790, 130, (0, 60), (1, 4.5))
     quality.grid(range(0, 61, 10), (1, 2, 3, 4), "seconds", "calls, MOS second by second (worse direction)")
     svg.line((70, quality.y(3.6)), (860, quality.y(3.6)), GREEN, 1.5, dash="6 4")
-    svg.text(quality.x(30), quality.y(3.6) + 16, "3.6: clear above this line", size=12, colour=GREEN)
-    for name in sorted({flow for _, flow, _ in calls}):
-        svg.polyline(quality.at([(t_s, mos) for t_s, flow, mos in calls if flow == name]), BLUE, 1.2, name)
+    svg.note(quality.x(30), quality.y(3.6) + 16, "3.6: clear above this line", anchor="start", colour=GREEN)
+    for name, seconds in calls.items():
+        svg.polyline(quality.at(seconds), BLUE, 1.2, name)
     return str(svg)
 
 
@@ -380,7 +254,7 @@ def main() -> int:
     try:
         EXAMPLE.write_text(control_example(args.program.resolve()), encoding="utf-8")
     except ModuleNotFoundError:
-        print(f"» duckdb is missing: {EXAMPLE.relative_to(ROOT)} is not redrawn; fix: pip install duckdb", file=sys.stderr)
+        print(f"» duckdb is missing: {EXAMPLE.name} is not drawn again; fix: pip install duckdb", file=sys.stderr)
     return 0
 
 
