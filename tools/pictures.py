@@ -1,8 +1,8 @@
 """Draw the pictures of the guides and of docs/control.md.
 
 The picture of a guide is drawn from the numbers that the guide shows, so that picture and page cannot disagree.
-`make docs` draws it again, and `make test` compares (docs.py). The picture of docs/control.md is drawn from a run, whose
-decisions are in a Parquet file. To read it, Python needs the module duckdb:
+`make docs` draws it again, and `make test` compares (docs.py). The picture of docs/control.md is drawn from a run,
+whose decisions are in a Parquet file. To read it, Python needs the module duckdb:
 
     pip install duckdb
     python3 tools/pictures.py --program target/release/fairhop
