@@ -14,10 +14,12 @@ import argparse
 import csv
 import importlib
 import itertools
+import math
 import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,9 @@ from svg import AMBER, BLUE, FAINT, GREEN, GREY, INK, ORANGE, PINK, SKY, Axes, S
 ROOT = Path(__file__).resolve().parents[1]
 GUIDES = ROOT / "docs" / "guides"
 EXAMPLE = ROOT / "docs" / "control-example.svg"
+
+#: How far frames are decoded without a `[radio]`.
+RECEIVE_M = 250
 
 # ---- what a page shows ----------------------------------------------------------------------------------------------
 
@@ -183,9 +188,61 @@ def window(page: str) -> str:
     return str(svg)
 
 
+def village(page: str) -> str:
+    """The map of the guide's village, and how its calls fare with long and short queues."""
+    source = page.partition("```toml\n# village.toml\n")[2].partition("```")[0]
+    names = dict(re.findall(r"# (\d+): (.+)", source))
+    places = [(node["x_m"], node["y_m"]) for node in tomllib.loads(source)["topology"]["nodes"]]
+    svg = Svg("The village, and its calls with long and short queues", 900, 400)
+    svg.text(30, 32, "The village", size=16, bold=True)
+    at = [(170 + 0.75 * x, 300 - 0.75 * y) for x, y in places]
+    for (a, place), (b, other) in itertools.combinations(zip(at, places, strict=True), 2):
+        metres = math.dist(place, other)
+        if metres <= RECEIVE_M:
+            svg.line(a, b, FAINT, 1.5, dash="5 4")
+            along = math.atan2(b[1] - a[1], b[0] - a[0])
+            # Above the line, or to the left of a steep one.
+            middle = ((a[0] + b[0]) / 2, (a[1] + b[1]) / 2)
+            aside = 10 + 16 * abs(math.sin(along))
+            svg.note(middle[0] + aside * math.sin(along), middle[1] - aside * math.cos(along), f"{metres:.0f} m")
+    svg.box(30, at[0][1] - 22, 76, 44, ["Internet"])
+    svg.line((106, at[0][1]), at[0], INK, 2)
+    for number, (x, y) in enumerate(at):
+        svg.node(x, y, str(number))
+        name = names[str(number)] + (" (gateway)" if number == 0 else "")
+        svg.note(x, y - 24 if y == min(high for _, high in at) else y + 34, name, colour=INK)
+    svg.note(30, 380, f"Dashed: nodes that decode each other (up to {RECEIVE_M} m).", anchor="start")
+
+    svg.text(590, 32, "Calls while a download runs", size=16, bold=True)
+    chart = Axes(svg, 620, 96, 240, 220, (0, 3), (1, 4.5))
+    chart.grid((), (1, 2, 3, 4), "", "MOS")
+    short = "fairhop run village.toml --set 'mac.queue={ packets = 15 }' | sed -n '/^Calls/,/^bulk/p'"
+    queues = {
+        "fairhop run village.toml | head -n 12": ("50 packets", ORANGE, -22),
+        short: ("15 packets", BLUE, 2),
+    }
+    for number, (command, (name, colour, shift)) in enumerate(queues.items()):
+        for slot, call in enumerate(rows_below(output(page, command), "Calls")[1:]):
+            centre, top = chart.x(slot + 0.5), chart.y(float(call[1]))
+            svg.rect(centre + shift, top, 20, chart.y(1) - top, colour)
+            if number == 0:
+                svg.note(centre, chart.y(1) + 18, call[0])
+        svg.rect(620 + 130 * number, 352, 12, 12, colour)
+        svg.note(638 + 130 * number, 362, name, anchor="start")
+    svg.note(612, 362, "queues:", anchor="end")
+    svg.line((chart.left, chart.y(3.6)), (chart.left + chart.width, chart.y(3.6)), GREEN, 1.5, dash="6 4")
+    svg.note(chart.left + chart.width, 90, "acceptable: 3.6 and more", anchor="end", colour=GREEN)
+    return str(svg)
+
+
 def of_guides(pages: Mapping[str, str]) -> dict[Path, str]:
     """The pictures of the guides, from the texts of their pages by name."""
-    drawings = {"first-steps": first_steps, "teach-hidden-terminals": hidden_terminals, "choose-a-window": window}
+    drawings = {
+        "first-steps": first_steps,
+        "write-a-scenario": village,
+        "teach-hidden-terminals": hidden_terminals,
+        "choose-a-window": window,
+    }
     return {GUIDES / f"{name}.svg": draw(pages[f"{name}.md"]) for name, draw in drawings.items()}
 
 
