@@ -1,37 +1,38 @@
-# What a person does with this repository. `make` alone lists it. Each target first sees that what it needs is there
-# (tools/prepare); as root on Debian it installs what is missing.
+# `make` without a target lists the targets. Each target first checks that the programs it needs are there
+# (tools/prepare), and as root on Debian installs the missing ones.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint docs bench claims adaptive-grid peers clean
 
-# A shell that was open before Rust was installed does not know where it is.
+# Rust may have been installed after this shell was started.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_FOLDERS := bench/claims bench/adaptive bench/peers tools
 PYTHON_FILES := $(wildcard bench/*.py $(addsuffix /*.py,$(PYTHON_FOLDERS)))
 SHELL_FILES := .ci/run tools/prepare
-# The last core that this process may use: figures of speed are taken on one.
+# Runs a command on the last core that this process may use: speed is measured on one core.
 PINNED = taskset -c $$(taskset -pc $$$$ | sed 's/.*[^0-9]//')
 
 help: ## List the targets
 	@echo "make TARGET, where TARGET is one of"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: ## What three downloads do to five calls over four radio hops: a table, and a picture in out/
+demo: ## Three downloads and five calls over four radio hops: a table, and pictures in out/
 	@tools/prepare rust compiler
 	cargo run --release --locked --package fairhop -- demo --out out
-	@echo "To go on: docs/guides/first-steps.md, and $(TARGET_DIR)/release/fairhop --help"
+	@echo "Next: docs/guides/first-steps.md, and $(TARGET_DIR)/release/fairhop --help"
 
-test: ## Every test
+test: ## All tests
 	@tools/prepare rust compiler python tshark
+	@echo "» all tests: about 12 minutes on 2 cores from a clean clone, compilation included"
 	cargo test --workspace --locked --no-run
 	python3 tools/docs.py --check --program $(TARGET_DIR)/debug/fairhop
 	cargo test --workspace --locked
 
-lint: ## Every check that is not a test: layout, lints, types, licences
+lint: ## All checks that are not tests: formatting, lints, types, licences
 	@tools/prepare rust rust-lints compiler python shell venv
 	cargo fmt --all --check
 	cargo fmt --all --check --manifest-path fuzz/Cargo.toml
@@ -45,15 +46,16 @@ lint: ## Every check that is not a test: layout, lints, types, licences
 	@if command -v shfmt >/dev/null; then set -x; shfmt -d $(SHELL_FILES); fi
 	@if cargo deny --version >/dev/null 2>&1; then set -x; cargo deny --locked check; \
 		else echo "» cargo-deny is missing: licences, sources and advisories of dependencies are not checked;" \
-			"to have it: cargo install cargo-deny"; fi
+			"fix: cargo install cargo-deny"; fi
 
-docs: ## Run the commands that the documents show, and put what they print into them
+docs: ## Run the commands in the documents, update the outputs shown there, and draw the pictures
 	@tools/prepare rust compiler python
 	cargo build --release --locked --package fairhop
 	python3 tools/docs.py --program $(TARGET_DIR)/release/fairhop
 	$(TARGET_DIR)/release/fairhop demo --out docs >/dev/null
+	python3 tools/pictures.py --program $(TARGET_DIR)/release/fairhop
 
-bench: ## Speed: cost by size of the network, the observer of the gateway, and the ratio to ns-2 in the same run
+bench: ## Speed: cost by network size, the gateway's observer, and the ratio to ns-2 in the same run
 	@tools/prepare rust compiler python ns2
 	cargo bench --locked --package fairhop-sim --bench scale --no-run
 	$(PINNED) cargo bench --locked --package fairhop-sim --bench scale
@@ -64,12 +66,12 @@ bench: ## Speed: cost by size of the network, the observer of the gateway, and t
 	python3 bench/peers/run.py --cases speed --out out/bench \
 		--only $$(command -v ns >/dev/null && echo ns2,)fairhop
 
-claims: ## Run what the papers measured, and judge it
+claims: ## Repeat what the papers measured, and compare
 	@tools/prepare rust compiler python
 	cargo build --release --locked --package fairhop
 	python3 bench/claims
 
-adaptive-grid: ## Adaptive control against the best fixed setting in 3 × 1080 cells (hours; goes on where it was ended)
+adaptive-grid: ## Adaptive control against the best fixed setting in 3 × 1080 cells (hours; resumes after an interruption)
 	@tools/prepare rust compiler python
 	cargo build --release --locked --package fairhop
 	python3 bench/adaptive --write
@@ -78,13 +80,13 @@ adaptive-grid: ## Adaptive control against the best fixed setting in 3 × 1080 c
 	python3 bench/adaptive --changes --write
 	python3 bench/adaptive --picture
 
-peers: ## The same scenarios in ns-2, ns-3 and Fairhop (45 minutes, nearly all of them ns-3's)
+peers: ## The same scenarios in ns-2, ns-3 and Fairhop (45 minutes, nearly all for ns-3)
 	@tools/prepare rust compiler python ns2 ns3
 	cargo build --release --locked --package fairhop
 	python3 bench/peers/run.py --only $$(command -v ns >/dev/null && echo ns2,)$$(\
 		compgen -G '/usr/include/ns3*' >/dev/null && echo ns3,)fairhop
 
-clean: ## Remove what was built; results in out/ stay
+clean: ## Remove build products; results in out/ stay
 	cargo clean
 	rm -rf .venv .mypy_cache .ruff_cache
 	$(MAKE) -s -C bench/peers/ns3 clean

@@ -1,6 +1,6 @@
-//! A global allocator that counts what each thread asks of it, for the tests of several crates that something allocates
-//! nothing: `#[path = "../../../tests/counting.rs"] mod counting;`.
-// A global allocator cannot be written without `unsafe`; this one counts and passes on.
+//! A global allocator that counts the allocations of each thread. Tests of several crates use it to show that a step does
+//! not allocate: `#[path = "../../../tests/counting.rs"] mod counting;`.
+// A global allocator needs `unsafe`. This one counts and forwards to the system's.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -31,7 +31,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// How often this thread has asked for memory.
+/// Allocations and reallocations of this thread so far.
 pub(crate) fn allocations() -> u64 {
     ALLOCATIONS.get()
 }

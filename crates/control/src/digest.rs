@@ -113,9 +113,16 @@ pub mod tcp_flag {
 }
 
 impl TcpFields {
-    /// Whether a control bit is set.
+    /// Whether a control bit is set, or one of several.
     pub const fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Whether the segment does nothing but acknowledge.
+    pub const fn is_pure_ack(&self) -> bool {
+        self.payload_bytes == 0
+            && self.has(tcp_flag::ACK)
+            && !self.has(tcp_flag::SYN | tcp_flag::FIN | tcp_flag::RST)
     }
 
     /// The sequence number after this segment (RFC 9293 §3.4).

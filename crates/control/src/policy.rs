@@ -202,6 +202,13 @@ impl Policy {
         }
     }
 
+    /// Whether data into the mesh is paced, all together or by flow.
+    pub fn paces_data(&self) -> bool {
+        self.down.is_some()
+            || self.others.rate.is_some()
+            || self.flows.iter().any(|flow| flow.treatment.rate.is_some())
+    }
+
     /// How a flow is treated at `now`.
     pub fn treatment(&self, now: Nanos, key: &FlowKey) -> Treatment {
         if now >= self.expires {

@@ -12,6 +12,7 @@
 //! | [`output`] | tables, captures and pictures on disk |
 
 pub mod engine;
+mod headers;
 pub mod mac;
 pub mod output;
 pub mod packet;

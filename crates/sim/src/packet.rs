@@ -1,7 +1,10 @@
-//! Packets and where they are kept.
+//! Packets, and the image of a packet that each hop holds.
 //!
-//! A packet is stored once, in a slab, and handled by index. Two stations may hold it at the same time: one that has
-//! passed it on and waits for the acknowledgment, and one that has received it.
+//! A [`Packet`] is what does not change between source and destination: its ends, size and content. An *image* is one
+//! node's copy of its header: what routers rewrite ([`Header`]: TTL, ECN, window) and a handle to payload bytes where
+//! there are any. Two nodes hold images of the same packet while the sender waits for the acknowledgment of the receiver;
+//! what the receiver rewrites does not reach a retransmission of the sender. Both kinds live in slabs and are handled by
+//! index.
 
 use fairhop_model::units::Nanos;
 use fairhop_transport::aimd;
@@ -12,11 +15,24 @@ use fairhop_transport::tcp::Segment;
 use crate::queue::Refused;
 use crate::rtcp::Report;
 
-/// The index of a packet in the [`Packets`].
-pub type PacketId = u32;
+/// The index of an image in the [`Packets`].
+pub type ImageId = u32;
+
+/// The index of payload bytes in the [`Packets`].
+pub type PayloadId = u32;
 
 /// A node's number; the Internet host comes after the wireless nodes.
 pub type NodeId = u32;
+
+/// The number of a flow's stream: of its data, or of the packets in the other direction.
+pub const fn stream(flow: usize, back: bool) -> u32 {
+    (flow * 2 + back as usize) as u32
+}
+
+/// The flow that a stream belongs to.
+pub const fn flow_of(stream: u32) -> usize {
+    stream as usize / 2
+}
 
 /// A differentiated services codepoint (RFC 2474), 6 bits of the IP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,7 +91,7 @@ pub enum Body {
         number: u32,
         /// Bytes of the stream in it.
         data: u32,
-        /// Where the rest is ([`Packets::quic`]).
+        /// Index of the rest ([`Packets::quic`]).
         at: u32,
     },
     /// A datagram of a source that counts its packets.
@@ -85,7 +101,7 @@ pub enum Body {
     },
 }
 
-/// An IP packet. What every hop looks at comes first, in one cache line of its [`Slot`].
+/// An IP packet without the fields that routers rewrite.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Packet {
@@ -99,17 +115,11 @@ pub struct Packet {
     pub destination: NodeId,
     /// Size of the IP packet in bytes, IP header included.
     pub bytes: u32,
-    /// The node that is nearest to where it goes among those that have it.
-    pub at: NodeId,
     /// Which of its flow's TCP connections it belongs to.
     pub connection: u16,
-    /// Its fate is settled: it arrived or was lost.
-    pub settled: bool,
-    /// How urgent it is.
+    /// Its precedence at queues and access categories.
     pub dscp: Dscp,
-    /// Whether its transport understands congestion notification, and whether it was notified.
-    pub ecn: Ecn,
-    /// What it carries.
+    /// What it carries, as its source wrote it.
     pub body: Body,
 }
 
@@ -121,23 +131,104 @@ impl Packet {
     }
 }
 
-/// A packet and how many stations hold it.
+/// The header fields that differ from hop to hop, and the handle to payload bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Time to live (RFC 791 §3.1): a node that forwards the packet sends it with one less.
+    pub ttl: u8,
+    /// Whether its transport supports congestion notification, and whether a queue has marked it (RFC 3168 §5).
+    pub ecn: Ecn,
+    /// Window field of a TCP segment, unscaled, which a gateway may lower; 0 for others.
+    pub window: u16,
+    /// The bytes behind the headers, where somebody outside the simulator made them.
+    pub payload: Option<PayloadId>,
+}
+
+impl Header {
+    /// Time to live that hosts send with (Linux `net.ipv4.ip_default_ttl`; recommended by RFC 1700).
+    pub const INITIAL_TTL: u8 = 64;
+
+    /// The header of a packet with this body as its source sends it.
+    pub const fn new(body: &Body, ecn: Ecn) -> Self {
+        let window = match body {
+            Body::Tcp(segment) => segment.window,
+            _ => 0,
+        };
+        Self { ttl: Self::INITIAL_TTL, ecn, window, payload: None }
+    }
+}
+
+/// A packet as one node holds it. Dereferences to the packet.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketView<'a> {
+    /// What all images share.
+    pub packet: &'a Packet,
+    /// What this one has for itself.
+    pub header: &'a Header,
+}
+
+impl std::ops::Deref for PacketView<'_> {
+    type Target = Packet;
+
+    #[inline]
+    fn deref(&self) -> &Packet {
+        self.packet
+    }
+}
+
+impl PacketView<'_> {
+    /// The TCP segment with the fields that this node sees; none where it carries something else.
+    pub fn segment(&self) -> Option<Segment> {
+        match self.packet.body {
+            Body::Tcp(segment) => {
+                Some(Segment { ecn: self.header.ecn, window: self.header.window, ..segment })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A packet and its fate.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Slot {
-    holders: u32,
+    /// Images that exist.
+    images: u32,
+    /// The image that is nearest to the destination.
+    foremost: ImageId,
+    /// The fate is known: the packet arrived or was lost.
+    settled: bool,
     packet: Packet,
 }
 
-/// All packets that are under way.
+/// One node's copy.
+#[derive(Clone, Copy, Debug)]
+struct Image {
+    slot: u32,
+    node: NodeId,
+    header: Header,
+}
+
+/// Payload bytes and how many images refer to them.
+#[derive(Debug)]
+struct Payload {
+    images: u32,
+    bytes: Box<[u8]>,
+}
+
+/// All packets in the network.
 #[derive(Debug, Default)]
 pub struct Packets {
     slots: Vec<Slot>,
-    free: Vec<PacketId>,
-    given_up: Vec<(PacketId, Refused)>,
-    /// What QUIC-like datagrams say, and the places that are free.
+    free_slots: Vec<u32>,
+    images: Vec<Image>,
+    free_images: Vec<ImageId>,
+    dropped: Vec<(ImageId, Refused)>,
+    /// Contents of QUIC-like datagrams, and the free places.
     quic: Vec<quic::Datagram>,
     quic_free: Vec<u32>,
+    payloads: Vec<Payload>,
+    free_payloads: Vec<PayloadId>,
 }
 
 impl Packets {
@@ -145,29 +236,81 @@ impl Packets {
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             slots: Vec::with_capacity(capacity),
-            free: Vec::with_capacity(capacity),
-            given_up: Vec::with_capacity(64),
-            quic: Vec::new(),
-            quic_free: Vec::new(),
+            free_slots: Vec::with_capacity(capacity),
+            images: Vec::with_capacity(2 * capacity),
+            free_images: Vec::with_capacity(2 * capacity),
+            dropped: Vec::with_capacity(64),
+            ..Self::default()
         }
     }
 
-    /// Stores a packet; whoever stores it holds it.
+    /// Stores a packet and its first image, which `node` holds.
     #[inline]
-    pub fn insert(&mut self, packet: Packet) -> PacketId {
-        match self.free.pop() {
+    pub fn insert(&mut self, packet: Packet, ecn: Ecn, node: NodeId) -> ImageId {
+        let header = Header::new(&packet.body, ecn);
+        let entry = Slot { images: 0, foremost: 0, settled: false, packet };
+        let slot = match self.free_slots.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = entry;
+                slot
+            }
+            None => {
+                self.slots.push(entry);
+                (self.slots.len() - 1) as u32
+            }
+        };
+        self.insert_image(Image { slot, node, header })
+    }
+
+    /// Another image of the same packet with the same header: the copy of the next node, which is nearer to the
+    /// destination.
+    #[inline]
+    pub fn copy(&mut self, image: ImageId, node: NodeId) -> ImageId {
+        let original = self.images[image as usize];
+        if let Some(payload) = original.header.payload {
+            self.payloads[payload as usize].images += 1;
+        }
+        self.insert_image(Image { node, ..original })
+    }
+
+    #[inline]
+    fn insert_image(&mut self, image: Image) -> ImageId {
+        let id = match self.free_images.pop() {
             Some(id) => {
-                self.slots[id as usize] = Slot { holders: 1, packet };
+                self.images[id as usize] = image;
                 id
             }
             None => {
-                self.slots.push(Slot { holders: 1, packet });
-                (self.slots.len() - 1) as PacketId
+                self.images.push(image);
+                (self.images.len() - 1) as ImageId
+            }
+        };
+        let slot = &mut self.slots[image.slot as usize];
+        slot.images += 1;
+        slot.foremost = id;
+        id
+    }
+
+    /// Frees an image, and the packet with its last one. The packet can still be read until the next one is stored.
+    #[inline]
+    pub fn release(&mut self, image: ImageId) {
+        let Image { slot, header, .. } = self.images[image as usize];
+        self.free_images.push(image);
+        if let Some(payload) = header.payload {
+            self.release_payload(payload);
+        }
+        let entry = &mut self.slots[slot as usize];
+        debug_assert!(entry.images > 0, "an image released twice");
+        entry.images -= 1;
+        if entry.images == 0 {
+            self.free_slots.push(slot);
+            if let Body::Quic { at, .. } = entry.packet.body {
+                self.quic_free.push(at);
             }
         }
     }
 
-    /// Keeps what a QUIC-like datagram says until its packet is gone; the packet's body says where.
+    /// Keeps the content of a QUIC-like datagram until its packet is freed; the packet's body has the index.
     pub fn insert_quic(&mut self, datagram: quic::Datagram) -> u32 {
         match self.quic_free.pop() {
             Some(at) => {
@@ -181,68 +324,191 @@ impl Packets {
         }
     }
 
-    /// What a QUIC-like datagram says.
+    /// The content of a QUIC-like datagram.
     pub fn quic(&self, at: u32) -> &quic::Datagram {
         &self.quic[at as usize]
     }
 
-    /// One more station holds the packet.
-    #[inline]
-    pub fn hold(&mut self, id: PacketId) {
-        self.slots[id as usize].holders += 1;
-    }
-
-    /// One station fewer holds the packet; true where it was the last one. The packet can still be looked at until the
-    /// next one is stored.
-    #[inline]
-    pub fn release(&mut self, id: PacketId) -> bool {
-        let Slot { packet, holders } = &mut self.slots[id as usize];
-        debug_assert!(*holders > 0, "a packet released twice");
-        *holders -= 1;
-        if *holders == 0 {
-            self.free.push(id);
-            if let Body::Quic { at, .. } = packet.body {
-                self.quic_free.push(at);
+    /// Gives an image payload bytes; copies of it share them, and the last one frees them.
+    pub fn attach_payload(&mut self, image: ImageId, bytes: Box<[u8]>) {
+        let entry = Payload { images: 1, bytes };
+        let payload = match self.free_payloads.pop() {
+            Some(payload) => {
+                self.payloads[payload as usize] = entry;
+                payload
             }
+            None => {
+                self.payloads.push(entry);
+                (self.payloads.len() - 1) as PayloadId
+            }
+        };
+        if let Some(before) = self.images[image as usize].header.payload.replace(payload) {
+            self.release_payload(before);
         }
-        *holders == 0
     }
 
-    /// The packet.
+    /// The payload bytes of an image; none where the simulator made the packet.
+    pub fn payload(&self, image: ImageId) -> Option<&[u8]> {
+        let payload = self.images[image as usize].header.payload?;
+        Some(&self.payloads[payload as usize].bytes)
+    }
+
+    #[inline(never)]
+    fn release_payload(&mut self, payload: PayloadId) {
+        let entry = &mut self.payloads[payload as usize];
+        entry.images -= 1;
+        if entry.images == 0 {
+            entry.bytes = Box::default();
+            self.free_payloads.push(payload);
+        }
+    }
+
+    /// The packet of an image.
     #[inline]
-    pub fn get(&self, id: PacketId) -> &Packet {
-        &self.slots[id as usize].packet
+    pub fn get(&self, image: ImageId) -> &Packet {
+        &self.slots[self.images[image as usize].slot as usize].packet
     }
 
-    /// The packet, to be changed.
+    /// The packet of an image, to be changed.
+    #[cfg(test)]
+    pub(crate) fn get_mut(&mut self, image: ImageId) -> &mut Packet {
+        &mut self.slots[self.images[image as usize].slot as usize].packet
+    }
+
+    /// The packet of an image with the header of that image.
     #[inline]
-    pub fn get_mut(&mut self, id: PacketId) -> &mut Packet {
-        &mut self.slots[id as usize].packet
+    pub fn view(&self, image: ImageId) -> PacketView<'_> {
+        let image = &self.images[image as usize];
+        PacketView { packet: &self.slots[image.slot as usize].packet, header: &image.header }
     }
 
-    /// Marks a packet as having met congestion; false where its transport would not understand.
-    pub fn mark(&mut self, id: PacketId) -> bool {
-        let ecn = &mut self.get_mut(id).ecn;
-        let understands = ecn.is_capable();
-        if understands {
+    /// The header of an image, to be changed.
+    #[inline]
+    pub fn header_mut(&mut self, image: ImageId) -> &mut Header {
+        &mut self.images[image as usize].header
+    }
+
+    /// The node that holds an image.
+    #[inline]
+    pub fn node(&self, image: ImageId) -> NodeId {
+        self.images[image as usize].node
+    }
+
+    /// An image goes over to another node: over a wire, where the sender keeps none.
+    #[inline]
+    pub fn move_to(&mut self, image: ImageId, node: NodeId) {
+        self.images[image as usize].node = node;
+    }
+
+    /// Marks an image as having met congestion (RFC 3168 §5); false where its transport does not support that.
+    pub fn mark(&mut self, image: ImageId) -> bool {
+        let ecn = &mut self.header_mut(image).ecn;
+        let supported = ecn.is_capable();
+        if supported {
             *ecn = Ecn::Ce;
         }
-        understands
+        supported
     }
 
-    /// A queue drops a packet that it had taken. Whoever holds it is yet to be told.
-    pub fn give_up(&mut self, id: PacketId, why: Refused) {
-        self.given_up.push((id, why));
-    }
-
-    /// A packet that a queue has dropped and whose holder has not been told.
+    /// The packet has arrived: losing an image of it is no loss any more.
     #[inline]
-    pub fn take_given_up(&mut self) -> Option<(PacketId, Refused)> {
-        self.given_up.pop()
+    pub fn settle(&mut self, image: ImageId) {
+        let slot = self.images[image as usize].slot;
+        self.slots[slot as usize].settled = true;
     }
 
-    /// The packets that somebody holds.
-    pub fn alive(&self) -> impl Iterator<Item = &Packet> {
-        self.slots.iter().filter(|slot| slot.holders > 0).map(|slot| &slot.packet)
+    /// Whether the packet is lost when this image is dropped, which settles it: no image is nearer to the destination, and
+    /// it has not arrived. The image remains until it is released.
+    pub fn is_lost_with(&mut self, image: ImageId) -> bool {
+        let slot = &mut self.slots[self.images[image as usize].slot as usize];
+        slot.foremost == image && !std::mem::replace(&mut slot.settled, true)
+    }
+
+    /// A queue drops an image that it had accepted. Its owner takes it with [`Packets::take_dropped`].
+    pub fn drop_queued(&mut self, image: ImageId, why: Refused) {
+        self.dropped.push((image, why));
+    }
+
+    /// Whether there are images that a queue has dropped.
+    #[inline]
+    pub fn has_dropped(&self) -> bool {
+        !self.dropped.is_empty()
+    }
+
+    /// An image that a queue has dropped, once.
+    #[inline]
+    pub fn take_dropped(&mut self) -> Option<(ImageId, Refused)> {
+        self.dropped.pop()
+    }
+
+    /// Packets whose fate is not known yet.
+    pub fn unsettled(&self) -> impl Iterator<Item = &Packet> {
+        self.slots.iter().filter(|slot| slot.images > 0 && !slot.settled).map(|slot| &slot.packet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(stream: u32) -> Packet {
+        Packet {
+            created: Nanos::ZERO,
+            stream,
+            source: 0,
+            destination: 9,
+            bytes: 60,
+            connection: 0,
+            dscp: Dscp::BEST_EFFORT,
+            body: Body::Udp { sequence: 0 },
+        }
+    }
+
+    #[test]
+    fn what_one_node_rewrites_no_other_node_sees() {
+        let mut packets = Packets::default();
+        let sender = packets.insert(packet(0), Ecn::Ect0, 1);
+        let receiver = packets.copy(sender, 2);
+        packets.header_mut(receiver).ttl -= 1;
+        packets.header_mut(receiver).window = 7;
+        assert!(packets.mark(receiver));
+        let header = *packets.view(sender).header;
+        assert_eq!((header.ttl, header.ecn, header.window), (Header::INITIAL_TTL, Ecn::Ect0, 0));
+        assert_eq!(packets.view(receiver).header.ecn, Ecn::Ce);
+        assert_eq!((packets.node(sender), packets.node(receiver)), (1, 2));
+    }
+
+    #[test]
+    fn a_packet_is_lost_with_its_foremost_image_alone_and_once() {
+        let mut packets = Packets::default();
+        let first = packets.insert(packet(0), Ecn::NotEct, 1);
+        let second = packets.copy(first, 2);
+        assert!(!packets.is_lost_with(first), "the next node has it");
+        packets.release(first);
+        assert_eq!(packets.unsettled().count(), 1);
+        assert!(packets.is_lost_with(second));
+        assert!(!packets.is_lost_with(second), "lost already");
+        packets.release(second);
+        assert_eq!(packets.unsettled().count(), 0);
+        let other = packets.insert(packet(1), Ecn::NotEct, 1);
+        packets.settle(other);
+        assert!(!packets.is_lost_with(other), "arrived");
+        assert_eq!(packets.slots.len(), 1, "slots are used again");
+    }
+
+    #[test]
+    fn payload_bytes_live_as_long_as_an_image_that_has_them() {
+        let mut packets = Packets::default();
+        let first = packets.insert(packet(0), Ecn::NotEct, 1);
+        packets.attach_payload(first, Box::from([1, 2, 3]));
+        let second = packets.copy(first, 2);
+        packets.release(first);
+        assert_eq!(packets.payload(second), Some(&[1, 2, 3][..]));
+        packets.attach_payload(second, Box::from([4]));
+        assert_eq!(packets.payload(second), Some(&[4][..]));
+        packets.release(second);
+        assert!(packets.payloads.iter().all(|payload| payload.images == 0 && payload.bytes.is_empty()));
+        let plain = packets.insert(packet(1), Ecn::NotEct, 1);
+        assert_eq!(packets.payload(plain), None);
     }
 }

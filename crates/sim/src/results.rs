@@ -12,14 +12,16 @@ use fairhop_model::voice::{self, Codec};
 use fairhop_transport::quic::SenderStats as QuicStats;
 use serde::{Deserialize, Serialize};
 
+use crate::packet::stream;
 use crate::radio::FrameLoss;
 use crate::recorder::{FrameRecord, Loss, Recorder, StreamBin, StreamRecord, TransactionRecord};
 use crate::wired::Link;
 use crate::world::World;
-use crate::world::aimd::AimdStream;
+use crate::world::applications::aimd::AimdStream;
+use crate::world::applications::flow::FlowKind;
+use crate::world::applications::quic::QuicTransfer;
+use crate::world::applications::tcp::TransferCounts;
 use crate::world::control::Control;
-use crate::world::quic::QuicTransfer;
-use crate::world::traffic::{FlowKind, TransferCounts, stream};
 
 /// A call whose worse direction is at least this good is acceptable (kim2010).
 pub const ACCEPTABLE_MOS: f64 = 3.6;

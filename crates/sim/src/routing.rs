@@ -11,14 +11,24 @@ use fairhop_model::phy::frame;
 use fairhop_model::units::Nanos;
 
 use crate::engine::fetch_ahead;
-use crate::mac::MacParams;
+use crate::mac::{BROADCAST, MacParams};
 use crate::radio::{Links, RadioParams};
 use crate::scenario::{Metric, Routing};
 
-/// A next hop with this bit is a direction of a wired link, whose number the other bits are, and no neighbour.
-pub const WIRE: u32 = 1 << 31;
+/// Where a node sends a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextHop {
+    /// By radio to a neighbour.
+    Radio(u32),
+    /// By wire; the number of the direction of a link.
+    Wire(u32),
+    /// By radio to all neighbours.
+    Broadcast,
+    /// Nowhere: to the node itself.
+    Local,
+}
 
-/// Which way packets go, by node and then by host.
+/// Forwarding tables, by node and then by host.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
     /// For each node the first of its hops, and the end of the last one's.
@@ -31,7 +41,7 @@ pub struct Routes {
 #[derive(Clone, Copy, Debug)]
 struct Hop {
     ends: u64,
-    next: u32,
+    next: NextHop,
 }
 
 /// Source and destination as one number.
@@ -45,7 +55,7 @@ impl Routes {
     pub fn new(paths: &[Vec<u32>], wires: &Wires) -> Self {
         let hops_of = |path: &[u32]| -> Vec<(u32, Hop)> {
             let (Some(&source), Some(&destination)) = (path.first(), path.last()) else { return Vec::new() };
-            let over = |from, to| wires.direction(from, to).map_or(to, |direction| WIRE | direction);
+            let over = |from, to| wires.direction(from, to).map_or(NextHop::Radio(to), NextHop::Wire);
             path.windows(2)
                 .map(|hop| (hop[0], Hop { ends: ends(source, destination), next: over(hop[0], hop[1]) }))
                 .collect()
@@ -78,9 +88,9 @@ impl Routes {
         })
     }
 
-    /// Fetches the first hop of a node, which is asked for soon.
+    /// Prefetches the first hop of a node.
     #[inline]
-    pub fn fetch_hop(&self, node: u32) {
+    pub fn prefetch_hop(&self, node: u32) {
         if let Some(&begin) = self.begin.get(node as usize)
             && let Some(hop) = self.hops.get(begin as usize)
         {
@@ -88,9 +98,15 @@ impl Routes {
         }
     }
 
-    /// Where `node` sends a packet from `source` to `destination`.
+    /// Where `node` sends a packet from `source` to `destination`; none where it has no route.
     #[inline]
-    pub fn next_hop(&self, node: u32, source: u32, destination: u32) -> Option<u32> {
+    pub fn next_hop(&self, node: u32, source: u32, destination: u32) -> Option<NextHop> {
+        if destination == node {
+            return Some(NextHop::Local);
+        }
+        if destination == BROADCAST {
+            return Some(NextHop::Broadcast);
+        }
         let &[begin, end] = self.begin.get(node as usize..)?.first_chunk()?;
         let hops = self.hops.get(begin as usize..end as usize)?;
         let ends = ends(source, destination);

@@ -1,14 +1,13 @@
 //! Wired links: rate, delay, and a queue at each end; and the time-slotted radio link of cai2005 in place of a wire.
 //!
-//! Full duplex; each direction is a [`Link`] of its own. In front of a drop-tail queue, the time at which a packet arrives is
-//! known when it is queued, and one event at the far end is enough. Under the other disciplines the packet that goes next
-//! is chosen when the one before has left, which is an event too. A packet counts in the queue until its last bit has
-//! left. Losses on the way, where a scenario wants them, are decided at the far end. Left out: everything of Ethernet but
-//! the bytes that it adds to a packet.
+//! Links are full duplex; each direction is a [`Link`]. With a drop-tail queue, the arrival time of a packet is known when
+//! it is queued, and one event at the far end is enough. The other disciplines choose the next packet when the one before
+//! has left, which is an event too. A packet counts in the queue until its last bit has left. Transmission losses are
+//! decided at the far end. Left out: Ethernet, except for the bytes that it adds to a packet.
 //!
 //! A slotted link begins to send at whole multiples of its slot. In each slot the Markov channel lets a frame through or
-//! not, and the sender knows before the next one (cai2005, section IV). The chain takes its step in every slot, used or
-//! not. Left out: sharing of the slots with other links, and errors in the feedback.
+//! not, and the sender learns which before the next slot (cai2005, section IV). The chain takes its step in every slot,
+//! used or not. Left out: sharing of slots with other links, and errors in the feedback.
 
 use std::collections::VecDeque;
 
@@ -16,21 +15,21 @@ use fairhop_model::markov::Channel;
 use fairhop_model::units::{BitRate, Nanos};
 
 use crate::engine::{EventKind, Events, Stream};
-use crate::packet::{NodeId, PacketId, Packets};
+use crate::packet::{ImageId, NodeId, Packets};
 use crate::queue::{Queue, Refused, Waiting};
 use crate::scenario::{self, LinkArq, QueueLimit};
 
 #[derive(Clone, Copy, Debug)]
 struct OnWire {
-    packet: PacketId,
+    packet: ImageId,
     bytes: u32,
     /// When its last bit leaves the queue.
     sent: Nanos,
-    /// It does not get through.
+    /// The channel has lost it.
     lost: bool,
 }
 
-/// What a link needs of its world when something happens to it.
+/// The parts of a World that a link uses.
 pub struct LinkContext<'a> {
     /// The event queue.
     pub events: &'a mut Events,
@@ -42,12 +41,12 @@ pub struct LinkContext<'a> {
     pub link: u32,
 }
 
-/// How packets wait.
+/// How packets wait for the link.
 #[derive(Clone, Debug)]
 enum Wait {
-    /// In the order in which they came: the times of all are known.
+    /// First come, first served: the departure of every packet is known when it is queued.
     DropTail { limit: QueueLimit, free_at: Nanos },
-    /// Under a discipline, which is asked when the sender is free.
+    /// Under a discipline, which chooses a packet when the sender is free.
     Discipline {
         queue: Queue,
         /// A packet is being sent.
@@ -69,17 +68,17 @@ struct Slots {
     slot: Nanos,
     slot_bytes: u32,
     arq: LinkArq,
-    /// The packet being sent, and how many frames of it have yet to get through.
+    /// The packet being sent, and how many of its frames have not got through.
     current: Option<(Waiting, u32)>,
-    /// A frame is in the air in this slot; whether it gets through.
+    /// Whether the frame of this slot gets through; none where no frame is sent.
     in_air: Option<bool>,
-    /// The next slot is left out.
+    /// The sender skips the next slot.
     pause: bool,
-    /// An event at the beginning of a slot is set.
+    /// An event at the start of the next slot is set.
     awake: bool,
 }
 
-/// A Markov channel as time goes by.
+/// A Markov channel and its state.
 #[derive(Clone, Debug)]
 struct Fading {
     channel: Channel,
@@ -90,7 +89,7 @@ struct Fading {
 }
 
 impl Fading {
-    /// Whether a frame that is sent in a slot gets through.
+    /// Whether a frame sent in a slot gets through.
     fn lets_through(&mut self, slot: u64) -> bool {
         while self.slot < slot {
             self.state = self.channel.draw_next(self.state, self.random.unit());
@@ -100,32 +99,32 @@ impl Fading {
     }
 }
 
-/// A packet that has come out of a link.
+/// A packet at the far end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
     /// The packet.
-    pub packet: PacketId,
-    /// It was lost on the way.
+    pub packet: ImageId,
+    /// The link has lost it.
     pub lost: bool,
 }
 
-/// Losses on the way.
+/// Transmission losses.
 #[derive(Clone, Debug)]
 pub enum Errors {
     /// None.
     Never,
-    /// Every so many frames, counted over those that are larger than a size.
+    /// One in a fixed number of frames, counted over those larger than a size.
     Every {
-        /// One in so many.
+        /// Frames per loss.
         every: u64,
         /// Larger than this.
         over_bytes: u32,
         /// Frames so far.
         seen: u64,
     },
-    /// With a chance, among those that are larger than a size.
+    /// Independent losses of frames larger than a size.
     Random {
-        /// The chance.
+        /// Probability of a loss.
         probability: f64,
         /// Larger than this.
         over_bytes: u32,
@@ -163,13 +162,13 @@ pub struct LinkRecord {
     pub backlog_integral: u128,
     backlog: u32,
     backlog_since: Nanos,
-    /// Most packets that waited, the one being sent included.
+    /// Largest backlog, in packets, the one being sent included.
     pub backlog_max: u32,
-    /// Packets that found the queue full or made room in it.
+    /// Packets dropped because the queue was full: the arriving one, or one that made room for it.
     pub drops: u64,
     /// Packets that the discipline dropped early.
     pub early_drops: u64,
-    /// Packets lost on the way.
+    /// Packets that the channel has lost.
     pub lost: u64,
     /// Frames of a slotted link that did not get through.
     pub failed: u64,
@@ -192,7 +191,7 @@ impl LinkRecord {
         self.busy += to.saturating_sub(from.max(warmup));
     }
 
-    /// A packet was refused or given up.
+    /// The queue has refused or dropped a packet.
     pub fn dropped(&mut self, why: Refused, now: Nanos, warmup: Nanos) {
         if now >= warmup {
             match why {
@@ -203,7 +202,7 @@ impl LinkRecord {
     }
 }
 
-/// What a link is made of.
+/// Parameters of one direction of a link.
 #[derive(Clone, Debug)]
 pub struct LinkParams {
     /// The end that sends.
@@ -216,9 +215,9 @@ pub struct LinkParams {
     pub delay: Nanos,
     /// Bytes that the link adds to an IP packet.
     pub overhead: u32,
-    /// Losses on the way.
+    /// Transmission losses.
     pub errors: Errors,
-    /// The channel of a slotted link: the chain, what is done about losses, and the bytes that fill a slot.
+    /// The channel of a slotted link: the chain, how losses are repaired, and the bytes of a slot.
     pub channel: Option<(Channel, LinkArq, u32)>,
 }
 
@@ -228,14 +227,14 @@ pub struct Link {
     params: LinkParams,
     wait: Wait,
     under_way: VecDeque<OnWire>,
-    /// How many of `under_way`, from the front, had left the queue when last looked at.
+    /// How many packets at the front of `under_way` had left the queue at the last update.
     left: usize,
     queued_bytes: u64,
     record: LinkRecord,
 }
 
 impl Link {
-    /// An idle link; `random` is the queue's, `fading` the channel's.
+    /// An idle link, with the random streams of its queue and of its channel.
     pub fn new(params: LinkParams, queue: &scenario::Queue, random: Stream, mut fading: Stream) -> Self {
         let limit = queue.limit();
         let wait = match (Queue::new(queue, params.rate, random), &params.channel) {
@@ -247,7 +246,7 @@ impl Link {
                     bytes: 0,
                     queue,
                     fading,
-                    // At no rate is a slot without end or length: time goes on.
+                    // At any rate a slot takes some time, so that time advances.
                     slot: params.rate.time_for(u64::from(*slot_bytes)).max(Nanos(1)),
                     slot_bytes: (*slot_bytes).max(1),
                     arq: *arq,
@@ -284,12 +283,12 @@ impl Link {
         self.params.rate
     }
 
-    /// What was counted.
+    /// Counters.
     pub fn record(&self) -> &LinkRecord {
         &self.record
     }
 
-    /// What is counted, for those who find out about a drop.
+    /// Counters, for drops that the caller finds out about.
     pub fn record_mut(&mut self) -> &mut LinkRecord {
         &mut self.record
     }
@@ -298,7 +297,7 @@ impl Link {
     pub fn finish(&mut self, at: Nanos, warmup: Nanos) {
         self.note_departures(at, warmup);
         self.record.set_backlog(self.backlog(), at, warmup);
-        // The packet being sent has had a part of its time.
+        // The packet being sent has used a part of its time.
         if let Some(next) = self.under_way.get(self.left) {
             let began = next.sent.saturating_sub(self.time_for(next.bytes));
             self.record.add_busy(began.min(at), at, warmup);
@@ -324,13 +323,13 @@ impl Link {
         }
     }
 
-    /// Packets that wait at a time that is not before the last event, the one being sent included.
+    /// Packets that wait at `now`, which must not be before the last event; the one being sent included.
     pub fn backlog_at(&self, now: Nanos) -> usize {
         let gone = self.under_way.iter().skip(self.left).take_while(|packet| packet.sent <= now).count();
         self.backlog() - gone
     }
 
-    /// Sees to the packets whose last bit has left by now.
+    /// Records the packets whose last bit has left by now.
     fn note_departures(&mut self, now: Nanos, warmup: Nanos) {
         while let Some(first) = self.under_way.get(self.left).copied()
             && first.sent <= now
@@ -349,8 +348,8 @@ impl Link {
     /// Queues a packet.
     ///
     /// # Errors
-    /// It is not taken. The packet is still the caller's.
-    pub fn send(&mut self, ctx: &mut LinkContext<'_>, packet: PacketId, bytes: u32) -> Result<(), Refused> {
+    /// The queue does not accept it. The packet is still the caller's.
+    pub fn send(&mut self, ctx: &mut LinkContext<'_>, packet: ImageId, bytes: u32) -> Result<(), Refused> {
         let now = ctx.events.now();
         self.note_departures(now, ctx.warmup);
         let waiting = Waiting { packet, next_hop: self.params.to, bytes };
@@ -395,7 +394,7 @@ impl Link {
         Ok(())
     }
 
-    /// Begins to send a packet that has had its turn.
+    /// Begins to send the packet that the discipline has chosen.
     fn begin(&mut self, ctx: &mut LinkContext<'_>, first: Waiting) {
         if let Wait::Discipline { sending, .. } = &mut self.wait {
             *sending = true;
@@ -414,7 +413,7 @@ impl Link {
         }
     }
 
-    /// The packet being sent has left, and the discipline says which one is next; or a slot begins.
+    /// The packet being sent has left, and the discipline chooses the next one; or a slot begins.
     pub fn free(&mut self, ctx: &mut LinkContext<'_>) {
         let now = ctx.events.now();
         self.note_departures(now, ctx.warmup);
@@ -435,7 +434,7 @@ impl Link {
         self.record.set_backlog(backlog, now, ctx.warmup);
     }
 
-    /// The sender learns what became of the frame of the slot that ends now.
+    /// The sender learns whether the frame of the slot that ends now got through.
     fn end_slot(&mut self, ctx: &mut LinkContext<'_>) {
         let now = ctx.events.now();
         let Wait::Slots(slots) = &mut self.wait else { return };
@@ -531,13 +530,13 @@ mod tests {
             (link, LinkContext { events, packets, warmup: Nanos::ZERO, link: 0 })
         }
 
-        fn send(&mut self, packet: PacketId, bytes: u32) -> Result<(), Refused> {
+        fn send(&mut self, packet: ImageId, bytes: u32) -> Result<(), Refused> {
             let (link, mut ctx) = self.ctx();
             link.send(&mut ctx, packet, bytes)
         }
 
         /// Runs up to a time; the packets that arrived, when, and whether they were lost.
-        fn until(&mut self, ms: u64) -> Vec<(PacketId, f64, bool)> {
+        fn until(&mut self, ms: u64) -> Vec<(ImageId, f64, bool)> {
             let mut arrivals = Vec::new();
             // A mark in the queue of events, so that the clock gets there.
             self.events.push(Nanos::from_millis(ms), EventKind::Sample, 0);

@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 
 use super::params::MacParams;
 use crate::engine::{Event, EventKind, Events, Stream, Timer};
-use crate::packet::{PacketId, Packets};
+use crate::packet::{ImageId, Packets};
 use crate::queue::{Queue, Refused, Waiting};
 
 /// The receiver address of a frame for all neighbours.
@@ -55,7 +55,7 @@ pub struct Frame {
     /// Receiver, or [`BROADCAST`].
     pub to: u32,
     /// The packet of a data frame.
-    pub packet: PacketId,
+    pub packet: ImageId,
     /// Size in bytes, header and check sequence included.
     pub bytes: u32,
     /// Rate.
@@ -160,7 +160,7 @@ pub(super) enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
     /// The packet.
-    pub packet: PacketId,
+    pub packet: ImageId,
     /// Whether it was acknowledged, or broadcast.
     pub delivered: bool,
 }
@@ -466,7 +466,7 @@ impl Dcf {
             user_priority: None,
             sequence: 0,
             to,
-            packet: PacketId::MAX,
+            packet: ImageId::MAX,
             bytes,
             rate,
             time,

@@ -20,20 +20,18 @@
 //! packet, 1,604 for a full TCP segment. Each of them is written once by its sender and once by every node that
 //! receives it. Five nodes at 12 Mb/s that are never silent (`scenarios/k-mix.toml`) write 4 MB a simulated second in all.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fairhop_model::units::Nanos;
 
-use super::headers::{self, Addresses, Channel, FIRST_TTL};
 use super::pcapng::{self, Direction};
 use super::{OutputError, PROGRAM};
+use crate::headers::{self, Addresses, Channel};
 use crate::mac::{Frame, FrameKind};
-use crate::packet::{NodeId, Packet};
+use crate::packet::{NodeId, PacketView};
 use crate::radio::Links;
 use crate::scenario::{Propagation, Scenario};
 use crate::world::{Tap, World};
@@ -58,7 +56,7 @@ const MOST_BUFFER_BYTES: usize = 1 << 20;
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Capture(Rc<RefCell<Writer>>);
+pub struct Capture(Arc<Mutex<Writer>>);
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,12 +74,12 @@ impl Capture {
     /// # Errors
     /// A file exists already or cannot be made.
     pub fn create(directory: &Path, world: &World) -> Result<Self, OutputError> {
-        Ok(Self(Rc::new(RefCell::new(Writer::create(directory, world)?))))
+        Ok(Self(Arc::new(Mutex::new(Writer::create(directory, world)?))))
     }
 
     /// What [`World::set_tap`] wants.
     pub fn tap(&self) -> Box<dyn Tap> {
-        Box::new(CaptureTap(Rc::clone(&self.0)))
+        Box::new(CaptureTap(Arc::clone(&self.0)))
     }
 
     /// Writes what has not been written yet.
@@ -89,7 +87,7 @@ impl Capture {
     /// # Errors
     /// The first thing that went wrong since the start; after that nothing was written any more.
     pub fn finish(self) -> Result<Written, OutputError> {
-        let mut writer = self.0.borrow_mut();
+        let mut writer = lock(&self.0);
         for index in 0..writer.files.len() {
             writer.flush(index);
         }
@@ -103,7 +101,12 @@ impl Capture {
     }
 }
 
-struct CaptureTap(Rc<RefCell<Writer>>);
+/// The writer, also after a panic elsewhere: what it has written so far is whole.
+fn lock(writer: &Mutex<Writer>) -> MutexGuard<'_, Writer> {
+    writer.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct CaptureTap(Arc<Mutex<Writer>>);
 
 impl Tap for CaptureTap {
     fn frame(
@@ -112,18 +115,18 @@ impl Tap for CaptureTap {
         at: Nanos,
         frame: &Frame,
         from: NodeId,
-        packet: Option<&Packet>,
+        packet: Option<PacketView<'_>>,
         received: bool,
     ) {
-        self.0.borrow_mut().frame(node, at, frame, from, packet, received);
+        lock(&self.0).frame(node, at, frame, from, packet, received);
     }
 
-    fn network_changed(&mut self, at: Nanos, links: &Links) {
-        self.0.borrow_mut().network_changed(at, links);
+    fn network_changed(&mut self, _at: Nanos, links: &Links) {
+        lock(&self.0).network_changed(links);
     }
 
-    fn wired(&mut self, node: NodeId, peer: NodeId, at: Nanos, packet: &Packet, arrived: bool) {
-        self.0.borrow_mut().wired(node, peer, at, packet, arrived);
+    fn wired(&mut self, node: NodeId, peer: NodeId, at: Nanos, packet: PacketView<'_>, arrived: bool) {
+        lock(&self.0).wired(node, peer, at, packet, arrived);
     }
 }
 
@@ -147,11 +150,6 @@ struct Writer {
     addresses: Addresses,
     /// For every node and host the other ends of its wires, in the order of its interfaces.
     wires: Vec<Vec<NodeId>>,
-    /// How many hops a stream's packets have behind them at a node, and when the packet was made from which that was
-    /// learned: the first one, and the first one after a change of the network.
-    hops: HashMap<(u32, NodeId), (u8, Nanos)>,
-    /// When the network changed last.
-    changed: Nanos,
 }
 
 impl Writer {
@@ -211,8 +209,6 @@ impl Writer {
             },
             addresses,
             wires,
-            hops: HashMap::new(),
-            changed: Nanos::ZERO,
         })
     }
 
@@ -222,17 +218,10 @@ impl Writer {
         at: Nanos,
         frame: &Frame,
         from: NodeId,
-        packet: Option<&Packet>,
+        packet: Option<PacketView<'_>>,
         received: bool,
     ) {
         let packet = packet.filter(|_| frame.kind == FrameKind::Data);
-        let ttl = packet.map_or(FIRST_TTL, |packet| self.ttl(packet, from));
-        if let Some(packet) = packet
-            && received
-            && node == frame.to
-        {
-            self.arrived(packet, from, node);
-        }
         let signal = if received { self.signal(from, node) } else { None };
         let direction = if received { Direction::Inbound } else { Direction::Outbound };
         let (channel, addresses) = (self.channel, self.addresses);
@@ -240,18 +229,14 @@ impl Writer {
             headers::radiotap(out, channel, at, frame.rate, signal);
             headers::dot11(out, frame, from, |out| {
                 if let Some(packet) = packet {
-                    headers::ipv4(out, packet, addresses, ttl);
+                    headers::ipv4(out, packet, addresses);
                 }
             });
         });
     }
 
-    fn wired(&mut self, node: NodeId, peer: NodeId, at: Nanos, packet: &Packet, arrived: bool) {
+    fn wired(&mut self, node: NodeId, peer: NodeId, at: Nanos, packet: PacketView<'_>, arrived: bool) {
         let (from, to) = if arrived { (peer, node) } else { (node, peer) };
-        let ttl = self.ttl(packet, from);
-        if arrived {
-            self.arrived(packet, from, to);
-        }
         let addresses = self.addresses;
         let wires = &self.wires[node as usize];
         let number = wires.iter().position(|&end| end == peer).unwrap_or(0) as u32;
@@ -259,7 +244,7 @@ impl Writer {
         let direction = if arrived { Direction::Inbound } else { Direction::Outbound };
         self.append(node, interface, at, direction, |out| {
             headers::ethernet(out, from, to);
-            headers::ipv4(out, packet, addresses, ttl);
+            headers::ipv4(out, packet, addresses);
         });
     }
 
@@ -298,28 +283,9 @@ impl Writer {
         file.buffer.clear();
     }
 
-    fn network_changed(&mut self, at: Nanos, links: &Links) {
-        self.changed = at;
+    fn network_changed(&mut self, links: &Links) {
         if !self.signals.is_empty() {
             self.signals = signals(links, self.signals.len());
-        }
-    }
-
-    fn hops_at(&self, packet: &Packet, node: NodeId) -> u8 {
-        self.hops.get(&(packet.stream, node)).map_or(0, |&(hops, _)| hops)
-    }
-
-    /// The time to live of a packet that `from` sends.
-    fn ttl(&self, packet: &Packet, from: NodeId) -> u8 {
-        FIRST_TTL.saturating_sub(self.hops_at(packet, from)).max(1)
-    }
-
-    /// A packet has made the hop between two nodes.
-    fn arrived(&mut self, packet: &Packet, from: NodeId, to: NodeId) {
-        let here = (self.hops_at(packet, from).saturating_add(1), packet.created);
-        let known = self.hops.entry((packet.stream, to)).or_insert(here);
-        if known.1 < self.changed && packet.created >= self.changed {
-            *known = here;
         }
     }
 

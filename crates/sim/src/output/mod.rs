@@ -13,7 +13,6 @@
 pub mod capture;
 pub mod chart;
 mod error;
-pub(crate) mod headers;
 mod pcapng;
 mod table;
 pub mod tables;

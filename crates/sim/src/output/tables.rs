@@ -23,13 +23,15 @@ use super::table::{self, Row, table};
 use super::{Directory, OutputError};
 use crate::mac::BROADCAST;
 use crate::packet::NodeId;
+use crate::packet::stream;
 use crate::radio::{Airtime, FrameLoss};
 use crate::recorder::{Loss, StreamRecord};
 use crate::results::{Replications, mos_of_direction, mos_of_interval, outage};
 use crate::scenario::Scenario;
 use crate::world::World;
+use crate::world::applications::flow::{Flow, FlowKind};
+use crate::world::applications::tcp::TransferCounts;
 use crate::world::control::Control;
-use crate::world::traffic::{Flow, FlowKind, TransferCounts, stream};
 
 table! {
     /// One row for each direction of a flow in which data flows.
@@ -76,6 +78,10 @@ table! {
         lost_link_packets: u64,
         /// Packets that found no place in a pacer of the gateway or in a node's throttle.
         lost_control_packets: u64,
+        /// Packets lost at a node that had no route to their destination.
+        lost_no_route_packets: u64,
+        /// Packets whose time to live ran out on the way.
+        lost_ttl_packets: u64,
         /// Packets under way at the end of the run that could still have been in time; they count for nothing else.
         in_flight_packets: u64,
         /// Fraction lost of the packets whose fate is known.
@@ -358,7 +364,7 @@ table! {
 }
 
 // `flows` has a column for every reason.
-const _: () = assert!(Loss::ALL.len() == 6);
+const _: () = assert!(Loss::ALL.len() == 8);
 
 /// The tables of one run.
 #[derive(Clone, Debug, PartialEq)]
@@ -698,6 +704,8 @@ impl<'a> Direction<'a> {
             lost_aqm_packets: record.lost[Loss::Aqm as usize],
             lost_link_packets: record.lost[Loss::Link as usize],
             lost_control_packets: record.lost[Loss::Control as usize],
+            lost_no_route_packets: record.lost[Loss::NoRoute as usize],
+            lost_ttl_packets: record.lost[Loss::Ttl as usize],
             in_flight_packets: record.in_flight,
             loss: ratio(record.lost_total() as f64, decided),
             late: ratio(record.late as f64, decided),

@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 
 use fairhop_model::units::Nanos;
 
+use crate::packet::stream;
 use crate::results::mos_of_interval;
 use crate::world::World;
-use crate::world::traffic::{FlowKind, stream};
+use crate::world::applications::flow::FlowKind;
 
 /// What is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -86,7 +86,7 @@ impl State {
                     self.drop_next = params.control_law(self.drop_next, self.count);
                     break;
                 }
-                packets.give_up(first.waiting.packet, Refused::Early);
+                packets.drop_queued(first.waiting.packet, Refused::Early);
                 next = self.take(queue, now, params);
                 self.dropping = may_drop(&next);
                 if self.dropping {
@@ -95,7 +95,7 @@ impl State {
             }
         } else if let Some((first, true)) = next {
             if !(params.ecn && packets.mark(first.waiting.packet)) {
-                packets.give_up(first.waiting.packet, Refused::Early);
+                packets.drop_queued(first.waiting.packet, Refused::Early);
                 next = self.take(queue, now, params);
             }
             self.dropping = true;
@@ -177,10 +177,10 @@ mod tests {
                 queue.push(packet(&mut packets, 0, 1000, ecn), now).expect("room");
             }
             let sent = queue.pop(now, &mut packets).expect("a packet");
-            if packets.get(sent.packet).ecn == Ecn::Ce {
+            if packets.view(sent.packet).header.ecn == Ecn::Ce {
                 times.push(ms);
             }
-            while packets.take_given_up().is_some() {
+            while packets.take_dropped().is_some() {
                 times.push(ms);
             }
         }
@@ -218,6 +218,6 @@ mod tests {
             queue.push(packet(&mut packets, 0, 1000, Ecn::NotEct), Nanos(s * 1000 * MS)).expect("room");
             queue.pop(Nanos((s + 1) * 1000 * MS), &mut packets);
         }
-        assert_eq!(packets.take_given_up(), None);
+        assert_eq!(packets.take_dropped(), None);
     }
 }

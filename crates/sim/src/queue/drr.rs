@@ -98,7 +98,7 @@ impl Drr {
         let Some(last) = longest.and_then(|host| self.hosts[host as usize].queue.pop_last()) else { return };
         self.packets -= 1;
         self.bytes -= last.waiting.bytes;
-        packets.give_up(last.waiting.packet, Refused::Full);
+        packets.drop_queued(last.waiting.packet, Refused::Full);
     }
 
     /// Takes the packet whose turn it is.
@@ -178,7 +178,7 @@ mod tests {
             queue.push(packet(&mut packets, host, 1000, Ecn::NotEct), &mut packets).expect("room");
         }
         queue.push(packet(&mut packets, 1, 1000, Ecn::NotEct), &mut packets).expect("room");
-        let lost: Vec<_> = std::iter::from_fn(|| packets.take_given_up()).collect();
+        let lost: Vec<_> = std::iter::from_fn(|| packets.take_dropped()).collect();
         assert_eq!(lost.iter().map(|(id, _)| packets.get(*id).source).collect::<Vec<_>>(), [0]);
         assert_eq!(queue.len(), 10);
     }

@@ -168,7 +168,7 @@ impl FqCoDel {
             let Some(first) = flow.queue.pop() else { return };
             self.packets -= 1;
             self.bytes -= first.waiting.bytes;
-            packets.give_up(first.waiting.packet, Refused::Full);
+            packets.drop_queued(first.waiting.packet, Refused::Full);
             if flow.queue.bytes <= half {
                 return;
             }
@@ -339,9 +339,9 @@ mod tests {
         for _ in 0..90 {
             queue.push(packet(&mut packets, fat, 1500, Ecn::NotEct), Nanos(0), &mut packets).expect("room");
         }
-        assert_eq!(packets.take_given_up(), None);
+        assert_eq!(packets.take_dropped(), None);
         queue.push(packet(&mut packets, thin, 1500, Ecn::NotEct), Nanos(0), &mut packets).expect("room");
-        let lost: Vec<_> = std::iter::from_fn(|| packets.take_given_up()).collect();
+        let lost: Vec<_> = std::iter::from_fn(|| packets.take_dropped()).collect();
         // Half of 90 packets.
         assert_eq!((lost.len(), queue.len()), (45, 56));
         assert!(lost.iter().all(|(id, why)| packets.get(*id).stream == fat && *why == Refused::Full));
@@ -363,7 +363,7 @@ mod tests {
                 queue.pop(now, &mut packets);
             }
         }
-        let lost: Vec<_> = std::iter::from_fn(|| packets.take_given_up()).collect();
+        let lost: Vec<_> = std::iter::from_fn(|| packets.take_dropped()).collect();
         assert!(
             lost.len() > 4 && lost.iter().all(|(id, _)| packets.get(*id).stream == bulk),
             "{}",

@@ -10,7 +10,7 @@
 //! | [`Drr`] | deficit round robin over hosts |
 //!
 //! A queue is told the time and looks its packets up in the slab. It refuses a packet that comes ([`Refused`]), hands
-//! those that it gives up later to [`Packets::give_up`], and marks instead of dropping where it may and the packet's
+//! those that it gives up later to [`Packets::drop_queued`], and marks instead of dropping where it may and the packet's
 //! transport understands it ([`Packets::mark`]). Left out: limits on the memory of the slab itself, and queues in hardware
 //! below the discipline (a station's single frame in service is all that has left the queue).
 
@@ -33,14 +33,14 @@ use std::collections::VecDeque;
 use fairhop_model::units::{BitRate, Nanos};
 
 use crate::engine::Stream;
-use crate::packet::{PacketId, Packets};
+use crate::packet::{ImageId, Packets};
 use crate::scenario::{self, QueueLimit};
 
 /// A packet that waits for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// The packet.
-    pub packet: PacketId,
+    pub packet: ImageId,
     /// The neighbour that gets it.
     pub next_hop: u32,
     /// Size of the IP packet in bytes.
@@ -245,19 +245,17 @@ pub(crate) mod testing {
 
     /// A packet of a stream between two hosts.
     pub(crate) fn packet(packets: &mut Packets, stream: u32, bytes: u32, ecn: Ecn) -> Waiting {
-        let packet = packets.insert(Packet {
+        let packet = Packet {
+            created: Nanos::ZERO,
             stream,
-            connection: 0,
             source: stream,
             destination: 1000,
             bytes,
-            created: Nanos::ZERO,
-            at: 0,
-            settled: false,
+            connection: 0,
             dscp: Dscp::BEST_EFFORT,
-            ecn,
             body: Body::Udp { sequence: 0 },
-        });
+        };
+        let packet = packets.insert(packet, ecn, 0);
         Waiting { packet, next_hop: 0, bytes }
     }
 }

@@ -364,7 +364,7 @@ mod tests {
         for _ in 0..210 {
             let waiting = packet(&mut packets, 0, 500, Ecn::Ect0);
             assert!(queue.push(waiting, Nanos(MS), &mut packets).is_ok());
-            marked += u32::from(packets.get(waiting.packet).ecn == Ecn::Ce);
+            marked += u32::from(packets.view(waiting.packet).header.ecn == Ecn::Ce);
         }
         assert!((14..=30).contains(&marked), "{marked}: one in 10.5 is due");
         queue.average = 31.0;

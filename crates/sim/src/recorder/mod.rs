@@ -28,12 +28,24 @@ pub enum Loss {
     Link,
     /// It found no place in a pacer of the gateway, or in the queue of a node's throttle for its own packets.
     Control,
+    /// A node that held it had no route to its destination.
+    NoRoute,
+    /// Its time to live ran out on the way (RFC 1812 §5.3.1).
+    Ttl,
 }
 
 impl Loss {
     /// Every reason.
-    pub const ALL: [Self; 6] =
-        [Self::QueueFull, Self::RetryLimit, Self::WiredQueueFull, Self::Aqm, Self::Link, Self::Control];
+    pub const ALL: [Self; 8] = [
+        Self::QueueFull,
+        Self::RetryLimit,
+        Self::WiredQueueFull,
+        Self::Aqm,
+        Self::Link,
+        Self::Control,
+        Self::NoRoute,
+        Self::Ttl,
+    ];
 
     /// The reason's name in results.
     pub const fn name(self) -> &'static str {
@@ -44,6 +56,8 @@ impl Loss {
             Self::Aqm => "aqm",
             Self::Link => "link",
             Self::Control => "control",
+            Self::NoRoute => "no_route",
+            Self::Ttl => "ttl",
         }
     }
 }

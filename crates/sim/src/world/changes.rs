@@ -1,45 +1,41 @@
-//! What happens to the network while it runs: nodes move, rates change, and routes follow at once.
+//! Changes of the network during a run: nodes move, rates change, and routes follow at once.
 //!
-//! A frame that is on the air is heard by those who heard its beginning: its sender keeps its links until it ends, and
-//! everybody else has new ones. Packets that wait for a neighbour go on waiting for it, and packets at a node that no path
-//! passes any more take the old way on; if nobody hears them there, they are lost.
+//! A frame that is on the air keeps its receivers: its sender keeps its links until it ends, and all other nodes have the
+//! new ones. A packet that waits for a neighbour goes on waiting for it. A packet at a node that no path passes any more
+//! takes the old path on; if no node receives it there, it is lost.
 //!
-//! Left out: the time that a routing protocol takes to notice, and nodes on their way from one place to another.
+//! Left out: the time that a routing protocol needs to react, and nodes on their way from one place to another.
 
 use fairhop_model::phy::Standard;
 use fairhop_model::units::Nanos;
 
 use super::World;
-use super::control::crossings;
+use super::applications::flow::Flow;
 use super::throttle::{Surroundings, Throttle};
-use super::traffic::Flow;
-use crate::engine::{Event, EventKind};
+use crate::engine::Event;
 use crate::mac::{BROADCAST, MacParams};
 use crate::packet::NodeId;
 use crate::radio::{Links, Position};
-use crate::routing::{PathFinder, Wires};
-use crate::scenario::{Change, ControlSetting, Scenario};
-use crate::wired::Link;
+use crate::routing::PathFinder;
+use crate::scenario::{Change, Scenario};
 
 /// The changes of a World.
 #[derive(Debug)]
 pub(super) struct Changes {
     /// In the order of time.
     planned: Vec<(Nanos, Change)>,
-    /// How many have come.
+    /// How many have been made.
     done: usize,
-    /// The links as they are but for those who are on the air, where somebody is.
-    coming: Option<Links>,
 }
 
-/// The subject of an event for the next change; a greater one is a node and one.
+/// The subject of an event for the next change; `NEXT + 1 + node` stands for the end of a frame of that node.
 pub(super) const NEXT: u32 = 0;
 
 impl Changes {
     /// The changes of a scenario; none where there are none.
     pub(super) fn new(scenario: &Scenario) -> Option<Box<Self>> {
         let planned: Vec<_> = in_order(scenario).map(|(_, at, change)| (at, change)).collect();
-        (!planned.is_empty()).then(|| Box::new(Self { planned, done: 0, coming: None }))
+        (!planned.is_empty()).then(|| Box::new(Self { planned, done: 0 }))
     }
 
     /// When they come.
@@ -72,15 +68,6 @@ pub(super) fn make(change: &Change, standard: Standard, links: &mut Links, mac: 
     }
 }
 
-/// The wires between nodes and hosts.
-pub(super) fn wires(links: &[Link], places: usize) -> Wires {
-    let mut wires = Wires::new(places);
-    for (direction, link) in links.iter().enumerate() {
-        wires.add(link.from(), link.to(), link.delay(), direction as u32);
-    }
-    wires
-}
-
 /// The host that nodes do not reach each other by: that of the Internet, where several gateways lead to it.
 pub(super) fn closed(scenario: &Scenario, nodes: NodeId) -> Option<NodeId> {
     (scenario.internet.is_some() && scenario.topology.gateways().len() > 1).then_some(nodes)
@@ -100,78 +87,50 @@ pub(super) fn both_ways(paths: impl Iterator<Item = Vec<u32>>) -> Vec<Vec<u32>> 
     paths.flat_map(|path| [path.clone(), path.into_iter().rev().collect()]).collect()
 }
 
+impl Changes {
+    /// The next change, if its time has come.
+    fn next(&mut self, now: Nanos) -> Option<Change> {
+        let (_, change) = self.planned.get(self.done).filter(|(at, _)| *at <= now)?;
+        self.done += 1;
+        Some(*change)
+    }
+}
+
 impl World {
-    /// A change comes, or a frame has ended whose sender has new links.
+    /// A change is due, or a frame has ended whose sender takes new links.
     pub(super) fn change_event(&mut self, event: Event) {
-        let Self { changes: Some(changes), links: now, on_air, .. } = self else { return };
         if let Some(node) = event.subject.checked_sub(NEXT + 1) {
-            if let Some(coming) = &changes.coming {
-                now.take_from(coming, |other| other == node as usize || on_air.of(other).is_none());
+            return self.mesh.adopt_links(node);
+        }
+        let Self { changes: Some(changes), mesh, core, scenario, .. } = self else { return };
+        let Some(first) = changes.next(event.at) else { return }; // it came with another one of the same time
+        let standard = scenario.radio.standard;
+        mesh.change(core, NEXT + 1, |links, mac| {
+            make(&first, standard, links, mac);
+            while let Some(change) = changes.next(event.at) {
+                make(&change, standard, links, mac);
             }
-            return;
+        });
+        self.reroute();
+        if let Some(tap) = &mut self.core.tap {
+            tap.network_changed(event.at, self.mesh.current_links());
         }
-        if changes.planned.get(changes.done).is_none_or(|(at, _)| *at > event.at) {
-            return; // it came with another one of the same time
-        }
-        let Some(mut changes) = self.changes.take() else { return };
-        let standard = self.scenario.radio.standard;
-        let mut links = changes.coming.take().unwrap_or_else(|| self.links.clone());
-        while let Some((_, change)) = changes.planned.get(changes.done).filter(|(at, _)| *at <= event.at) {
-            changes.done += 1;
-            make(change, standard, &mut links, &mut self.mac);
-        }
-        for node in 0..self.stations.len() {
-            if let Some(frame) = self.on_air.of(node) {
-                let end = frame.end + self.links.longest_delay(node);
-                self.events.push(end, EventKind::Change, NEXT + 1 + node as u32);
-            }
-        }
-        let on_air = &self.on_air;
-        self.links.take_from(&links, |node| on_air.of(node).is_none());
-        self.reroute(&links);
-        if let Some(tap) = &mut self.tap {
-            tap.network_changed(event.at, &links);
-        }
-        changes.coming = Some(links);
-        self.changes = Some(changes);
     }
 
-    /// Finds all routes anew, and tells those who go by them.
-    fn reroute(&mut self, links: &Links) {
-        let wires = wires(&self.wired, self.stations.len() + self.hosts.len());
-        let mut finder = PathFinder::new(links, &wires, &self.radio, &self.scenario.routing, &self.mac)
-            .past(closed(&self.scenario, self.stations.len() as u32));
-        // That all who send by then have one was seen when the World was built.
-        let paths = both_ways(paths(&self.flows, &mut finder).filter_map(|(_, path)| path));
-        self.routes.replace(&paths, &wires);
-        let Some(control) = self.control.as_deref_mut() else { return };
-        for gateway in &mut control.gateways {
-            let ends = self.flows.iter().map(|flow| (flow.from, flow.to));
-            gateway.set_crossings(crossings(ends, gateway.node(), &self.routes, &self.wired));
-        }
-        if control.throttle.is_none() {
-            return;
-        }
-        let sessions: Vec<usize> = self.sessions.iter().map(|session| session.transfer).collect();
-        let throttle = Throttle::new(&Surroundings {
-            scenario: &self.scenario,
-            flows: &self.flows,
-            transfers: &self.transfers,
-            sessions: &sessions,
-            routes: &self.routes,
-            wired: &self.wired,
-            links,
-            radio: &self.radio,
-            basic: self.mac.basic_rates(),
-        });
-        let in_force = control.setting().cloned();
-        self.stop_throttling();
-        if let Some(control) = self.control.as_deref_mut() {
-            control.throttle = Some(throttle);
-        }
-        if let Some(ControlSetting::Throttle { thr_max, calibration }) = in_force {
-            self.begin_throttling(&thr_max, calibration);
-            self.share_among_flows();
+    /// Finds all routes again, and updates what depends on them.
+    fn reroute(&mut self) {
+        let Self { scenario, core, mesh, network, applications, control, .. } = self;
+        let nodes = mesh.len();
+        let wires = network.wires(nodes);
+        let mut finder =
+            PathFinder::new(mesh.current_links(), &wires, &mesh.radio, &scenario.routing, &mesh.mac)
+                .past(closed(scenario, nodes as NodeId));
+        // The builder of the World has checked that every flow has a path while it sends.
+        let paths = both_ways(paths(&applications.flows, &mut finder).filter_map(|(_, path)| path));
+        network.routes.replace(&paths, &wires);
+        if let Some(throttle) = control.as_deref_mut().and_then(|control| control.throttle.as_mut()) {
+            let new = Throttle::new(Surroundings { scenario, applications, network, mesh });
+            throttle.replace(new, core, mesh);
         }
     }
 }

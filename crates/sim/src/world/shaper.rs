@@ -1,24 +1,23 @@
-//! A shaper with a queue discipline, as routers have it where the link after them is slower than their own: what people use
-//! today in place of control (SQM, CAKE).
+//! A shaper with a queue discipline, as routers use it today in front of a slower link (SQM, CAKE); for comparison.
 //!
-//! After a packet the next one leaves no sooner than its bytes take at the rate, so that over any interval no more leaves than
-//! the rate allows and one packet. Bytes are counted as `tc` counts them on Ethernet: the IP packet and [`ETHERNET`]. Left out:
-//! bursts (`tbf`, `htb`), and framing below Ethernet (`overhead`, `atm`).
+//! A packet departs no sooner after the one before than that one takes at the rate, so that in any interval at most the
+//! rate and one packet depart. Bytes are counted as `tc` counts them on Ethernet: the IP packet and [`ETHERNET`]. Left
+//! out: bursts (`tbf`, `htb`), and framing below Ethernet (`overhead`, `atm`).
 
 use fairhop_model::units::{BitRate, Nanos};
 
 use crate::engine::Stream;
-use crate::packet::{PacketId, Packets};
+use crate::packet::{ImageId, Packets};
 use crate::queue::{Queue, Refused, Waiting};
 use crate::scenario::{HostOf, ShaperSetting};
 
-/// Bytes of an Ethernet header, which `tc` counts, without check sequence, preamble and gap, which it does not.
+/// Bytes of an Ethernet header. `tc` does not count frame check sequence, preamble and inter-frame gap.
 pub const ETHERNET: u32 = 14;
 
 /// One direction.
 #[derive(Debug)]
 pub struct Shaper {
-    /// None: everything may leave.
+    /// None is no limit.
     rate: Option<BitRate>,
     queue: Queue,
     /// When the next packet may leave.
@@ -26,7 +25,7 @@ pub struct Shaper {
 }
 
 impl Shaper {
-    /// A shaper at a rate; the mesh end of packets is `host`, and `random` is its own.
+    /// A shaper at a rate. `host` says which end of a packet is in the mesh.
     pub fn new(setting: &ShaperSetting, rate: BitRate, host: HostOf, random: Stream) -> Self {
         let queue = Queue::new(&setting.queue(rate, host), rate, random);
         Self { rate: Some(rate), queue, free_at: Nanos::ZERO }
@@ -47,14 +46,14 @@ impl Shaper {
         self.queue.is_empty()
     }
 
-    /// Takes a packet. One that may leave at once is given by the next [`Shaper::poll`].
+    /// Queues a packet. If it may leave at once, the next [`Shaper::poll`] returns it.
     ///
     /// # Errors
-    /// It is not taken. The packet is still the caller's.
+    /// The queue does not accept it. The packet is still the caller's.
     pub fn offer(
         &mut self,
         now: Nanos,
-        packet: PacketId,
+        packet: ImageId,
         bytes: u32,
         packets: &mut Packets,
     ) -> Result<(), Refused> {
@@ -66,8 +65,8 @@ impl Shaper {
         (!self.queue.is_empty()).then_some(self.free_at)
     }
 
-    /// A packet that may leave now. Those that the discipline drops before it are given up.
-    pub fn poll(&mut self, now: Nanos, packets: &mut Packets) -> Option<PacketId> {
+    /// A packet that may leave now. Those that the discipline drops are in [`Packets::take_dropped`].
+    pub fn poll(&mut self, now: Nanos, packets: &mut Packets) -> Option<ImageId> {
         if now < self.free_at {
             return None;
         }
@@ -78,8 +77,8 @@ impl Shaper {
         Some(packet)
     }
 
-    /// Everything may leave from now on.
-    pub fn let_go(&mut self) {
+    /// Lifts the limit: everything may leave from now on.
+    pub fn release(&mut self) {
         (self.rate, self.free_at) = (None, Nanos::ZERO);
     }
 }
@@ -140,7 +139,7 @@ mod tests {
                 let end = now + Nanos::from_secs(1);
                 gone = until(&mut shaper, &mut packets, end, Nanos::ZERO, &mut now);
             }
-            dropped += std::iter::from_fn(|| packets.take_given_up()).count();
+            dropped += std::iter::from_fn(|| packets.take_dropped()).count();
             prop_assert_eq!(gone + dropped, offered);
             for (first, &(from, _)) in left.iter().enumerate() {
                 let mut before = 0;
@@ -187,7 +186,7 @@ mod tests {
                 }
                 packets.release(id);
             }
-            while let Some((id, _)) = packets.take_given_up() {
+            while let Some((id, _)) = packets.take_dropped() {
                 let lost = packets.get(id);
                 assert_ne!(lost.stream, CALL);
                 flood[usize::from(lost.connection) - 1] -= 1;

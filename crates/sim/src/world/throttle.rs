@@ -1,69 +1,69 @@
 //! Ingress throttling (osipov2007 §4): every node spaces the packets of its own flows by their max-min share of C-load, and
 //! serves them before what it forwards.
 //!
-//! Who shares what follows from the routes and from who hears whom at the slowest basic rate, as
-//! [`fairhop_model::share`] has it; a flow's Thr_max is measured, or the airtime bound of its path. Flows count from their
-//! start to their stop in the scenario, and shares are reckoned anew whenever one begins or ends. Calls are served first
-//! and are not spaced.
+//! Shares follow from the routes and from the reach of the slowest basic rate ([`fairhop_model::share`]). A flow's Thr_max
+//! is measured, or the airtime bound of its path. Flows count from their start to their stop in the scenario, and shares
+//! are computed again whenever one starts or stops. Calls are served first and are not spaced.
 //!
-//! A node hands its station one packet at a time, so that the choice between its own and forwarded ones is made when the
-//! station is free. A flow from a wired host is the own flow of the node where it enters the mesh.
+//! A node hands its station one packet at a time, so that the choice between its own and forwarded packets is made when
+//! the station is free. A flow from a wired host belongs to the node where it enters the mesh.
 //!
-//! Left out: how nodes learn the shares of others (the path density protocol: here all know at once), and the end of a
-//! transfer of finite size, which counts as long as it might have sent.
+//! Left out: how nodes learn the shares of others (the path density protocol; here all know them at once), and the end of a
+//! transfer of finite size, which counts until its stop in the scenario.
 
 use fairhop_control::throttle::{IngressThrottle, spacing};
-use fairhop_model::airtime::TCP_HEADERS;
+use fairhop_model::headers;
 use fairhop_model::phy::Rate;
 use fairhop_model::share::{Chain, Demand, ingress_rate, max_min, regions};
 use fairhop_model::units::{BitRate, Nanos};
 
-use super::control::{data_stream, path};
-use super::traffic::{Flow, FlowKind, IP_HEADER, RTP_HEADER, Transfer, UDP_HEADER};
-use super::{World, aimd};
+use super::applications::Applications;
+use super::applications::aimd::DATA_HEADERS;
+use super::applications::flow::{Flow, FlowKind, data_stream};
+use super::applications::tcp::Transfer;
+use super::core::Core;
+use super::mesh::Mesh;
+use super::network::Network;
 use crate::engine::{Event, EventKind, Timer};
 use crate::mac::BROADCAST;
 use crate::packet::NodeId;
 use crate::queue::{Refused, Waiting};
-use crate::radio::{Links, RadioParams};
 use crate::recorder::Loss;
-use crate::routing::Routes;
 use crate::scenario::{Capture, Scenario, Traffic};
-use crate::wired::Link;
 
-/// What a flow carries in a packet, and what a packet is.
+/// How a flow loads the path, by the sizes of its packets in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Load {
-    /// A call: packets a second, both directions together, and bytes of UDP payload.
+    /// A call: packets a second in both directions together, and UDP payload.
     Call { per_second: f64, payload: u32 },
-    /// TCP: segment, options, segments for an ACK.
+    /// TCP: segment, options, segments per ACK.
     Tcp { mss: u32, options: u32, segments_per_ack: f64 },
-    /// Datagrams one way: payload.
+    /// Datagrams in one direction: UDP payload.
     Datagrams { payload: u32 },
 }
 
-/// A flow as it takes airtime.
+/// A flow and the airtime that it takes.
 #[derive(Clone, Debug)]
 struct Association {
     start: Nanos,
     stop: Nanos,
     /// The nodes with radio that carry it; none where no hop is by radio.
     nodes: Vec<usize>,
-    /// Of its data stream, at the node where it enters the mesh.
+    /// The lane of its data stream at the node where it enters the mesh.
     lane: Option<Lane>,
     /// Links in a row that cannot be in use at once.
     shared_links: u32,
     load: Load,
 }
 
-/// Where a stream is a node's own.
+/// The place of a stream among those that enter the mesh at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Lane {
     node: NodeId,
     lane: u32,
 }
 
-/// A node's two queues and the timer of its own.
+/// A node's two queues, and the timer of its own packets.
 #[derive(Debug)]
 struct NodeThrottle {
     queues: IngressThrottle<Waiting>,
@@ -76,16 +76,16 @@ pub struct Throttle {
     flows: Vec<Association>,
     /// By stream.
     lanes: Vec<Option<Lane>>,
-    /// Streams that are a node's own.
+    /// How many streams enter the mesh at each node.
     own: Vec<usize>,
     queue_packets: usize,
     basic: Vec<Rate>,
-    /// Beginnings and ends of flows.
+    /// Starts and stops of flows, in order.
     changes: Vec<Nanos>,
     changed: usize,
     /// In force.
     on: Option<InForce>,
-    /// What flows may send now, by flow; none where they are not throttled.
+    /// Rate of each flow now; none where it is not throttled.
     rates: Vec<Option<BitRate>>,
 }
 
@@ -96,28 +96,24 @@ struct InForce {
     calibration: f64,
 }
 
-/// What the throttles of a World are made from.
+/// The parts of a World that throttles are made from.
+#[derive(Clone, Copy)]
 pub(super) struct Surroundings<'a> {
     pub(super) scenario: &'a Scenario,
-    pub(super) flows: &'a [Flow],
-    pub(super) transfers: &'a [Transfer],
-    /// The transfer of data of each session.
-    pub(super) sessions: &'a [usize],
-    pub(super) routes: &'a Routes,
-    pub(super) wired: &'a [Link],
-    pub(super) links: &'a Links,
-    pub(super) radio: &'a RadioParams,
-    pub(super) basic: &'a [Rate],
+    pub(super) applications: &'a Applications,
+    pub(super) network: &'a Network,
+    pub(super) mesh: &'a Mesh,
 }
 
 impl Throttle {
     /// Throttles that are not in force.
-    pub(super) fn new(around: &Surroundings<'_>) -> Self {
-        let nodes = around.links.positions().len();
+    pub(super) fn new(around: Surroundings<'_>) -> Self {
+        let nodes = around.mesh.len();
+        let flows_of_scenario = &around.applications.flows;
         let mut own = vec![0; nodes];
-        let mut lanes = vec![None; 2 * around.flows.len()];
-        let mut flows = Vec::with_capacity(around.flows.len());
-        for (index, flow) in around.flows.iter().enumerate() {
+        let mut lanes = vec![None; 2 * flows_of_scenario.len()];
+        let mut flows = Vec::with_capacity(flows_of_scenario.len());
+        for (index, flow) in flows_of_scenario.iter().enumerate() {
             for (back, (from, to)) in [(flow.from, flow.to), (flow.to, flow.from)].into_iter().enumerate() {
                 if to == BROADCAST || from == BROADCAST {
                     continue;
@@ -151,14 +147,14 @@ impl Throttle {
             lanes,
             own,
             queue_packets,
-            basic: around.basic.to_vec(),
+            basic: around.mesh.mac.basic_rates().to_vec(),
             changes,
             changed: 0,
             on: None,
         }
     }
 
-    /// When a flow begins or ends next, if that matters now.
+    /// When a flow starts or stops next, while throttles are in force.
     pub(super) fn next_change(&self) -> Nanos {
         match &self.on {
             Some(_) => self.changes.get(self.changed).copied().unwrap_or(Nanos::MAX),
@@ -168,10 +164,10 @@ impl Throttle {
 }
 
 /// The nodes of a path's radio hops, in order.
-fn radio_nodes(around: &Surroundings<'_>, from: NodeId, to: NodeId) -> Vec<usize> {
+fn radio_nodes(around: Surroundings<'_>, from: NodeId, to: NodeId) -> Vec<usize> {
     let mut nodes = Vec::new();
     let mut at = from;
-    for (next, by_wire) in path(around.routes, around.wired, from, to) {
+    for (next, by_wire) in around.network.path(from, to) {
         if !by_wire {
             if nodes.last() != Some(&(at as usize)) {
                 nodes.push(at as usize);
@@ -185,8 +181,8 @@ fn radio_nodes(around: &Surroundings<'_>, from: NodeId, to: NodeId) -> Vec<usize
 
 /// How many links of a path in a row cannot be in use at once: where one sender senses the other, or disturbs the other's
 /// receiver more than it can bear. On a line of equal hops it is [`fairhop_model::airtime::shared_links`].
-fn shared_links(around: &Surroundings<'_>, nodes: &[usize]) -> u32 {
-    let Surroundings { links, radio, .. } = around;
+fn shared_links(around: Surroundings<'_>, nodes: &[usize]) -> u32 {
+    let (links, radio) = (around.mesh.current_links(), &around.mesh.radio);
     let disturbs = |from: usize, (sender, receiver): (usize, usize)| {
         let Some(noise) = links.between(from, receiver) else { return from == receiver };
         let Some(signal) = links.between(sender, receiver) else { return true };
@@ -206,8 +202,9 @@ fn shared_links(around: &Surroundings<'_>, nodes: &[usize]) -> u32 {
     (0..hops.len()).map(run).max().unwrap_or(1)
 }
 
-fn load_of(around: &Surroundings<'_>, flow: &Flow, entry: &Traffic) -> Load {
+fn load_of(around: Surroundings<'_>, flow: &Flow, entry: &Traffic) -> Load {
     const TIMESTAMPS: u32 = 12;
+    let machines = &around.applications.tcp;
     let tcp = |transfer: &Transfer| Load::Tcp {
         mss: transfer.sender_config.mss,
         options: if transfer.sender_config.timestamps { TIMESTAMPS } else { 0 },
@@ -218,89 +215,89 @@ fn load_of(around: &Surroundings<'_>, flow: &Flow, entry: &Traffic) -> Load {
             let profile = codec.profile();
             Load::Call {
                 per_second: 2.0 / profile.interval.as_secs_f64(),
-                payload: profile.payload_bytes + RTP_HEADER,
+                payload: profile.payload_bytes + headers::RTP,
             }
         }
-        FlowKind::Bulk(transfer) => tcp(&around.transfers[transfer]),
+        FlowKind::Bulk(transfer) => tcp(&machines.transfers[transfer]),
         FlowKind::Web(session) | FlowKind::Request(session) => {
-            tcp(&around.transfers[around.sessions[session]])
+            tcp(&machines.transfers[machines.sessions[session].transfer])
         }
         // Acknowledged as TCP is, about every second packet; what matters is the size of the packets.
         FlowKind::Quic(_) => Load::Tcp {
-            mss: entry.largest_packet_bytes().saturating_sub(TCP_HEADERS),
+            mss: entry.largest_packet_bytes().saturating_sub(headers::IP_TCP),
             options: 0,
             segments_per_ack: 2.0,
         },
         FlowKind::Aimd(_) => {
-            Load::Datagrams { payload: entry.largest_packet_bytes().saturating_sub(aimd::DATA_HEADERS) }
+            Load::Datagrams { payload: entry.largest_packet_bytes().saturating_sub(DATA_HEADERS) }
         }
         FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) => {
-            Load::Datagrams { payload: entry.largest_packet_bytes().saturating_sub(IP_HEADER + UDP_HEADER) }
+            Load::Datagrams { payload: entry.largest_packet_bytes().saturating_sub(headers::IP_UDP) }
         }
     }
 }
 
-impl World {
-    /// Whether a station has its packets from the node's throttle.
+impl Throttle {
+    /// Whether throttles are in force: stations then get their packets from them.
     #[inline]
-    pub(super) fn is_throttled(&self) -> bool {
-        self.control
-            .as_deref()
-            .and_then(|control| control.throttle.as_ref())
-            .is_some_and(|throttle| throttle.on.is_some())
+    pub(super) fn is_on(&self) -> bool {
+        self.on.is_some()
     }
 
-    fn throttle(&mut self) -> Option<&mut Throttle> {
-        self.control.as_deref_mut()?.throttle.as_mut()
-    }
-
-    pub(super) fn begin_throttling(&mut self, thr_max: &[BitRate], calibration: f64) {
-        let Some(throttle) = self.throttle() else { return };
-        let packets = throttle.queue_packets;
-        let nodes = throttle
+    /// Puts throttles in force; shares follow with [`Throttle::update_shares`].
+    pub(super) fn begin(&mut self, thr_max: &[BitRate], calibration: f64) {
+        let nodes = self
             .own
             .iter()
-            .map(|&own| NodeThrottle { queues: IngressThrottle::new(own, packets), timer: Timer::default() })
+            .map(|&own| NodeThrottle {
+                queues: IngressThrottle::new(own, self.queue_packets),
+                timer: Timer::default(),
+            })
             .collect();
-        throttle.on = Some(InForce { nodes, thr_max: thr_max.to_vec(), calibration });
-        throttle.changed = 0;
+        self.on = Some(InForce { nodes, thr_max: thr_max.to_vec(), calibration });
+        self.changed = 0;
     }
 
-    /// What waits goes to the stations.
-    pub(super) fn stop_throttling(&mut self) {
-        let Some(throttle) = self.throttle() else { return };
-        let Some(in_force) = throttle.on.take() else { return };
-        throttle.rates.fill(None);
+    /// Ends throttling; waiting packets go to the stations.
+    pub(super) fn stop(&mut self, core: &mut Core, mesh: &mut Mesh) {
+        let Some(in_force) = self.on.take() else { return };
+        self.rates.fill(None);
         for (node, mut throttle) in in_force.nodes.into_iter().enumerate() {
             while let Some(waiting) = throttle.queues.poll(Nanos::MAX) {
-                self.enqueue(node as NodeId, waiting);
+                enqueue(core, mesh, node as NodeId, waiting);
             }
         }
     }
 
-    /// Reckons the shares anew where a flow has begun or ended.
-    pub(super) fn share_among_flows(&mut self) {
-        let now = self.events.now();
-        let Self { control, links, radio, mac, .. } = self;
-        let Some(throttle) = control.as_deref_mut().and_then(|control| control.throttle.as_mut()) else {
-            return;
-        };
-        let Throttle { flows, changes, changed, on: Some(in_force), rates, basic, .. } = throttle else {
-            return;
-        };
+    /// Takes over the paths of `new`, which was made after routes have changed, and keeps what is in force.
+    pub(super) fn replace(&mut self, new: Self, core: &mut Core, mesh: &mut Mesh) {
+        let in_force = self.on.as_ref().map(|on| (on.thr_max.clone(), on.calibration));
+        self.stop(core, mesh);
+        *self = new;
+        if let Some((thr_max, calibration)) = in_force {
+            self.begin(&thr_max, calibration);
+            self.update_shares(core, mesh);
+        }
+    }
+
+    /// Computes the shares again wactive a flow has started or stopped.
+    pub(super) fn update_shares(&mut self, core: &mut Core, mesh: &mut Mesh) {
+        let now = core.now();
+        let Self { flows, changes, changed, on: Some(in_force), rates, basic, .. } = self else { return };
         if changes.get(*changed).is_none_or(|change| *change > now) {
             return;
         }
         *changed = changes.partition_point(|change| *change <= now);
+        let (links, radio, mac) = (mesh.links(), &mesh.radio, &mesh.mac);
         let slowest = basic.iter().copied().min().unwrap_or(mac.control_rate);
         let hears = |from: usize, to: usize| {
             links.between(to, from).is_some_and(|link| radio.decodes(slowest, link.power))
         };
-        // Flows that are there, as associations.
-        let here: Vec<usize> = (0..flows.len())
+        // Flows that send now.
+        let active: Vec<usize> = (0..flows.len())
             .filter(|&flow| flows[flow].start <= now && now < flows[flow].stop && flows[flow].nodes.len() > 1)
             .collect();
-        let paths: Vec<Vec<usize>> = here.iter().map(|&flow| flows[flow].nodes.clone()).collect();
+        let paths: Vec<Vec<usize>> = active.iter().map(|&flow| flows[flow].nodes.clone()).collect();
         let regions = regions(in_force.nodes.len(), hears, &paths);
         let rates_of = |path: &Vec<usize>| -> Vec<Rate> {
             path.windows(2).map(|hop| mac.rate_of_hop(hop[0] as u32, hop[1] as u32)).collect()
@@ -311,10 +308,10 @@ impl World {
             rates: &hops[place],
             basic,
             rts_threshold: (mac.rts_threshold < u32::MAX).then_some(mac.rts_threshold),
-            shared_links: flows[here[place]].shared_links,
+            shared_links: flows[active[place]].shared_links,
         };
-        let demands: Vec<Demand> = (0..here.len())
-            .map(|place| match flows[here[place]].load {
+        let demands: Vec<Demand> = (0..active.len())
+            .map(|place| match flows[active[place]].load {
                 Load::Call { per_second, payload } => Demand::Call {
                     load: chain(place).datagram_load(payload, per_second, in_force.calibration),
                 },
@@ -322,9 +319,9 @@ impl World {
             })
             .collect();
         rates.fill(None);
-        // Every path has a node, and every node a region: there is an allocation.
+        // Every path has a node, and every node a region: tactive is an allocation.
         let Ok(allocation) = max_min(&regions, &demands) else { return };
-        for (place, &flow) in here.iter().enumerate() {
+        for (place, &flow) in active.iter().enumerate() {
             let chain = chain(place);
             let measured = in_force.thr_max.get(hops[place].len() - 1).copied();
             let (packet, thr_max) = match flows[flow].load {
@@ -347,65 +344,68 @@ impl World {
                 queues.set_spacing(lane as usize, spacing(packet, rate));
             }
         }
-        for node in 0..self.stations.len() as NodeId {
-            self.feed(node);
+        for node in 0..mesh.len() as NodeId {
+            self.feed(core, mesh, node);
         }
     }
 
-    /// A packet that a throttled node sends on by radio.
-    pub(super) fn throttled(&mut self, node: NodeId, waiting: Waiting) {
-        let id = waiting.packet;
-        let stream = self.packets.get(id).stream;
-        let Some(throttle) = self.throttle() else { return };
-        let lane = throttle.lanes[stream as usize].filter(|lane| lane.node == node);
-        let Some(in_force) = &mut throttle.on else { return };
+    /// Takes a packet that a node sends on by radio.
+    pub(super) fn offer(&mut self, core: &mut Core, mesh: &mut Mesh, node: NodeId, waiting: Waiting) {
+        let stream = core.packets.get(waiting.packet).stream;
+        let lane = self.lanes[stream as usize].filter(|lane| lane.node == node);
+        let Some(in_force) = &mut self.on else { return enqueue(core, mesh, node, waiting) };
         let queues = &mut in_force.nodes[node as usize].queues;
         match lane {
             Some(Lane { lane, .. }) => {
                 if queues.offer_own(lane as usize, waiting).is_some() {
-                    self.drop_packet(node, id, Loss::Control);
+                    core.drop_image(waiting.packet, Loss::Control);
                 }
             }
             None => {
                 if queues.offer_forwarded(waiting).is_some() {
-                    self.refused(node, id, Refused::Full);
+                    let reason = mesh.refuse(core, node, Refused::Full);
+                    core.drop_image(waiting.packet, reason);
                 }
             }
         }
-        self.feed(node);
+        self.feed(core, mesh, node);
     }
 
-    /// Gives the station of a throttled node its next packet, if it is free and there is one.
-    pub(super) fn feed(&mut self, node: NodeId) {
-        let now = self.events.now();
-        while self.stations.backlog(node as usize) == 0 {
-            let Self { control, events, .. } = self;
-            let throttle = control.as_deref_mut().and_then(|control| control.throttle.as_mut());
-            let Some(in_force) = throttle.and_then(|throttle| throttle.on.as_mut()) else { return };
-            let NodeThrottle { queues, timer } = &mut in_force.nodes[node as usize];
+    /// Gives the station of a throttled node its next packet, if it is free and a packet is due.
+    pub(super) fn feed(&mut self, core: &mut Core, mesh: &mut Mesh, node: NodeId) {
+        let Some(in_force) = &mut self.on else { return };
+        let NodeThrottle { queues, timer } = &mut in_force.nodes[node as usize];
+        let now = core.now();
+        while mesh.backlog(node as usize) == 0 {
             let Some(waiting) = queues.poll(now) else {
                 match queues.next_time() {
-                    Some(at) if at < Nanos::MAX => timer.set(at.max(now), events, EventKind::Throttle, node),
+                    Some(at) if at < Nanos::MAX => {
+                        timer.set(at.max(now), &mut core.events, EventKind::Throttle, node);
+                    }
                     _ => timer.cancel(),
                 }
                 return;
             };
-            self.enqueue(node, waiting);
+            enqueue(core, mesh, node, waiting);
         }
     }
 
-    /// A packet of a node's own is due.
-    pub(super) fn throttle_timer(&mut self, event: Event) {
-        let Self { control, events, .. } = self;
-        let throttle = control.as_deref_mut().and_then(|control| control.throttle.as_mut());
-        let Some(in_force) = throttle.and_then(|throttle| throttle.on.as_mut()) else { return };
-        if in_force.nodes[event.subject as usize].timer.fires(event, events) {
-            self.feed(event.subject);
+    /// An own packet of a node is due.
+    pub(super) fn on_timer(&mut self, core: &mut Core, mesh: &mut Mesh, event: Event) {
+        let Some(in_force) = &mut self.on else { return };
+        if in_force.nodes[event.subject as usize].timer.fires(event, &mut core.events) {
+            self.feed(core, mesh, event.subject);
         }
     }
 
-    /// What a flow may send now under throttling, in b/s of payload; none where nothing holds it.
-    pub fn throttled_rate(&self, flow: usize) -> Option<BitRate> {
-        *self.control.as_deref()?.throttle.as_ref()?.rates.get(flow)?
+    /// The rate of a flow now, in b/s of payload; none where it is not throttled.
+    pub(super) fn rate(&self, flow: usize) -> Option<BitRate> {
+        *self.rates.get(flow)?
+    }
+}
+
+fn enqueue(core: &mut Core, mesh: &mut Mesh, node: NodeId, waiting: Waiting) {
+    if let Err(reason) = mesh.enqueue(core, node, waiting) {
+        core.drop_image(waiting.packet, reason);
     }
 }

@@ -1,14 +1,13 @@
 //! Control in worlds: what the gateway does to calls and TCP of K-MIX, that it can come and go, and the throttle.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use crate::support::*;
 use fairhop_control::observer::{Flow, FlowBody};
 use fairhop_model::units::Nanos;
 use fairhop_sim::mac::Frame;
-use fairhop_sim::packet::{Body, NodeId, Packet};
+use fairhop_sim::packet::{Body, NodeId, PacketView};
 use fairhop_sim::recorder::Loss;
 use fairhop_sim::results::Summary;
 use fairhop_sim::scenario::{Control, Gateways, QueueLimit, Topology, Traffic};
@@ -68,18 +67,18 @@ struct Flight {
 
 /// By flow.
 #[derive(Clone, Default)]
-struct Flights(Rc<RefCell<BTreeMap<u32, Flight>>>);
+struct Flights(Arc<Mutex<BTreeMap<u32, Flight>>>);
 
 impl Tap for Flights {
-    fn frame(&mut self, _: NodeId, _: Nanos, _: &Frame, _: NodeId, _: Option<&Packet>, _: bool) {}
+    fn frame(&mut self, _: NodeId, _: Nanos, _: &Frame, _: NodeId, _: Option<PacketView<'_>>, _: bool) {}
 
-    fn wired(&mut self, node: NodeId, _peer: NodeId, _at: Nanos, packet: &Packet, arrived: bool) {
+    fn wired(&mut self, node: NodeId, _peer: NodeId, _at: Nanos, packet: PacketView<'_>, arrived: bool) {
         const HOST: NodeId = 5;
         let Body::Tcp(segment) = packet.body else { return };
         if node != HOST {
             return;
         }
-        let mut flows = self.0.borrow_mut();
+        let mut flows = self.0.lock().unwrap();
         // Streams of a flow are a pair.
         let Flight { sent, acknowledged, most } = flows.entry(packet.stream / 2).or_default();
         let end = segment.seq.0.wrapping_add(segment.len);
@@ -99,7 +98,7 @@ fn no_sender_has_more_than_the_window_in_flight() {
     let flights = Flights::default();
     world.set_tap(Box::new(flights.clone()));
     world.run();
-    let flows = flights.0.borrow();
+    let flows = flights.0.lock().unwrap();
     assert_eq!(flows.len(), 3);
     for Flight { most, .. } in flows.values() {
         // Used up to the last whole segment.
@@ -202,7 +201,7 @@ struct Listened {
 }
 
 #[derive(Clone, Default)]
-struct Listener(Rc<RefCell<Listened>>);
+struct Listener(Arc<Mutex<Listened>>);
 
 impl Tap for Listener {
     fn frame(
@@ -211,12 +210,12 @@ impl Tap for Listener {
         at: Nanos,
         frame: &Frame,
         _: NodeId,
-        packet: Option<&Packet>,
+        packet: Option<PacketView<'_>>,
         received: bool,
     ) {
         const LISTENER: NodeId = 4;
         let Some(packet) = packet.filter(|_| node == LISTENER) else { return };
-        let mut seen = self.0.borrow_mut();
+        let mut seen = self.0.lock().unwrap();
         match packet.body {
             // The stream of the first call into the mesh.
             Body::Rtp { sequence, .. } if received && frame.to == LISTENER && packet.stream == 0 => {
@@ -234,7 +233,7 @@ impl Tap for Listener {
         }
     }
 
-    fn wired(&mut self, _: NodeId, _: NodeId, _: Nanos, _: &Packet, _: bool) {}
+    fn wired(&mut self, _: NodeId, _: NodeId, _: Nanos, _: PacketView<'_>, _: bool) {}
 }
 
 #[test]
@@ -266,7 +265,7 @@ fn with_rtcp_the_gateway_knows_what_the_way_down_loses_to_the_256th() {
         reported * 10 > asked * 8,
         "{reported} of {asked}: reports are lost too, but seldom two in a row"
     );
-    let seen = listener.0.borrow();
+    let seen = listener.0.lock().unwrap();
     let until = |at: Nanos| {
         let next = seen.history.partition_point(|&(came, ..)| came <= at);
         seen.history[next - 1]

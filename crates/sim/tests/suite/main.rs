@@ -12,6 +12,7 @@ mod changes;
 mod control;
 mod determinism;
 mod edca;
+mod images;
 mod linux_path;
 mod mac;
 mod network;

@@ -1,16 +1,15 @@
 //! Captures, as Wireshark's dissectors see them. Without `tshark` on the machine these tests say so and pass.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr)]
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use fairhop_model::units::Nanos;
 use fairhop_sim::mac::{Frame, FrameKind};
 use fairhop_sim::output::capture::{Capture, Written};
-use fairhop_sim::packet::{NodeId, Packet};
+use fairhop_sim::packet::{NodeId, PacketView};
 use fairhop_sim::scenario::{self, Override};
 use fairhop_sim::world::{Tap, World};
 
@@ -62,7 +61,7 @@ const EASY: [&str; 3] = ["traffic.1.count=0", "traffic.2.count=0", "radio.rate_m
 /// Counts what it hands on.
 struct Counting {
     inner: Box<dyn Tap>,
-    frames: Rc<RefCell<Counts>>,
+    frames: Arc<Mutex<Counts>>,
 }
 
 #[derive(Default)]
@@ -91,19 +90,19 @@ impl Tap for Counting {
         at: Nanos,
         frame: &Frame,
         from: NodeId,
-        packet: Option<&Packet>,
+        packet: Option<PacketView<'_>>,
         received: bool,
     ) {
         let kind = kind_name(frame.kind);
-        let mut counts = self.frames.borrow_mut();
+        let mut counts = self.frames.lock().unwrap();
         *counts.wireless.entry((node, received, kind)).or_default() += 1;
         let key = (kind, frame.rate.bit_rate().0, frame.bytes);
         counts.times.entry(key).or_default().insert(frame.time.0.div_ceil(1000));
         self.inner.frame(node, at, frame, from, packet, received);
     }
 
-    fn wired(&mut self, node: NodeId, peer: NodeId, at: Nanos, packet: &Packet, arrived: bool) {
-        *self.frames.borrow_mut().wired.entry((node, arrived)).or_default() += 1;
+    fn wired(&mut self, node: NodeId, peer: NodeId, at: Nanos, packet: PacketView<'_>, arrived: bool) {
+        *self.frames.lock().unwrap().wired.entry((node, arrived)).or_default() += 1;
         self.inner.wired(node, peer, at, packet, arrived);
     }
 }
@@ -120,11 +119,11 @@ fn world(changes: &[&str]) -> World {
     World::new(&loaded.scenario, 1).unwrap()
 }
 
-fn captured(name: &str, changes: &[&str]) -> (World, Written, Rc<RefCell<Counts>>) {
+fn captured(name: &str, changes: &[&str]) -> (World, Written, Arc<Mutex<Counts>>) {
     let mut world = world(changes);
     let capture = Capture::create(&scratch(name), &world).unwrap();
-    let frames = Rc::new(RefCell::new(Counts::default()));
-    world.set_tap(Box::new(Counting { inner: capture.tap(), frames: Rc::clone(&frames) }));
+    let frames = Arc::new(Mutex::new(Counts::default()));
+    world.set_tap(Box::new(Counting { inner: capture.tap(), frames: Arc::clone(&frames) }));
     world.run();
     let written = capture.finish().unwrap();
     (world, written, frames)
@@ -199,7 +198,7 @@ fn wireshark_counts_the_simulators_frames_and_agrees_on_their_time_on_the_air() 
 
 fn wireshark_counts(name: &str, signal_extension_us: u64, changes: &[&str]) {
     let (world, written, counts) = captured(name, changes);
-    let counts = counts.borrow();
+    let counts = counts.lock().unwrap();
     let mut seen = Counts::default();
     for (node, file) in written.files.iter().enumerate() {
         let fields = [

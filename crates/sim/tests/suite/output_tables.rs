@@ -146,6 +146,8 @@ flows
   lost_aqm_packets: integer
   lost_link_packets: integer
   lost_control_packets: integer
+  lost_no_route_packets: integer
+  lost_ttl_packets: integer
   in_flight_packets: integer
   loss: real
   late: real

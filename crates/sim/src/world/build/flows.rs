@@ -1,5 +1,6 @@
 //! Flows, sources and machines of a scenario's traffic.
 
+use fairhop_model::headers;
 use fairhop_model::units::Nanos;
 use fairhop_model::voice::Codec;
 use fairhop_transport::aimd::{
@@ -15,36 +16,31 @@ use fairhop_transport::tcp::{CongestionKind, HyStart, ReceiverConfig, Recovery, 
 
 use super::wired::number_of;
 use crate::engine::{Purpose, Stream, Timer};
-use crate::packet::NodeId;
+use crate::packet::{NodeId, stream};
 use crate::recorder::TransactionRecord;
 use crate::rtcp::Reception;
 use crate::scenario::{
     CodecName, Place, Scenario, SizeLaw, TcpHyStart, TcpProfile, TcpRecovery, TcpVariant, TimeLaw, Traffic,
 };
-use crate::world::aimd::AimdStream;
-use crate::world::quic::QuicTransfer;
-use crate::world::reports::Reporter;
-use crate::world::sessions::Session;
-use crate::world::traffic::{
-    DatagramSource, Flow, FlowKind, IP_HEADER, Interval, RTP_HEADER, Source, Transfer, UDP_HEADER, stream,
-};
-use crate::world::video::{FrameSizes, Video, VideoPlan};
+use crate::world::applications::aimd::AimdStream;
+use crate::world::applications::datagrams::{DatagramEvent, DatagramSource, Interval};
+use crate::world::applications::flow::{Flow, FlowKind};
+use crate::world::applications::quic::QuicTransfer;
+use crate::world::applications::sessions::Session;
+use crate::world::applications::tcp::{TcpSource, Transfer};
+use crate::world::applications::video::{FrameSizes, Video, VideoPlan};
+use crate::world::applications::{Applications, Kind, Reporter, Source};
 
-/// Flows, sources and transfers in the making.
+/// The applications of a scenario while they are built.
 pub(super) struct Plan<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) seed: u64,
     pub(super) nodes: NodeId,
-    pub(super) flows: Vec<Flow>,
+    /// Whether delay and loss of each stream are measured.
     pub(super) measured: Vec<bool>,
-    pub(super) sources: Vec<Source>,
+    /// When each source is due first.
     pub(super) starts: Vec<Nanos>,
-    pub(super) transfers: Vec<Transfer>,
-    pub(super) sessions: Vec<Session>,
-    pub(super) videos: Vec<Video>,
-    pub(super) aimd: Vec<AimdStream>,
-    pub(super) quic: Vec<QuicTransfer>,
-    pub(super) reporters: Vec<Reporter>,
+    pub(super) applications: Applications,
 }
 
 impl<'a> Plan<'a> {
@@ -53,16 +49,9 @@ impl<'a> Plan<'a> {
             scenario,
             seed,
             nodes,
-            flows: Vec::new(),
             measured: Vec::new(),
-            sources: Vec::new(),
             starts: Vec::new(),
-            transfers: Vec::new(),
-            sessions: Vec::new(),
-            videos: Vec::new(),
-            aimd: Vec::new(),
-            quic: Vec::new(),
-            reporters: Vec::new(),
+            applications: Applications::default(),
         }
     }
 
@@ -79,36 +68,36 @@ impl<'a> Plan<'a> {
             start: Nanos::from_secs_f64(start_s),
             stop: stop_s.map_or(Nanos::MAX, Nanos::from_secs_f64),
         };
-        let index = self.flows.len();
+        let index = self.applications.flows.len();
         match traffic {
             Traffic::Call { codec, rtcp_interval_s, .. } => {
                 let codec = codec_of(*codec);
                 flow.kind = FlowKind::Call(codec);
                 let profile = codec.profile();
-                let bytes = IP_HEADER + UDP_HEADER + RTP_HEADER + profile.payload_bytes;
+                let bytes = headers::IP_UDP_RTP + profile.payload_bytes;
                 let seconds = profile.interval.as_secs_f64();
-                self.datagrams(index, &flow, false, bytes, seconds, 1, Some(codec));
-                self.datagrams(index, &flow, true, bytes, seconds, 1, Some(codec));
+                let voice = [false, true]
+                    .map(|back| self.datagrams(index, &flow, back, bytes, seconds, 1, Some(codec)));
                 if *rtcp_interval_s > 0.0 {
-                    let first = self.sources.len() - 2;
-                    self.reports(index, &flow, false, codec, first, *rtcp_interval_s);
-                    self.reports(index, &flow, true, codec, first + 1, *rtcp_interval_s);
+                    for (back, voice) in [false, true].into_iter().zip(voice) {
+                        self.reports(index, &flow, back, codec, voice, *rtcp_interval_s);
+                    }
                 }
             }
             Traffic::Bulk { .. } => {
-                flow.kind = FlowKind::Bulk(self.transfers.len());
+                flow.kind = FlowKind::Bulk(self.applications.tcp.transfers.len());
                 self.transfer(index, &flow, traffic);
             }
             Traffic::Aimd { .. } => {
-                flow.kind = FlowKind::Aimd(self.aimd.len());
+                flow.kind = FlowKind::Aimd(self.applications.aimd.streams.len());
                 self.aimd(index, &flow, traffic);
             }
             Traffic::Quic { .. } => {
-                flow.kind = FlowKind::Quic(self.quic.len());
+                flow.kind = FlowKind::Quic(self.applications.quic.transfers.len());
                 self.quic(index, &flow, traffic);
             }
             Traffic::Cbr { rate_kbps, payload_bytes, .. } => {
-                let bytes = IP_HEADER + UDP_HEADER + payload_bytes;
+                let bytes = headers::IP_UDP + payload_bytes;
                 let seconds = f64::from(*payload_bytes) * 8.0 / (rate_kbps * 1000.0);
                 self.datagrams(index, &flow, false, bytes, seconds, 1, None);
             }
@@ -119,24 +108,40 @@ impl<'a> Plan<'a> {
                 self.datagrams(index, &flow, false, *packet_bytes, seconds, *burst_packets, None);
             }
             Traffic::Web { size, think, .. } => {
-                flow.kind = FlowKind::Web(self.sessions.len());
+                flow.kind = FlowKind::Web(self.applications.tcp.sessions.len());
                 let configs = tcp_configs(traffic);
                 self.session(index, &flow, *size, *think, None, configs);
             }
             Traffic::Request { request_bytes, response, think, .. } => {
-                flow.kind = FlowKind::Request(self.sessions.len());
+                flow.kind = FlowKind::Request(self.applications.tcp.sessions.len());
                 let configs = tcp_configs(traffic);
                 self.session(index, &flow, *response, *think, Some(*request_bytes), configs);
             }
             Traffic::Video { .. } => {
-                flow.kind = FlowKind::Video(self.videos.len());
+                flow.kind = FlowKind::Video(self.applications.videos.streams.len());
                 self.video(index, &flow, traffic);
             }
         }
         // The data of a request flow is what comes back.
         self.measured.push(!matches!(flow.kind, FlowKind::Request(_)));
         self.measured.push(matches!(flow.kind, FlowKind::Call(_) | FlowKind::Request(_)));
-        self.flows.push(flow);
+        self.applications.flows.push(flow);
+    }
+
+    /// Adds a source that is due first at `start`; `index` counts those of its kind.
+    fn source(&mut self, start: Nanos, kind: Kind, index: usize) {
+        self.starts.push(start);
+        self.applications.sources.push(Source { kind, index: index as u32 });
+    }
+
+    fn datagram_source(&mut self, start: Nanos, event: DatagramEvent) {
+        self.source(start, Kind::Datagrams, self.applications.datagrams.events.len());
+        self.applications.datagrams.events.push(event);
+    }
+
+    fn tcp_source(&mut self, start: Nanos, source: TcpSource) {
+        self.source(start, Kind::Tcp, self.applications.tcp.sources.len());
+        self.applications.tcp.sources.push(source);
     }
 
     /// Where the congestion control of a stream begins its random choices.
@@ -148,6 +153,7 @@ impl<'a> Plan<'a> {
         number_of(self.scenario, self.nodes, place)
     }
 
+    /// Adds a source of datagrams. Its place among them, and when it starts.
     #[allow(clippy::too_many_arguments)]
     fn datagrams(
         &mut self,
@@ -158,13 +164,14 @@ impl<'a> Plan<'a> {
         seconds: f64,
         burst: u32,
         codec: Option<Codec>,
-    ) {
+    ) -> (usize, Nanos) {
         let stream = stream(index, back);
         let phase = Stream::new(self.seed, u64::from(stream), Purpose::Source).unit() * seconds;
         let start = flow.start.saturating_add(Nanos::from_secs_f64(phase));
         let (from, to) = if back { (flow.to, flow.from) } else { (flow.from, flow.to) };
-        self.starts.push(start);
-        self.sources.push(Source::Datagrams(DatagramSource {
+        let place = self.applications.datagrams.sources.len();
+        self.datagram_source(start, DatagramEvent::Send(place));
+        self.applications.datagrams.sources.push(DatagramSource {
             stream,
             from,
             to,
@@ -174,17 +181,18 @@ impl<'a> Plan<'a> {
             stop: flow.stop,
             sequence: 0,
             codec,
-        }));
+        });
+        (place, start)
     }
 
-    /// The end of a call whose voice is the source with this number reports.
+    /// Adds reports of the end of a call whose voice comes from `source`, given by place and start.
     fn reports(
         &mut self,
         index: usize,
         flow: &Flow,
         back: bool,
         codec: Codec,
-        source: usize,
+        (source, start): (usize, Nanos),
         interval_s: f64,
     ) {
         let stream = stream(index, back);
@@ -194,16 +202,17 @@ impl<'a> Plan<'a> {
             source,
             from,
             to,
-            start: self.starts[source],
+            start,
             stop: flow.stop,
             codec,
             interval_s,
             random: Stream::new(self.seed, u64::from(stream), Purpose::Report),
-            heard: Reception::default(),
+            reception: Reception::default(),
         };
-        self.starts.push(reporter.start.saturating_add(reporter.first_pause()));
-        self.sources.push(Source::Report(self.reporters.len()));
-        self.reporters.push(reporter);
+        let first = start.saturating_add(reporter.first_pause());
+        let place = self.applications.datagrams.reporters.len();
+        self.datagram_source(first, DatagramEvent::Report(place));
+        self.applications.datagrams.reporters.push(reporter);
     }
 
     fn aimd(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
@@ -228,18 +237,18 @@ impl<'a> Plan<'a> {
             ..friendly
         };
         let rwnd = rwnd_packets.map_or(u16::MAX, |packets| packets.min(u32::from(u16::MAX)) as u16);
-        let stream = self.aimd.len();
-        self.aimd.push(AimdStream {
+        let stream = self.applications.aimd.streams.len();
+        self.applications.aimd.streams.push(AimdStream {
             flow: index,
             sender: AimdSender::new(sender),
             receiver: AimdReceiver::new(AimdReceiverConfig { rwnd, ..AimdReceiverConfig::default() }),
             timer: Timer::default(),
             packet_bytes: *packet_bytes,
             warmup: AimdSenderStats::default(),
+            stop: stop_s.map(Nanos::from_secs_f64),
+            started: false,
         });
-        self.starts.push(flow.start);
-        let stop = stop_s.map(Nanos::from_secs_f64);
-        self.sources.push(Source::Aimd { index: stream, stop, started: false });
+        self.source(flow.start, Kind::Aimd, stream);
     }
 
     fn quic(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
@@ -266,8 +275,8 @@ impl<'a> Plan<'a> {
         };
         sender.tuning.seed = self.congestion_seed(stream(index, false));
         sender.tuning.hystart = hystart.map_or(sender.tuning.hystart, hystart_of);
-        let transfer = self.quic.len();
-        self.quic.push(QuicTransfer {
+        let transfer = self.applications.quic.transfers.len();
+        self.applications.quic.transfers.push(QuicTransfer {
             flow: index,
             sender: QuicSender::new(sender),
             receiver: QuicReceiver::new(QuicReceiverConfig { buffer, ..QuicReceiverConfig::default() }),
@@ -277,24 +286,30 @@ impl<'a> Plan<'a> {
             size: *size_bytes,
             completed: None,
             warmup: QuicSenderStats::default(),
+            stop: stop_s.map(Nanos::from_secs_f64),
+            started: false,
         });
-        self.starts.push(flow.start);
-        let stop = stop_s.map(Nanos::from_secs_f64);
-        self.sources.push(Source::Quic { index: transfer, stop, started: false });
+        self.source(flow.start, Kind::Quic, transfer);
     }
 
     fn transfer(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
         let Traffic::Bulk { size_bytes, stop_s, .. } = traffic else { return };
         let (mut sender, receiver) = tcp_configs(traffic);
         sender.tuning.seed = self.congestion_seed(stream(index, false));
-        let tcp = self.transfers.len();
-        self.transfers.push(Transfer {
+        let tcp = self.applications.tcp.transfers.len();
+        self.applications.tcp.transfers.push(Transfer {
             size: *size_bytes,
             ..Transfer::new(index, (flow.from, flow.to), sender, receiver)
         });
-        self.starts.push(flow.start);
-        let offer = size_bytes.unwrap_or(u64::MAX);
-        self.sources.push(Source::Transfer { tcp, stop: stop_s.map(Nanos::from_secs_f64), offer });
+        self.tcp_source(
+            flow.start,
+            TcpSource::Transfer {
+                transfer: tcp,
+                stop: stop_s.map(Nanos::from_secs_f64),
+                offer: size_bytes.unwrap_or(u64::MAX),
+                started: false,
+            },
+        );
     }
 
     /// A session of pages from one end, or of requests from one end that the other answers.
@@ -308,7 +323,7 @@ impl<'a> Plan<'a> {
         (mut sender, receiver): (SenderConfig, ReceiverConfig),
     ) {
         sender.tuning.seed = self.congestion_seed(stream(index, false));
-        let session = self.sessions.len();
+        let session = self.applications.tcp.sessions.len();
         let ends = if request_bytes.is_some() { (flow.to, flow.from) } else { (flow.from, flow.to) };
         let mut data = Transfer { session: Some(session), ..Transfer::new(index, ends, sender, receiver) };
         let mut requests = None;
@@ -318,13 +333,13 @@ impl<'a> Plan<'a> {
                 ack_stream: stream(index, false),
                 ..Transfer::new(index, (flow.from, flow.to), sender, receiver)
             };
-            requests = Some(self.transfers.len());
-            self.transfers.push(ask);
+            requests = Some(self.applications.tcp.transfers.len());
+            self.applications.tcp.transfers.push(ask);
             (data.connection, data.data_stream, data.ack_stream) =
                 (1, stream(index, true), stream(index, false));
         }
-        let transfer = self.transfers.len();
-        self.transfers.push(data);
+        let transfer = self.applications.tcp.transfers.len();
+        self.applications.tcp.transfers.push(data);
         let mut session = Session {
             transfer,
             requests,
@@ -332,7 +347,7 @@ impl<'a> Plan<'a> {
             size,
             think,
             stop: flow.stop,
-            source: self.sources.len() as u32,
+            source: self.applications.sources.len() as u32,
             random: Stream::new(self.seed, u64::from(stream(index, false)), Purpose::Source),
             began: None,
             asking: false,
@@ -341,9 +356,10 @@ impl<'a> Plan<'a> {
             answered: 0,
             record: TransactionRecord::default(),
         };
-        self.starts.push(flow.start.saturating_add(session.pause()));
-        self.sources.push(Source::Session(self.sessions.len()));
-        self.sessions.push(session);
+        let first = flow.start.saturating_add(session.pause());
+        let place = self.applications.tcp.sessions.len();
+        self.tcp_source(first, TcpSource::Session(place));
+        self.applications.tcp.sessions.push(session);
     }
 
     fn video(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
@@ -364,15 +380,14 @@ impl<'a> Plan<'a> {
         let seconds = 1.0 / frames_per_s;
         let start = flow.start.saturating_add(Nanos::from_secs_f64(random.unit() * seconds));
         let frame_bytes = rate_kbps * 125.0 * seconds;
-        self.starts.push(start);
-        self.sources.push(Source::Video(self.videos.len()));
-        self.videos.push(Video::new(VideoPlan {
+        self.source(start, Kind::Video, self.applications.videos.streams.len());
+        self.applications.videos.streams.push(Video::new(VideoPlan {
             stream: stream(index, false),
             from: flow.from,
             to: flow.to,
             sizes: FrameSizes::new(frame_bytes, *group_frames, *i_to_p, *variation),
             packet_bytes: *packet_bytes,
-            headers: IP_HEADER + UDP_HEADER,
+            headers: headers::IP_UDP,
             dscp: flow.dscp,
             interval: Interval::new(start, seconds),
             stop: flow.stop,

@@ -7,21 +7,23 @@ mod wired;
 use fairhop_model::phy::Rate;
 use fairhop_model::units::Nanos;
 
-use super::changes::{Changes, NEXT, wires};
-use super::control::{Control, crossings};
+use super::World;
+use super::applications::Applications;
+use super::changes::{Changes, NEXT};
+use super::control::Control;
+use super::core::Core;
+use super::mesh::Mesh;
+use super::network::{Network, wires};
 use super::throttle::{Surroundings, Throttle};
-use super::traffic::stream;
-use super::{OnAirs, World};
 use crate::engine::{EventKind, Events, Purpose, Stream};
-use crate::mac::{MacParams, Stations};
-use crate::output::headers::Addresses;
-use crate::packet::{NodeId, Packets};
+use crate::headers::Addresses;
+use crate::mac::MacParams;
+use crate::packet::{NodeId, stream};
 use crate::queue::Queue;
-use crate::radio::{LIGHT_M_PER_S, Links, Position, RadioParams, Receiver as RadioReceiver};
+use crate::radio::{LIGHT_M_PER_S, Links, Position, RadioParams};
 use crate::recorder::Recorder;
 use crate::routing::Routes;
 use crate::scenario::{self, Finding, Scenario};
-use crate::wired::Link;
 use flows::Plan;
 use wired::{hosts, wire};
 
@@ -56,40 +58,10 @@ impl World {
         }
         let routes = Routes::new(&plan.paths_from_start(&links, &wires, &radio, &mac)?, &wires);
         plan.check_changes(&links, &wires, &radio, &mac)?;
+        let Plan { applications, measured, starts, .. } = plan;
+        let network = Network { routes, hosts, wired };
 
-        let duration = Nanos::from_secs_f64(scenario.duration_s);
-        let mut events = Events::new(nodes, 2 * (plan.sources.len() + 2 * plan.transfers.len()) + nodes + 64);
-        for (index, start) in plan.starts.iter().enumerate() {
-            events.push(*start, EventKind::Source, index as u32);
-        }
-        let control = control(scenario, &plan, &routes, &wired, &links, &radio, &basic_rates);
-        if let Some(control) = control.as_deref().filter(|control| control.next_time() <= duration) {
-            events.push(control.next_time(), EventKind::Control, 0);
-        }
-        let changes = Changes::new(scenario);
-        for at in changes.iter().flat_map(|changes| changes.times()) {
-            events.push(at, EventKind::Change, NEXT);
-        }
-        let mut recorder = Recorder::new(
-            Nanos::from_secs_f64(scenario.warmup_s),
-            Nanos::from_secs_f64(scenario.record.interval_s),
-            duration,
-            Nanos::from_millis_f64(scenario.voice.playout_ms),
-            &plan.measured,
-            plan.transfers.len(),
-            nodes,
-        );
-        for (index, flow) in plan.flows.iter().enumerate() {
-            if let Some(bound) = flow.delay_bound {
-                recorder.streams[stream(index, false) as usize].playout = bound;
-            }
-        }
-        let first_sample =
-            if recorder.warmup == Nanos::ZERO { Nanos::ZERO } else { recorder.next_sample(Nanos::ZERO) };
-        if first_sample <= duration {
-            events.push(first_sample, EventKind::Sample, 0);
-        }
-        // What a station's queue needs to know of its radio: how long a packet takes at best.
+        // The disciplines need the time that a packet takes at best.
         let rate = mac.data_rate.bit_rate();
         let queue = station_queue(scenario);
         // Each queue of a station has its own stream.
@@ -99,73 +71,75 @@ impl World {
             queues[node] += 1;
             Queue::new(&queue, rate, Stream::new(seed, subject, Purpose::Queue))
         };
+        let random = |purpose| move |node: usize| Stream::new(seed, node as u64, purpose);
+        let reception = random(Purpose::Reception);
+        let mesh = Mesh::new(radio, mac, links, station_queues, reception, random(Purpose::Backoff));
+
+        let surroundings =
+            Surroundings { scenario, applications: &applications, network: &network, mesh: &mesh };
+        let addresses = Addresses { nodes: nodes as NodeId, internet: scenario.internet.is_some() };
+        let control = scenario
+            .control
+            .is_some()
+            .then(|| Control::new(scenario, addresses, Throttle::new(surroundings)))
+            .flatten();
+        let changes = Changes::new(scenario);
+        let duration = Nanos::from_secs_f64(scenario.duration_s);
+        let recorder = recorder(scenario, duration, &applications, &measured, nodes);
+        let transfers = applications.tcp.transfers.len();
+        let mut events = Events::new(nodes, 2 * (starts.len() + 2 * transfers) + nodes + 64);
+        for (source, start) in starts.iter().enumerate() {
+            events.push(*start, EventKind::Source, source as u32);
+        }
+        if let Some(control) = control.as_deref().filter(|control| control.next_time() <= duration) {
+            events.push(control.next_time(), EventKind::Control, 0);
+        }
+        for at in changes.iter().flat_map(|changes| changes.times()) {
+            events.push(at, EventKind::Change, NEXT);
+        }
+        let first_sample =
+            if recorder.warmup == Nanos::ZERO { Nanos::ZERO } else { recorder.next_sample(Nanos::ZERO) };
+        if first_sample <= duration {
+            events.push(first_sample, EventKind::Sample, 0);
+        }
         Ok(Self {
-            receivers: (0..nodes)
-                .map(|n| RadioReceiver::new(Stream::new(seed, n as u64, Purpose::Reception)))
-                .collect(),
-            stations: Stations::new(&mac, nodes, station_queues, |n| {
-                Stream::new(seed, n as u64, Purpose::Backoff)
-            }),
-            on_air: OnAirs::new(nodes),
-            fetches: nodes > World::FEW,
-            consequences: Vec::with_capacity(nodes),
-            hosts,
             scenario: scenario.clone(),
             seed,
-            events,
-            radio,
-            mac,
-            links,
-            routes,
-            wired,
-            packets: Packets::with_capacity(1024),
-            flows: plan.flows,
-            sources: plan.sources,
-            transfers: plan.transfers,
-            sessions: plan.sessions,
-            videos: plan.videos,
-            aimd: plan.aimd,
-            quic: plan.quic,
-            reporters: plan.reporters,
-            changes,
+            core: Core::new(events, recorder),
+            mesh,
+            network,
+            applications,
             control,
-            recorder,
+            changes,
             end: duration,
             finished: false,
-            tap: None,
         })
     }
 }
 
-/// The control of a scenario, with what it needs to know of the network.
-#[allow(clippy::too_many_arguments)]
-fn control(
+/// Records for all streams, transfers and nodes of a run.
+fn recorder(
     scenario: &Scenario,
-    plan: &Plan<'_>,
-    routes: &Routes,
-    wired: &[Link],
-    links: &Links,
-    radio: &RadioParams,
-    basic: &[Rate],
-) -> Option<Box<Control>> {
-    scenario.control.as_ref()?;
-    let sessions: Vec<usize> = plan.sessions.iter().map(|session| session.transfer).collect();
-    let throttle = Throttle::new(&Surroundings {
-        scenario,
-        flows: &plan.flows,
-        transfers: &plan.transfers,
-        sessions: &sessions,
-        routes,
-        wired,
-        links,
-        radio,
-        basic,
-    });
-    let ends = || plan.flows.iter().map(|flow| (flow.from, flow.to));
-    let gateways = scenario.topology.gateways().iter();
-    let crossings = gateways.map(|&node| (node, crossings(ends(), node, routes, wired)));
-    let addresses = Addresses { nodes: plan.nodes, internet: scenario.internet.is_some() };
-    Control::new(scenario, addresses, crossings, throttle)
+    duration: Nanos,
+    applications: &Applications,
+    measured: &[bool],
+    nodes: usize,
+) -> Recorder {
+    let mut recorder = Recorder::new(
+        Nanos::from_secs_f64(scenario.warmup_s),
+        Nanos::from_secs_f64(scenario.record.interval_s),
+        duration,
+        Nanos::from_millis_f64(scenario.voice.playout_ms),
+        measured,
+        applications.tcp.transfers.len(),
+        nodes,
+    );
+    for (index, flow) in applications.flows.iter().enumerate() {
+        if let Some(bound) = flow.delay_bound {
+            recorder.streams[stream(index, false) as usize].playout = bound;
+        }
+    }
+    recorder
 }
 
 /// The queue of every station.

@@ -10,8 +10,8 @@ use crate::packet::NodeId;
 use crate::radio::{Links, RadioParams};
 use crate::routing::{PathFinder, Wires};
 use crate::scenario::{self, Change, Finding};
+use crate::world::applications::flow::Flow;
 use crate::world::changes::{both_ways, closed, in_order, make, paths};
-use crate::world::traffic::Flow;
 
 impl Plan<'_> {
     /// Paths for every flow, both ways, as the network is at the start.
@@ -50,7 +50,7 @@ impl Plan<'_> {
         }
         let mut told = None;
         let mut found = Vec::new();
-        for (flow, path) in paths(&self.flows, &mut finder) {
+        for (flow, path) in paths(&self.applications.flows, &mut finder) {
             let sends = flow.start < during.1 && during.0 < flow.stop;
             if path.is_none() && sends && told != Some(flow.entry) {
                 told = Some(flow.entry);

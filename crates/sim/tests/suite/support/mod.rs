@@ -5,13 +5,12 @@
 // All of it is for tests, though the lint knows only functions marked so.
 #![allow(clippy::unwrap_used)]
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use fairhop_model::phy::{Preamble, Rate, Standard};
 use fairhop_model::units::Nanos;
 use fairhop_sim::mac::{BROADCAST, Frame, FrameKind};
-use fairhop_sim::packet::{Body, NodeId, Packet};
+use fairhop_sim::packet::{Body, NodeId, PacketView};
 use fairhop_sim::scenario::{
     Capture, Internet, NamedPlace, NodeAt, Place, Propagation, QueueLimit, Reception, Scenario, Topology,
     Traffic, load, ready_made,
@@ -248,10 +247,10 @@ impl Lab {
     /// Runs to the end and tells what was seen.
     pub fn run(&self, seed: u64) -> Run {
         let mut world = self.world(seed);
-        let seen = Rc::new(RefCell::new(Sights::default()));
-        world.set_tap(Box::new(Watch(Rc::clone(&seen))));
+        let seen = Arc::new(Mutex::new(Sights::default()));
+        world.set_tap(Box::new(Watch(Arc::clone(&seen))));
         world.run();
-        let Sights { frames, wired } = seen.take();
+        let Sights { frames, wired } = std::mem::take(&mut *seen.lock().unwrap());
         Run { world, frames, wired }
     }
 }
@@ -383,7 +382,7 @@ pub struct SeenPacket {
 }
 
 impl SeenPacket {
-    fn of(packet: &Packet) -> Self {
+    fn of(packet: PacketView<'_>) -> Self {
         let number = match packet.body {
             Body::Udp { sequence } | Body::Rtp { sequence, .. } => sequence,
             Body::Aimd(datagram) => datagram.seq.get(),
@@ -449,7 +448,7 @@ struct Sights {
     wired: Vec<SeenWired>,
 }
 
-struct Watch(Rc<RefCell<Sights>>);
+struct Watch(Arc<Mutex<Sights>>);
 
 impl Tap for Watch {
     fn frame(
@@ -458,10 +457,10 @@ impl Tap for Watch {
         at: Nanos,
         frame: &Frame,
         from: NodeId,
-        packet: Option<&Packet>,
+        packet: Option<PacketView<'_>>,
         received: bool,
     ) {
-        self.0.borrow_mut().frames.push(Seen {
+        self.0.lock().unwrap().frames.push(Seen {
             node,
             received,
             at,
@@ -478,8 +477,8 @@ impl Tap for Watch {
         });
     }
 
-    fn wired(&mut self, node: NodeId, _peer: NodeId, at: Nanos, packet: &Packet, arrived: bool) {
-        self.0.borrow_mut().wired.push(SeenWired { node, at, packet: SeenPacket::of(packet), arrived });
+    fn wired(&mut self, node: NodeId, _peer: NodeId, at: Nanos, packet: PacketView<'_>, arrived: bool) {
+        self.0.lock().unwrap().wired.push(SeenWired { node, at, packet: SeenPacket::of(packet), arrived });
     }
 }
 

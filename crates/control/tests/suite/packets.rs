@@ -11,8 +11,7 @@ use fairhop_control::window::{Clamp, mend, rewrite};
 use fairhop_model::units::Nanos;
 use proptest::prelude::*;
 
-#[path = "../../../fuzz/check_packet.rs"]
-mod check_packet;
+use crate::check_packet;
 
 const AT: Nanos = Nanos::from_millis(7);
 

@@ -8,30 +8,26 @@
 //! - Wireless interfaces have the locally administered address 02:00 and the node's number, wired ones 02:01 and the
 //!   number. Frames are those of an independent network, so that addresses are receiver, transmitter, BSSID.
 //! - Both ends of a flow use the same port, out of the dynamic range (RFC 6335) and where Wireshark expects no other
-//!   protocol: even ones from 50000 for RTP, the odd ones above them for RTCP (RFC 3550 §11), from 61000 for TCP and other datagrams. Each connection of a flow has its
-//!   own.
+//!   protocol: even ones from 50000 for RTP, the odd ones above them for RTCP (RFC 3550 §11), from 61000 for TCP
+//!   and other datagrams. Each connection of a flow has its own.
 //! - Payload is zeros. Fragmentation is forbidden, so the identification of a packet is free (RFC 6864): the low bits
 //!   of the sequence number of a datagram, a hash for a TCP segment, the same on every hop.
-//! - The time to live counts down from 64 and stays at 1 on paths that are longer.
 
+use fairhop_model::headers;
 use fairhop_model::phy::{Modulation, Preamble, Rate, Standard};
 use fairhop_model::units::Nanos;
 use fairhop_transport::aimd;
-use fairhop_transport::tcp::MAX_HEADER_BYTES;
+use fairhop_transport::tcp::{MAX_HEADER_BYTES, Segment};
 
 use crate::mac::{BROADCAST, Frame, FrameKind};
-use crate::packet::{Body, NodeId, Packet};
-use crate::world::traffic::{IP_HEADER, UDP_HEADER, flow_of};
-
-/// The time to live that a packet starts with.
-pub(crate) const FIRST_TTL: u8 = 64;
+use crate::packet::{Body, NodeId, Packet, PacketView, flow_of};
 
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 
 /// Where radios are: what a radiotap header says of the channel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Channel {
+pub(crate) struct Channel {
     frequency_mhz: u16,
     band: u16,
     short_preamble: bool,
@@ -39,7 +35,7 @@ pub(super) struct Channel {
 
 impl Channel {
     /// Channel 36 for 802.11a, channel 1 for 802.11b and g.
-    pub(super) fn new(standard: Standard, preamble: Preamble) -> Self {
+    pub(crate) fn new(standard: Standard, preamble: Preamble) -> Self {
         const BAND_2_GHZ: u16 = 0x0080;
         const BAND_5_GHZ: u16 = 0x0100;
         let (frequency_mhz, band) = match standard {
@@ -51,7 +47,7 @@ impl Channel {
 }
 
 /// Appends a radiotap header (radiotap.org): timer, flags, rate, channel and, of a received frame, the signal.
-pub(super) fn radiotap(out: &mut Vec<u8>, channel: Channel, at: Nanos, rate: Rate, signal_dbm: Option<i8>) {
+pub(crate) fn radiotap(out: &mut Vec<u8>, channel: Channel, at: Nanos, rate: Rate, signal_dbm: Option<i8>) {
     const TSFT: u32 = 1 << 0;
     const FLAGS: u32 = 1 << 1;
     const RATE: u32 = 1 << 2;
@@ -93,7 +89,7 @@ fn mac(interface: u8, node: NodeId) -> [u8; 6] {
 const BSSID: [u8; 6] = [0x02, 0xff, 0, 0, 0, 0];
 
 /// Appends an 802.11 frame with its check sequence; `body` writes the IP packet of a data frame.
-pub(super) fn dot11(out: &mut Vec<u8>, frame: &Frame, from: NodeId, body: impl FnOnce(&mut Vec<u8>)) {
+pub(crate) fn dot11(out: &mut Vec<u8>, frame: &Frame, from: NodeId, body: impl FnOnce(&mut Vec<u8>)) {
     const RETRY: u8 = 0x08;
     const LLC_SNAP_IPV4: [u8; 8] = [0xaa, 0xaa, 0x03, 0, 0, 0, 0x08, 0x00];
 
@@ -131,7 +127,7 @@ pub(super) fn dot11(out: &mut Vec<u8>, frame: &Frame, from: NodeId, body: impl F
 }
 
 /// Appends the Ethernet header of an IPv4 packet between two wired interfaces.
-pub(super) fn ethernet(out: &mut Vec<u8>, from: NodeId, to: NodeId) {
+pub(crate) fn ethernet(out: &mut Vec<u8>, from: NodeId, to: NodeId) {
     out.extend(mac(1, to));
     out.extend(mac(1, from));
     out.extend([0x08, 0x00]);
@@ -187,11 +183,12 @@ fn complement(mut sum: u32) -> u16 {
     !(sum as u16)
 }
 
-/// Appends an IPv4 packet of exactly the size that the simulator reckons with.
-pub(crate) fn ipv4(out: &mut Vec<u8>, packet: &Packet, addresses: Addresses, ttl: u8) {
+/// Appends an IPv4 packet of exactly its simulated size, with the header that one node sees.
+pub(crate) fn ipv4(out: &mut Vec<u8>, view: PacketView<'_>, addresses: Addresses) {
     const VERSION_4_HEADER_OF_5_WORDS: u8 = 0x45;
     const DO_NOT_FRAGMENT: [u8; 2] = [0x40, 0];
 
+    let PacketView { packet, header: fields } = view;
     let start = out.len();
     let source = addresses.of(packet.source);
     let destination = addresses.of(packet.destination);
@@ -199,21 +196,22 @@ pub(crate) fn ipv4(out: &mut Vec<u8>, packet: &Packet, addresses: Addresses, ttl
         Body::Tcp(_) => PROTOCOL_TCP,
         _ => PROTOCOL_UDP,
     };
-    out.extend([VERSION_4_HEADER_OF_5_WORDS, packet.dscp.value() << 2 | packet.ecn as u8]);
+    out.extend([VERSION_4_HEADER_OF_5_WORDS, packet.dscp.value() << 2 | fields.ecn as u8]);
     out.extend((packet.bytes as u16).to_be_bytes());
     out.extend(identification(packet).to_be_bytes());
     out.extend(DO_NOT_FRAGMENT);
-    out.extend([ttl, protocol, 0, 0]);
+    out.extend([fields.ttl, protocol, 0, 0]);
     out.extend(source);
     out.extend(destination);
     let check = complement(sum_words(&out[start..]));
     out[start + 10..start + 12].copy_from_slice(&check.to_be_bytes());
 
     let transport = out.len();
-    let length = packet.bytes - IP_HEADER;
+    let length = packet.bytes - headers::IP;
     let check_at = match packet.body {
         Body::Tcp(segment) => {
             let mut header = [0; MAX_HEADER_BYTES];
+            let segment = Segment { window: fields.window, ..segment };
             let bytes = segment.encode_header(&mut header, port(packet), port(packet));
             out.extend_from_slice(&header[..bytes]);
             16
@@ -257,7 +255,7 @@ pub(crate) fn ipv4(out: &mut Vec<u8>, packet: &Packet, addresses: Addresses, ttl
 }
 
 fn udp(out: &mut Vec<u8>, packet: &Packet, length: u32) {
-    debug_assert!(length >= UDP_HEADER);
+    debug_assert!(length >= headers::UDP);
     out.extend(port(packet).to_be_bytes());
     out.extend(port(packet).to_be_bytes());
     out.extend((length as u16).to_be_bytes());
@@ -291,7 +289,7 @@ mod tests {
     use fairhop_model::phy::Phy;
 
     use super::*;
-    use crate::packet::{Dscp, Ecn, PacketId};
+    use crate::packet::{Dscp, Ecn, Header, ImageId};
 
     fn frame(kind: FrameKind, bytes: u32) -> Frame {
         let phy = Phy::new(Standard::Dot11a, Preamble::Long);
@@ -301,7 +299,7 @@ mod tests {
             user_priority: None,
             sequence: 0,
             to: 1,
-            packet: PacketId::MAX,
+            packet: ImageId::MAX,
             bytes,
             rate: Rate::Ofdm12,
             time: phy.frame_duration(Rate::Ofdm12, bytes),
@@ -320,17 +318,16 @@ mod tests {
             destination: 1,
             bytes: 60,
             created: Nanos::ZERO,
-            at: 2,
-            settled: false,
             dscp: Dscp::EXPEDITED,
-            ecn: Ecn::NotEct,
             body: Body::Rtp { sequence: 258, timestamp: 41_280, ssrc: 1, payload_type: 18 },
         };
         let data = Frame { retry: true, sequence: 3, nav: Nanos(44_500), ..frame(FrameKind::Data, 96) };
         let mut out = Vec::new();
         let channel = Channel::new(Standard::Dot11a, Preamble::Long);
         radiotap(&mut out, channel, Nanos(5_000_999), data.rate, Some(-63));
-        dot11(&mut out, &data, 2, |out| ipv4(out, &packet, Addresses { nodes: 9, internet: true }, 63));
+        let header = Header { ttl: 63, ..Header::new(&packet.body, Ecn::NotEct) };
+        let view = PacketView { packet: &packet, header: &header };
+        dot11(&mut out, &data, 2, |out| ipv4(out, view, Addresses { nodes: 9, internet: true }));
         #[rustfmt::skip]
         let expected = [
             // Radiotap: 23 bytes, TSFT, flags, rate, channel and signal; 5000 µs, FCS at end, 12 Mb/s, 5180 MHz
@@ -395,10 +392,7 @@ mod tests {
                 destination: 1,
                 bytes: 60,
                 created: Nanos::ZERO,
-                at: 0,
-                settled: false,
                 dscp: Dscp::BEST_EFFORT,
-                ecn: Ecn::NotEct,
                 body: Body::Udp { sequence: 0 },
             };
             assert!((61_000..65_000).contains(&port(&packet)));

@@ -3,15 +3,15 @@
 //! meshes have, and nothing else of them: what a controller does to a mesh is the simulator's matter.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use fairhop_control::controller::TICK;
 use fairhop_control::digest::{Digest, Direction, PROTOCOL_TCP, PROTOCOL_UDP, Payload, RtpFields, TcpFields};
-use fairhop_control::flow::{Address, FlowKey};
-use fairhop_control::pacer::{Pacer, PacerConfig};
-use fairhop_control::policy::{Policy, Reason, State};
-use fairhop_control::window::Clamps;
-use fairhop_control::{Controller, ControllerConfig, ObserverConfig};
+use fairhop_control::flow::Address;
+use fairhop_control::gateway::{Arrival, Gateway, Verdict};
+use fairhop_control::pacer::PacerConfig;
+use fairhop_control::policy::{Reason, State};
+use fairhop_control::{ControllerConfig, ObserverConfig};
 use fairhop_model::units::Nanos;
 use fairhop_model::voice::{self, Codec};
 use fairhop_transport::tcp::{Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
@@ -85,17 +85,24 @@ pub(crate) struct Plant {
     queues: [VecDeque<Packet>; 2],
     calls: Vec<Call>,
     flows: Vec<Transfer>,
-    controller: Controller,
-    policy: Policy,
-    pacer: Pacer<Packet>,
+    gateway: Gateway<u64>,
+    /// Packets in the gateway's hands.
+    held: BTreeMap<u64, Packet>,
     pace_at: Option<Nanos>,
-    clamps: Clamps,
     /// State, reason and pace at each tick.
     pub(crate) log: Vec<(Nanos, State, Reason, u64)>,
 }
 
 fn index(direction: Direction) -> usize {
     usize::from(direction == Direction::FromMesh)
+}
+
+impl Packet {
+    fn set_window(&mut self, window: Option<u16>) {
+        if let (Body::Tcp { segment, .. }, Some(window)) = (&mut self.body, window) {
+            segment.window = window;
+        }
+    }
 }
 
 impl Plant {
@@ -116,13 +123,12 @@ impl Plant {
             queues: [VecDeque::new(), VecDeque::new()],
             calls: Vec::new(),
             flows: Vec::new(),
-            controller: Controller::new(observer, config),
-            policy: Policy::none(),
-            pacer: Pacer::new(PacerConfig { packets: 300, flows: 64, mark_after: None }),
+            gateway: Gateway::new(observer),
+            held: BTreeMap::new(),
             pace_at: None,
-            clamps: Clamps::new(200),
             log: Vec::new(),
         };
+        plant.gateway.set(Nanos::ZERO, config, PacerConfig { packets: 300, flows: 64, mark_after: None });
         plant.at(TICK, Event::Tick);
         plant
     }
@@ -194,10 +200,10 @@ impl Plant {
         let now = self.now;
         match event {
             Event::Tick => {
-                self.policy = self.controller.tick(now).clone();
-                self.obey();
-                let pace = self.policy.down.map_or(0, |rate| rate.0);
-                self.log.push((now, self.policy.state, self.policy.reason, pace));
+                self.gateway.tick(now);
+                let policy = self.gateway.policy();
+                self.log.push((now, policy.state, policy.reason, policy.down.map_or(0, |rate| rate.0)));
+                self.pace();
                 self.at(now + TICK, Event::Tick);
             }
             Event::Voice(call) => self.speak(call),
@@ -215,11 +221,7 @@ impl Plant {
                 self.flows[flow].receiver.on_timer(now);
                 self.pump_receiver(flow);
             }
-            Event::AtGateway(packet) => {
-                let Body::Tcp { flow, .. } = packet.body else { return self.enter_mesh(packet) };
-                self.pacer.offer(now, &key(PROTOCOL_TCP, TCP_PORT + flow as u16), packet.bytes, packet);
-                self.pace();
-            }
+            Event::AtGateway(packet) => self.at_gateway(packet),
             Event::Pace => {
                 fired(&mut self.pace_at, now);
                 self.pace();
@@ -239,20 +241,26 @@ impl Plant {
         }
     }
 
-    fn obey(&mut self) {
-        self.pacer.set_aggregate(self.policy.down);
-        self.pacer.set_each_flow(self.policy.others.rate);
-        for flow in &self.policy.flows {
-            self.pacer.set_flow(&flow.key, flow.treatment.rate);
+    /// A packet from the wired side wants to enter the mesh.
+    fn at_gateway(&mut self, packet: Packet) {
+        let arrival = Arrival::from(&digest(self.now, &packet));
+        let handle = self.hold(packet);
+        match self.gateway.to_mesh(self.now, handle, &arrival) {
+            Verdict::Pass(handle) => self.enter_mesh(handle),
+            Verdict::Held => {}
+            Verdict::Refused(handle) => drop(self.held.remove(&handle)),
         }
         self.pace();
     }
 
     fn pace(&mut self) {
-        while let Some(released) = self.pacer.poll(self.now) {
-            self.enter_mesh(released.packet);
+        while let Some(released) = self.gateway.poll(self.now) {
+            match released.direction {
+                Direction::ToMesh => self.enter_mesh(released.packet),
+                Direction::FromMesh => self.leave_gateway(released.packet),
+            }
         }
-        if let Some(next) = sooner(&mut self.pace_at, self.pacer.next_time(self.now), self.now) {
+        if let Some(next) = sooner(&mut self.pace_at, self.gateway.next_time(self.now), self.now) {
             self.at(next, Event::Pace);
         }
     }
@@ -269,7 +277,7 @@ impl Plant {
             heard.push((now, None));
         }
         let body = Body::Voice { call, number, sent: now };
-        self.enter_mesh(Packet { body, direction: Direction::ToMesh, bytes: VOICE_BYTES });
+        self.at_gateway(Packet { body, direction: Direction::ToMesh, bytes: VOICE_BYTES });
         self.queue(Packet { body, direction: Direction::FromMesh, bytes: VOICE_BYTES });
         self.at(now + INTERVAL, Event::Voice(call));
     }
@@ -308,13 +316,17 @@ impl Plant {
         }
     }
 
-    /// Out of the gateway: it is seen, and queues for the air.
-    fn enter_mesh(&mut self, packet: Packet) {
-        let digest = digest(self.now, &packet);
-        self.controller.on_digest(&digest);
-        if let Payload::Tcp(fields) = digest.payload {
-            self.clamps.on_segment(self.now, &digest.flow(), Direction::ToMesh, &fields, None);
-        }
+    fn hold(&mut self, packet: Packet) -> u64 {
+        self.sequence += 1;
+        self.held.insert(self.sequence, packet);
+        self.sequence
+    }
+
+    /// A packet crosses the gateway and queues for the air.
+    fn enter_mesh(&mut self, handle: u64) {
+        let Some(mut packet) = self.held.remove(&handle) else { return };
+        let window = self.gateway.crossing(&digest(self.now, &packet));
+        packet.set_window(window);
         self.queue(packet);
     }
 
@@ -344,26 +356,44 @@ impl Plant {
         self.at(self.now + Nanos((micros * 1e3) as u64), Event::Served(packet, lost));
     }
 
-    fn leave_mesh(&mut self, mut packet: Packet) {
-        let now = self.now;
-        if packet.direction == Direction::FromMesh {
-            let digest = digest(now, &packet);
-            self.controller.on_digest(&digest);
-            if let (Body::Tcp { segment, .. }, Payload::Tcp(fields)) = (&mut packet.body, digest.payload) {
-                let limit = self.policy.treatment(now, &digest.flow()).window;
-                segment.window =
-                    self.clamps.on_segment(now, &digest.flow(), Direction::FromMesh, &fields, limit);
-            }
+    /// A packet has crossed the mesh.
+    fn leave_mesh(&mut self, packet: Packet) {
+        if packet.direction == Direction::ToMesh {
+            return self.arrive(packet);
         }
-        match (packet.body, packet.direction) {
-            (Body::Voice { call, number, sent }, direction) => {
-                self.calls[call].heard[index(direction)][number as usize - 1].1 = Some(now - sent);
+        let handle = self.hold(packet);
+        let (window, verdict) = self.gateway.from_mesh(handle, &digest(self.now, &packet));
+        if let Some(packet) = self.held.get_mut(&handle) {
+            packet.set_window(window);
+        }
+        match verdict {
+            Verdict::Pass(handle) => self.leave_gateway(handle),
+            Verdict::Held => {}
+            Verdict::Refused(handle) => drop(self.held.remove(&handle)),
+        }
+        self.pace();
+    }
+
+    /// A packet goes on from the gateway to its host.
+    fn leave_gateway(&mut self, handle: u64) {
+        let Some(packet) = self.held.remove(&handle) else { return };
+        match packet.body {
+            Body::Voice { .. } => self.arrive(packet),
+            Body::Tcp { .. } => self.at(self.now + self.wired, Event::AtHost(packet)),
+        }
+    }
+
+    /// A packet is where its receiver is.
+    fn arrive(&mut self, packet: Packet) {
+        let now = self.now;
+        match packet.body {
+            Body::Voice { call, number, sent } => {
+                self.calls[call].heard[index(packet.direction)][number as usize - 1].1 = Some(now - sent);
             }
-            (Body::Tcp { flow, segment }, Direction::ToMesh) => {
+            Body::Tcp { flow, segment } => {
                 self.flows[flow].receiver.on_segment(now, &segment);
                 self.pump_receiver(flow);
             }
-            (Body::Tcp { .. }, Direction::FromMesh) => self.at(now + self.wired, Event::AtHost(packet)),
         }
     }
 
@@ -419,10 +449,6 @@ fn fired(timer: &mut Option<Nanos>, now: Nanos) {
     if timer.is_some_and(|set| set <= now) {
         *timer = None;
     }
-}
-
-fn key(protocol: u8, port: u16) -> FlowKey {
-    FlowKey { mesh: MESH, wired: WIRED, mesh_port: port, wired_port: port, protocol }
 }
 
 fn digest(at: Nanos, packet: &Packet) -> Digest {

@@ -10,10 +10,11 @@ use std::collections::VecDeque;
 
 use fairhop_model::units::Nanos;
 
-use super::World;
-use super::traffic::Interval;
-use crate::engine::{EventKind, Stream};
-use crate::packet::{Body, Dscp, Ecn, NodeId, Packet};
+use super::datagrams::Interval;
+use super::flow::{FlowKind, payload_bytes};
+use super::{AppContext, Application};
+use crate::engine::Stream;
+use crate::packet::{Body, Dscp, Ecn, Header, NodeId, Packet, flow_of};
 use crate::recorder::FrameRecord;
 
 /// No frame is larger.
@@ -160,52 +161,66 @@ impl Video {
     }
 }
 
-impl World {
-    /// Makes the next frame of a video.
-    pub(super) fn video_frame(&mut self, index: usize, source: u32) {
-        let now = self.events.now();
-        let video = &mut self.videos[index];
+/// All streams of video.
+#[derive(Debug, Default)]
+pub(in crate::world) struct Videos {
+    pub(in crate::world) streams: Vec<Video>,
+}
+
+impl Application for Videos {
+    /// Sends the next frame of a stream.
+    fn on_source(&mut self, ctx: &mut AppContext<'_>, index: usize, source: u32) {
+        let now = ctx.now();
+        let video = &mut self.streams[index];
         if now >= video.stop {
             return;
         }
-        self.events.push(video.interval.next_start().max(now), EventKind::Source, source);
+        ctx.wake(video.interval.next_start(), source);
         let mut left = video.sizes.draw(video.frames, &mut video.random);
         let packets = left.div_ceil(video.payload);
         let mut sequence = video.sequence;
         video.open.push_back(OpenFrame { first: sequence, packets, arrived: 0, lost: 0, created: now });
         video.frames += 1;
         video.sequence = sequence.wrapping_add(packets);
-        if now >= self.recorder.warmup {
+        if now >= ctx.warmup() {
             video.record.frames += 1;
         }
-        let Video { stream, from, to, payload: most, headers, dscp, .. } = *video;
         while left > 0 {
-            let payload = left.min(most);
+            let payload = left.min(video.payload);
             left -= payload;
-            self.originate(
-                from,
-                Packet {
-                    stream,
-                    connection: 0,
-                    source: from,
-                    destination: to,
-                    bytes: headers + payload,
-                    created: now,
-                    at: from,
-                    settled: false,
-                    dscp,
-                    ecn: Ecn::NotEct,
-                    body: Body::Udp { sequence },
-                },
-            );
+            let packet = Packet {
+                created: now,
+                stream: video.stream,
+                source: video.from,
+                destination: video.to,
+                bytes: video.headers + payload,
+                connection: 0,
+                dscp: video.dscp,
+                body: Body::Udp { sequence },
+            };
+            ctx.send(packet, Ecn::NotEct);
             sequence = sequence.wrapping_add(1);
         }
     }
 
-    /// A packet of a video has arrived or is lost.
-    pub(super) fn video_packet(&mut self, index: usize, sequence: u32, arrived: bool) {
-        let (now, warmup) = (self.events.now(), self.recorder.warmup);
-        self.videos[index].packet(sequence, arrived, now, warmup);
+    fn on_packet(&mut self, ctx: &mut AppContext<'_>, packet: &Packet, _header: &Header) {
+        ctx.delivered(packet.stream, u64::from(payload_bytes(packet)));
+        self.settle(ctx, packet, true);
+    }
+
+    fn on_loss(&mut self, ctx: &mut AppContext<'_>, packet: &Packet) {
+        self.settle(ctx, packet, false);
+    }
+}
+
+impl Videos {
+    /// The fate of a packet is known.
+    fn settle(&mut self, ctx: &AppContext<'_>, packet: &Packet, arrived: bool) {
+        if let (FlowKind::Video(index), Body::Udp { sequence }) =
+            (ctx.flow(flow_of(packet.stream)).kind, packet.body)
+        {
+            self.streams[index].packet(sequence, arrived, ctx.now(), ctx.warmup());
+        }
     }
 }
 

@@ -1,11 +1,10 @@
 //! Pacers take their memory at the start.
 
-#[path = "../../../tests/counting.rs"]
-mod counting;
-
 use fairhop_control::flow::FlowKey;
 use fairhop_control::pacer::{AckPacer, Pacer, PacerConfig};
 use fairhop_model::units::{BitRate, Nanos};
+
+use crate::counting;
 
 /// Twice as many flows as have a place, each from its first packet on, and more packets than may wait.
 #[test]

@@ -1,26 +1,26 @@
-//! People at work: readers of web pages, and clients that ask and wait for the answer.
+//! Sessions over TCP: readers of web pages, and clients that send requests and wait for responses.
 //!
-//! A session alternates between a transaction and a pause (on/off, as M. E. Crovella and A. Bestavros, "Self-similarity in
-//! World Wide Web traffic", IEEE/ACM ToN 5(6), 1997, found users to do). Sizes and pauses are drawn from laws of the
-//! scenario; a heavy-tailed law makes the sum of many sessions bursty at every time scale.
+//! A session alternates between a transaction and a pause, which is the on/off behaviour of users in M. E. Crovella and
+//! A. Bestavros, "Self-similarity in World Wide Web traffic", IEEE/ACM ToN 5(6), 1997. Sizes and pauses are drawn from
+//! distributions of the scenario; a heavy-tailed one makes the sum of many sessions bursty at every time scale.
 //!
-//! - *Pages:* each is a TCP connection of its own, which the server opens: a handshake, the page, the end of the
-//!   connection. The next page takes over the slot of the last one, whatever the last one still had to say; packets of
-//!   earlier connections that are still under way are ignored, as a new port would ignore them.
-//! - *Requests and responses* go over two connections that stay open, one a direction, opened with the first request.
+//! - *Pages:* each is a TCP connection, which the server opens: handshake, page, close. The next page replaces the
+//!   connection of the last one at once; later packets of the old connection are ignored, as at a closed port.
+//! - *Requests and responses* use two connections that stay open, one for each direction, opened with the first request.
 //!
-//! A transaction fails when its connection gives up (RFC 9293 §3.8.3). Left out: several connections at once, objects
-//! within pages (their sizes belong to the law), TLS, acknowledgments that ride on data, servers that think.
+//! A transaction fails when its connection times out (RFC 9293 §3.8.3). Left out: parallel connections, objects within
+//! pages (the distribution covers them), TLS, piggybacked acknowledgments, processing time of servers.
 
 use fairhop_model::units::Nanos;
 use fairhop_transport::tcp::SenderState;
 
-use super::World;
-use crate::engine::{EventKind, Stream};
+use super::AppContext;
+use super::tcp::TcpFlows;
+use crate::engine::Stream;
 use crate::recorder::TransactionRecord;
 use crate::scenario::{SizeLaw, TimeLaw};
 
-/// One user.
+/// One session.
 #[derive(Debug)]
 pub struct Session {
     /// The transfer that carries pages or responses.
@@ -33,24 +33,23 @@ pub struct Session {
     pub size: SizeLaw,
     /// Pauses.
     pub think: TimeLaw,
-    /// No transaction begins from here on.
+    /// No transaction begins from this time on.
     pub stop: Nanos,
-    /// The source that wakes it up.
+    /// The source whose events start transactions.
     pub source: u32,
     /// Its draws.
     pub random: Stream,
-    /// When the transaction began that is under way.
+    /// When the current transaction began.
     pub began: Option<Nanos>,
-    /// A request is under way, and no response yet.
+    /// The request has been sent, and the server has not received all of it.
     pub asking: bool,
-    /// The transaction is complete when so much has been delivered on the connection: of the request, then of the
-    /// response or page.
+    /// Bytes to be delivered on the connection before the next step: of the request, then of the response or page.
     pub awaited: u64,
-    /// Bytes of all requests, or responses, that this connection has carried.
+    /// Bytes of all requests on this connection.
     pub asked: u64,
-    /// See `asked`.
+    /// Bytes of all responses on this connection.
     pub answered: u64,
-    /// What is counted.
+    /// Counters of transactions.
     pub record: TransactionRecord,
 }
 
@@ -61,7 +60,7 @@ impl Session {
     }
 }
 
-/// A size drawn from a law, in bytes.
+/// A size drawn from a distribution, in bytes.
 pub fn draw_size(law: &SizeLaw, random: &mut Stream) -> u64 {
     match *law {
         SizeLaw::Fixed { bytes } => u64::from(bytes),
@@ -75,7 +74,7 @@ pub fn draw_size(law: &SizeLaw, random: &mut Stream) -> u64 {
     }
 }
 
-/// A time drawn from a law.
+/// A time drawn from a distribution.
 pub fn draw_time(law: &TimeLaw, random: &mut Stream) -> Nanos {
     Nanos::from_secs_f64(match *law {
         TimeLaw::Fixed { seconds } => seconds,
@@ -84,30 +83,30 @@ pub fn draw_time(law: &TimeLaw, random: &mut Stream) -> Nanos {
     })
 }
 
-/// The value of a bounded Pareto law that a share `u` of the values is below: the inverse of
-/// F(x) = (1 − (L/x)^a) / (1 − (L/H)^a).
+/// The `u`-quantile of a bounded Pareto distribution: the inverse of F(x) = (1 − (L/x)^a) / (1 − (L/H)^a).
 fn bounded_pareto(least: f64, most: f64, shape: f64, u: f64) -> f64 {
     let beyond = libm::pow(least / most, shape);
     (least * libm::pow(1.0 - u * (1.0 - beyond), -1.0 / shape)).clamp(least, most)
 }
 
-impl World {
+impl TcpFlows {
     /// A pause is over: the next page or request.
-    pub(super) fn begin_transaction(&mut self, index: usize) {
-        let now = self.events.now();
+    pub(super) fn begin_transaction(&mut self, ctx: &mut AppContext<'_>, index: usize) {
+        let now = ctx.now();
         let session = &mut self.sessions[index];
         if now >= session.stop || session.began.is_some() {
             return;
         }
         session.began = Some(now);
-        session.record.began(now >= self.recorder.warmup);
+        session.record.began(now >= ctx.warmup());
         match session.requests {
-            None => self.send_page(index, now),
-            Some(requests) => self.send_request(index, requests, now),
+            None => self.send_page(ctx, index),
+            Some(requests) => self.send_request(ctx, index, requests),
         }
     }
 
-    fn send_page(&mut self, index: usize, now: Nanos) {
+    fn send_page(&mut self, ctx: &mut AppContext<'_>, index: usize) {
+        let now = ctx.now();
         let session = &mut self.sessions[index];
         let size = draw_size(&session.size, &mut session.random);
         session.awaited = size;
@@ -117,10 +116,11 @@ impl World {
         transfer.sender.open(now);
         transfer.sender.offer(size);
         transfer.sender.close();
-        self.pump_sender(tcp);
+        self.pump_sender(ctx, tcp);
     }
 
-    fn send_request(&mut self, index: usize, requests: usize, now: Nanos) {
+    fn send_request(&mut self, ctx: &mut AppContext<'_>, index: usize, requests: usize) {
+        let now = ctx.now();
         let responses = self.sessions[index].transfer;
         let mut opens = false;
         for tcp in [requests, responses] {
@@ -137,15 +137,15 @@ impl World {
         session.asked += u64::from(session.request_bytes);
         (session.awaited, session.asking) = (session.asked, true);
         self.transfers[requests].sender.offer(u64::from(session.request_bytes));
-        self.pump_sender(requests);
+        self.pump_sender(ctx, requests);
         if opens {
-            self.pump_sender(responses);
+            self.pump_sender(ctx, responses);
         }
     }
 
     /// Data of a session was delivered by the transfer `tcp`.
-    pub(super) fn session_delivered(&mut self, index: usize, tcp: usize) {
-        let now = self.events.now();
+    pub(super) fn session_delivered(&mut self, ctx: &mut AppContext<'_>, index: usize, tcp: usize) {
+        let now = ctx.now();
         let delivered = self.transfers[tcp].delivered;
         let session = &mut self.sessions[index];
         let Some(began) = session.began else { return };
@@ -158,29 +158,29 @@ impl World {
             (session.awaited, session.asking) = (session.answered, false);
             let responses = session.transfer;
             self.transfers[responses].sender.offer(size);
-            self.pump_sender(responses);
+            self.pump_sender(ctx, responses);
         } else {
-            session.record.finished(now - began, began >= self.recorder.warmup);
-            self.end_transaction(index, now);
+            session.record.finished(now - began, began >= ctx.warmup());
+            self.end_transaction(ctx, index);
         }
     }
 
-    /// A sender of a session has given up.
-    pub(super) fn session_failed(&mut self, index: usize) {
-        let now = self.events.now();
+    /// A sender of a session has timed out.
+    pub(super) fn session_failed(&mut self, ctx: &mut AppContext<'_>, index: usize) {
         let session = &mut self.sessions[index];
         if let Some(began) = session.began {
-            session.record.failed(began >= self.recorder.warmup);
-            self.end_transaction(index, now);
+            session.record.failed(began >= ctx.warmup());
+            self.end_transaction(ctx, index);
         }
     }
 
-    fn end_transaction(&mut self, index: usize, now: Nanos) {
+    fn end_transaction(&mut self, ctx: &mut AppContext<'_>, index: usize) {
+        let now = ctx.now();
         let session = &mut self.sessions[index];
         session.began = None;
         let next = now.saturating_add(session.pause());
-        if next < session.stop && next <= self.end {
-            self.events.push(next, EventKind::Source, session.source);
+        if next < session.stop {
+            ctx.wake(next, session.source);
         }
     }
 }

@@ -1,0 +1,316 @@
+//! One gateway from end to end: digest → observer → controller → policy → actuators.
+//!
+//! ```text
+//!  wired side                                                        mesh
+//!     ──▶ to_mesh ──▶ data pacer or ACK pacer ──▶ poll ──▶ crossing ──▶
+//!     ◀── poll ◀── ACK pacer ◀──────────────────────────── from_mesh ◀──
+//! ```
+//!
+//! [`Gateway`] is sans-IO. The caller owns the packets and hands in a handle `P` for each; the gateway returns the handle
+//! when the packet may go on, or when it found no place in a queue. A caller without packets in user space (a daemon in
+//! front of kernel queues) uses the parts on their own: [`Controller`], [`Clamps`], [`crate::pacer`].
+//!
+//! A packet into the mesh crosses when it *leaves* the pacers, so that its wait there does not count as the mesh's: the
+//! caller makes its digest then and calls [`Gateway::crossing`]. A packet out of the mesh crosses when it comes in. Its
+//! window is clamped before it waits in the ACK pacer.
+//!
+//! Left out: ACK rates of single flows ([`crate::policy::Treatment::ack_rate`] is a hint for other actuators; the pacers of
+//! ACKs keep the sum, [`Policy::up_acks`] and [`Policy::down_acks`]).
+
+use fairhop_model::units::{BitRate, Nanos};
+
+use crate::controller::{Controller, ControllerConfig};
+use crate::digest::{Digest, Direction, Payload};
+use crate::flow::FlowKey;
+use crate::observer::{FlowKind, Observer, ObserverConfig};
+use crate::pacer::{AckPacer, Pacer, PacerConfig};
+use crate::policy::{Means, Policy, Reason, State};
+use crate::window::Clamps;
+
+/// What the pacers have to know of a packet; far less than a [`Digest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Its flow.
+    pub key: FlowKey,
+    /// Length of the IP packet in bytes.
+    pub bytes: u32,
+    /// What it carries.
+    pub kind: PacketKind,
+}
+
+/// What a packet carries, as far as the pacers distinguish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketKind {
+    /// A TCP segment with payload.
+    TcpData,
+    /// A TCP segment that only acknowledges.
+    TcpAck {
+        /// Acknowledgment number.
+        ack: u32,
+    },
+    /// Any other TCP segment without payload: SYN, FIN, RST.
+    TcpControl,
+    /// RTCP.
+    Rtcp,
+    /// All else. The observer decides whether its flow is elastic.
+    Datagram,
+}
+
+impl PacketKind {
+    /// The kind of a packet with this payload.
+    pub const fn of(payload: &Payload) -> Self {
+        match payload {
+            Payload::Tcp(tcp) if tcp.payload_bytes > 0 => Self::TcpData,
+            Payload::Tcp(tcp) if tcp.is_pure_ack() => Self::TcpAck { ack: tcp.ack },
+            Payload::Tcp(_) => Self::TcpControl,
+            Payload::Rtcp(_) => Self::Rtcp,
+            Payload::Rtp(_) | Payload::Udp | Payload::Other => Self::Datagram,
+        }
+    }
+}
+
+impl From<&Digest> for Arrival {
+    fn from(digest: &Digest) -> Self {
+        Self { key: digest.flow(), bytes: digest.bytes, kind: PacketKind::of(&digest.payload) }
+    }
+}
+
+/// What becomes of a packet that was handed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a packet that passes or is refused is the caller's again"]
+pub enum Verdict<P> {
+    /// It goes on at once.
+    Pass(P),
+    /// The gateway keeps it; [`Gateway::poll`] returns it when its time has come, which may be now.
+    Held,
+    /// A queue was full: this packet, the offered one or another that waited, has to be dropped. If it is another one, the
+    /// offered packet is held.
+    Refused(P),
+}
+
+impl<P> Verdict<P> {
+    fn of(refused: Option<P>) -> Self {
+        refused.map_or(Self::Held, Self::Refused)
+    }
+}
+
+/// A packet that leaves a pacer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Released<P> {
+    /// The packet.
+    pub packet: P,
+    /// Which way it goes on. One into the mesh crosses now: the caller must call [`Gateway::crossing`].
+    pub direction: Direction,
+    /// It waited longer than [`PacerConfig::mark_after`]: mark it with ECN if it allows that.
+    pub mark: bool,
+}
+
+/// What a controller asks for, and how calls are, at one time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Decision {
+    /// When.
+    pub at: Nanos,
+    /// State of the controller.
+    pub state: State,
+    /// Why.
+    pub reason: Reason,
+    /// What enforces the budget.
+    pub means: Means,
+    /// The budget of all elastic flows in bits per second times price, if the controller seeks one.
+    pub budget: Option<f64>,
+    /// Pace of elastic data into the mesh.
+    pub down: Option<BitRate>,
+    /// Pace of what ACKs acknowledge, the slower direction.
+    pub acks: Option<BitRate>,
+    /// The smallest clamp on a window, in bytes.
+    pub window: Option<u32>,
+    /// Packets in the pacers.
+    pub waiting: u32,
+    /// The lowest opinion score of a call over the last second, as the gateway sees it.
+    pub mos: Option<f64>,
+}
+
+/// Observer, controller and actuators of one gateway.
+#[derive(Debug)]
+pub struct Gateway<P> {
+    controller: Controller,
+    clamps: Clamps,
+    data: Pacer<P>,
+    up_acks: AckPacer<P>,
+    down_acks: AckPacer<P>,
+    /// Flows that the actuators know at a time.
+    flows: usize,
+    /// The policy in force paces data.
+    paces_data: bool,
+}
+
+impl<P> Gateway<P> {
+    /// A gateway without control: everything passes, and the observer watches. Clamps and pacers know as many flows at a
+    /// time as the observer.
+    pub fn new(observer: ObserverConfig) -> Self {
+        Self {
+            controller: Controller::new(observer, ControllerConfig::None),
+            clamps: Clamps::new(observer.flows),
+            data: Pacer::new(PacerConfig { packets: 1, ..PacerConfig::default() }),
+            up_acks: AckPacer::new(1, 1),
+            down_acks: AckPacer::new(1, 1),
+            flows: observer.flows,
+            paces_data: false,
+        }
+    }
+
+    /// Begins a control. Its policy is in force from now on, not from the next tick. What the observer and the clamps know
+    /// of flows stays.
+    ///
+    /// The pacers are made anew: no packet may wait in them. Before another control begins, call [`Gateway::release`], and
+    /// [`Gateway::poll`] until it returns none.
+    pub fn set(&mut self, now: Nanos, controller: ControllerConfig, pacer: PacerConfig) {
+        debug_assert_eq!(self.waiting(), 0, "packets in the pacers would be lost");
+        self.data = Pacer::new(pacer);
+        self.up_acks = AckPacer::new(pacer.packets, self.flows);
+        self.down_acks = AckPacer::new(pacer.packets, self.flows);
+        self.controller.set(controller);
+        self.tick(now);
+    }
+
+    /// Ends the control: no limits any more. [`Gateway::poll`] returns everything that waits.
+    pub fn release(&mut self) {
+        self.controller.set(ControllerConfig::None);
+        self.paces_data = false;
+        self.data.set_aggregate(None);
+        self.data.set_gate(None);
+        self.data.set_each_flow(None);
+        self.up_acks.set_rate(None);
+        self.down_acks.set_rate(None);
+    }
+
+    /// Lets the controller decide, and puts its policy in force. Due every [`crate::controller::TICK`]. Times must not go
+    /// back. Packets may be due after it: call [`Gateway::poll`].
+    pub fn tick(&mut self, now: Nanos) {
+        let policy = self.controller.tick(now);
+        self.paces_data = policy.paces_data();
+        self.data.set_aggregate(policy.down);
+        self.data.set_gate(policy.gate);
+        self.data.set_each_flow(policy.others.rate);
+        for flow in &policy.flows {
+            self.data.set_flow(&flow.key, flow.treatment.rate);
+        }
+        self.up_acks.set_rate(policy.up_acks);
+        self.down_acks.set_rate(policy.down_acks);
+    }
+
+    /// Takes a packet that is to enter the mesh. If it passes, it crosses now: the caller must call [`Gateway::crossing`]
+    /// before it sends the packet on.
+    pub fn to_mesh(&mut self, now: Nanos, packet: P, arrival: &Arrival) -> Verdict<P> {
+        match arrival.kind {
+            PacketKind::TcpAck { ack } if self.policy().up_acks.is_some() || !self.up_acks.is_empty() => {
+                Verdict::of(self.up_acks.offer(&arrival.key, ack, packet))
+            }
+            // While data waits, more queues up behind it, or packets of one flow would overtake each other.
+            _ if (self.paces_data || !self.data.is_empty()) && self.is_elastic(now, arrival) => {
+                Verdict::of(self.data.offer(now, &arrival.key, arrival.bytes, packet))
+            }
+            _ => Verdict::Pass(packet),
+        }
+    }
+
+    /// Whether the packet belongs to the data pacer.
+    fn is_elastic(&self, now: Nanos, arrival: &Arrival) -> bool {
+        match arrival.kind {
+            PacketKind::TcpData => true,
+            PacketKind::TcpAck { .. } | PacketKind::TcpControl | PacketKind::Rtcp => false,
+            PacketKind::Datagram => {
+                self.observer().flow(&arrival.key).is_some_and(|flow| flow.kind(now) == FlowKind::BulkUdp)
+            }
+        }
+    }
+
+    /// A packet into the mesh crosses at [`Digest::at`]. Returns the window field with which it goes on, unscaled, if it is a
+    /// TCP segment.
+    pub fn crossing(&mut self, digest: &Digest) -> Option<u16> {
+        self.cross(digest, &digest.flow())
+    }
+
+    fn cross(&mut self, digest: &Digest, key: &FlowKey) -> Option<u16> {
+        self.controller.on_digest(digest);
+        let Payload::Tcp(fields) = &digest.payload else { return None };
+        let limit = self.controller.policy().treatment(digest.at, key).window;
+        Some(self.clamps.on_segment(digest.at, key, digest.direction, fields, limit))
+    }
+
+    /// Takes a packet that came out of the mesh at [`Digest::at`]. Returns the window field with which it goes on, unscaled,
+    /// if it is a TCP segment, and what becomes of it.
+    pub fn from_mesh(&mut self, packet: P, digest: &Digest) -> (Option<u16>, Verdict<P>) {
+        let key = digest.flow();
+        let window = self.cross(digest, &key);
+        let verdict = match PacketKind::of(&digest.payload) {
+            PacketKind::TcpAck { ack } if self.policy().down_acks.is_some() || !self.down_acks.is_empty() => {
+                Verdict::of(self.down_acks.offer(&key, ack, packet))
+            }
+            _ => Verdict::Pass(packet),
+        };
+        (window, verdict)
+    }
+
+    /// A packet that may leave a pacer now: data first, then ACKs into the mesh, then ACKs out of it.
+    pub fn poll(&mut self, now: Nanos) -> Option<Released<P>> {
+        if let Some(released) = self.data.poll(now) {
+            let (packet, mark) = (released.packet, released.mark);
+            return Some(Released { packet, direction: Direction::ToMesh, mark });
+        }
+        let ack = |direction| move |packet| Released { packet, direction, mark: false };
+        let up = self.up_acks.poll(now).map(ack(Direction::ToMesh));
+        up.or_else(|| self.down_acks.poll(now).map(ack(Direction::FromMesh)))
+    }
+
+    /// When to call [`Gateway::poll`] again, `now` at the earliest; none while no packet waits, or none will ever be due as
+    /// things are.
+    pub fn next_time(&self, now: Nanos) -> Option<Nanos> {
+        let times = [self.data.next_time(now), self.up_acks.next_time(), self.down_acks.next_time()];
+        times.into_iter().flatten().min().filter(|&at| at < Nanos::MAX).map(|at| at.max(now))
+    }
+
+    /// Packets in the pacers.
+    pub fn waiting(&self) -> usize {
+        self.data.len() + self.up_acks.len() + self.down_acks.len()
+    }
+
+    /// What the controller asks for.
+    pub const fn policy(&self) -> &Policy {
+        self.controller.policy()
+    }
+
+    /// The controller.
+    pub const fn controller(&self) -> &Controller {
+        &self.controller
+    }
+
+    /// What is known of flows.
+    pub const fn observer(&self) -> &Observer {
+        self.controller.observer()
+    }
+
+    /// The budget of all elastic flows in bits per second times price, if the controller seeks one.
+    pub fn budget(&self) -> Option<f64> {
+        self.controller.budget()
+    }
+
+    /// What is asked for and how calls are now.
+    pub fn decision(&self, now: Nanos) -> Decision {
+        let policy = self.policy();
+        let windows = policy.flows.iter().map(|flow| flow.treatment.window).chain([policy.others.window]);
+        let calls = self.observer().calls(now, Nanos::from_secs(1));
+        Decision {
+            at: now,
+            state: policy.state,
+            reason: policy.reason,
+            means: policy.means,
+            budget: self.budget(),
+            down: policy.down,
+            acks: policy.down_acks.into_iter().chain(policy.up_acks).min(),
+            window: windows.flatten().min(),
+            waiting: self.waiting() as u32,
+            mos: calls.filter_map(|call| call.mos()).reduce(f64::min),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Each hop has its own image of a packet's header: what one node writes into it, no retransmission of another node shows.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use fairhop_model::units::Nanos;
+use fairhop_sim::mac::{Frame, FrameKind};
+use fairhop_sim::packet::{Body, Header, NodeId, PacketView};
+use fairhop_sim::recorder::Loss;
+use fairhop_sim::scenario::{Override, load, ready_made};
+use fairhop_sim::world::{Tap, World};
+
+/// Header and sender of a data frame, by sender, creation and stream of the packet: the first attempt and the others.
+type Attempts = BTreeMap<(NodeId, Nanos, u32), Vec<Header>>;
+
+#[derive(Default)]
+struct Seen {
+    sent: Attempts,
+    /// Headers of pure ACKs that the gateway has sent on by wire.
+    wired_acks: Vec<Header>,
+}
+
+struct Watch(Arc<Mutex<Seen>>);
+
+impl Tap for Watch {
+    fn frame(
+        &mut self,
+        node: NodeId,
+        _: Nanos,
+        frame: &Frame,
+        _: NodeId,
+        packet: Option<PacketView<'_>>,
+        received: bool,
+    ) {
+        if let Some(packet) = packet.filter(|_| !received && frame.kind == FrameKind::Data) {
+            let mut seen = self.0.lock().unwrap();
+            seen.sent.entry((node, packet.created, packet.stream)).or_default().push(*packet.header);
+        }
+    }
+
+    fn wired(&mut self, node: NodeId, _: NodeId, _: Nanos, packet: PacketView<'_>, arrived: bool) {
+        if node == 0
+            && !arrived
+            && let Body::Tcp(segment) = packet.body
+            && segment.len == 0
+        {
+            self.0.lock().unwrap().wired_acks.push(*packet.header);
+        }
+    }
+}
+
+fn world(name: &str, overrides: &[&str]) -> World {
+    let ready = ready_made(name).unwrap();
+    let overrides: Vec<_> = overrides.iter().map(|text| Override::new(*text)).collect();
+    World::new(&load(&ready.file_name(), ready.text, &overrides).unwrap().scenario, 1).unwrap()
+}
+
+fn seen(mut world: World) -> Seen {
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    world.set_tap(Box::new(Watch(Arc::clone(&seen))));
+    world.run();
+    std::mem::take(&mut *seen.lock().unwrap())
+}
+
+/// The gateway clamps the window of ACKs as they come out of the mesh. Node 1, which has sent them, retransmits some that the
+/// gateway has received: with the window that the receiver of the download wrote.
+#[test]
+fn a_retransmission_repeats_the_header_of_the_first_attempt_whatever_the_gateway_has_clamped() {
+    let clamp = "control={kind=\"window\", window_packets=2}";
+    let seen = seen(world("k-mix", &["duration_s=20", clamp]));
+    let mut repeated = 0;
+    for headers in seen.sent.values() {
+        assert!(headers.iter().all(|header| *header == headers[0]), "{headers:?}");
+        repeated += headers.len() - 1;
+    }
+    assert!(repeated > 100, "{repeated} retransmissions");
+    let clamped = seen.wired_acks.iter().map(|header| header.window).max();
+    let written =
+        seen.sent.iter().filter(|((node, ..), _)| *node == 1).map(|(_, headers)| headers[0].window).max();
+    assert!(clamped < written, "the gateway has clamped: {clamped:?} of {written:?}");
+}
+
+/// On a string behind a gateway, hosts send with 64 and every node that forwards sends one less (RFC 791 §3.1).
+#[test]
+fn every_node_that_forwards_a_packet_sends_it_with_one_less_to_live() {
+    let seen = seen(world("k-mix", &["duration_s=6"]));
+    for ((node, _, stream), headers) in &seen.sent {
+        let forwarded_by = if stream % 2 == 0 { node + 1 } else { 4 - node };
+        assert_eq!(u32::from(headers[0].ttl), 64 - forwarded_by, "stream {stream} at node {node}");
+    }
+}
+
+#[test]
+fn a_packet_whose_time_to_live_runs_out_is_lost_for_that_reason() {
+    let overrides = [
+        "topology.hops=70",
+        "duration_s=4",
+        "warmup_s=0",
+        "traffic=[{kind=\"cbr\", rate_kbps=20, from=0, to=70}]",
+    ];
+    let mut world = world("k-mix", &overrides);
+    world.run();
+    let stream = &world.recorder().streams[0];
+    assert_eq!(stream.arrived, 0);
+    assert!(stream.lost[Loss::Ttl as usize] > 0, "{:?}", stream.lost);
+}
