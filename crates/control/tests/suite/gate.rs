@@ -1,7 +1,7 @@
 //! Gates: openings come where data meets no call, and a pacer keeps to them.
 
 use fairhop_control::FlowKey;
-use fairhop_control::gate::{Gate, Needs};
+use fairhop_control::gate::{Gate, GateSpec};
 use fairhop_control::pacer::{Pacer, PacerConfig};
 use fairhop_model::units::{BitRate, Nanos};
 use proptest::prelude::*;
@@ -12,14 +12,14 @@ fn ms(ms: u64) -> Nanos {
     Nanos::from_millis(ms)
 }
 
-fn needs(packets: usize) -> Needs {
-    Needs { guard: ms(1), clear: ms(5), step: ms(4), packets }
+fn spec(packets: usize) -> GateSpec {
+    GateSpec { guard: ms(1), clear: ms(5), step: ms(4), packets }
 }
 
 #[test]
 fn openings_are_where_the_next_call_is_farthest() {
     let openings = |arrivals: &[Nanos], packets| {
-        Gate::plan(PERIOD, &mut arrivals.to_vec(), needs(packets)).map(|gate| gate.openings().to_vec())
+        Gate::plan(PERIOD, &mut arrivals.to_vec(), spec(packets)).map(|gate| gate.openings().to_vec())
     };
     // Packets of calls come at 2, 5 and 17 ms of 20: gaps of 3, 12 and 5 ms.
     let calls = [ms(5), ms(37), ms(2)];
@@ -34,7 +34,7 @@ fn openings_are_where_the_next_call_is_farthest() {
 
 #[test]
 fn openings_come_again_every_period() {
-    let Some(gate) = Gate::plan(PERIOD, &mut [ms(18)], needs(3)) else { panic!("no gate") };
+    let Some(gate) = Gate::plan(PERIOD, &mut [ms(18)], spec(3)) else { panic!("no gate") };
     assert_eq!(gate.openings(), [ms(3), ms(7), ms(19)]);
     assert_eq!((gate.last(ms(19)), gate.next(ms(19))), (ms(19), ms(23)));
     assert_eq!((gate.last(ms(44)), gate.next(ms(44))), (ms(43), ms(47)));
@@ -51,10 +51,10 @@ proptest! {
         step in 1_u64..8_000_000,
         packets in 1_usize..40,
     ) {
-        let needs = Needs { guard: Nanos(guard), clear: Nanos(clear), step: Nanos(step), packets };
+        let spec = GateSpec { guard: Nanos(guard), clear: Nanos(clear), step: Nanos(step), packets };
         let mut sorted: Vec<Nanos> = arrivals.iter().copied().map(Nanos).collect();
-        if let Some(gate) = Gate::plan(PERIOD, &mut sorted, needs) {
-            prop_assert_eq!(gate.count(), packets.min(Gate::MOST));
+        if let Some(gate) = Gate::plan(PERIOD, &mut sorted, spec) {
+            prop_assert_eq!(gate.count(), packets.min(Gate::MAX_OPENINGS));
             for opening in gate.openings() {
                 for arrival in &arrivals {
                     let since = (opening.0 + PERIOD.0 - arrival % PERIOD.0) % PERIOD.0;
@@ -74,8 +74,8 @@ proptest! {
         offers in prop::collection::vec((0_u64..30_000_000, 40_u32..1500), 1..60),
     ) {
         let mut sorted: Vec<Nanos> = arrivals.into_iter().map(Nanos).collect();
-        let needs = Needs { guard: ms(1), clear: ms(2), step: ms(2), packets: 1 };
-        let gate = Gate::plan(PERIOD, &mut sorted, needs);
+        let spec = GateSpec { guard: ms(1), clear: ms(2), step: ms(2), packets: 1 };
+        let gate = Gate::plan(PERIOD, &mut sorted, spec);
         prop_assume!(gate.is_some());
         let rate = BitRate(rate);
         let mut pacer = Pacer::new(PacerConfig::default());

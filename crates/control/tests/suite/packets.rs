@@ -7,7 +7,7 @@ use fairhop_control::digest::{
     Digest, Direction, Payload, ReceptionReport, RtcpFields, RtpFields, TcpFields, VoipMetrics, tcp_flag,
 };
 use fairhop_control::flow::{Address, FlowKey};
-use fairhop_control::window::{Clamp, mend, rewrite};
+use fairhop_control::window::{Clamp, rewrite, update_checksum};
 use fairhop_model::units::Nanos;
 use proptest::prelude::*;
 
@@ -164,9 +164,9 @@ fn tcp_checksum(packet: &[u8]) -> u16 {
 }
 
 #[test]
-fn a_checksum_is_mended_as_rfc_1624_works_it_out() {
+fn a_checksum_is_updated_as_in_the_example_of_rfc_1624() {
     // §4: HC = 0xdd2f, m = 0x5555, m' = 0x3285 give 0x0000.
-    assert_eq!(mend(0xdd2f, 0x5555, 0x3285), 0x0000);
+    assert_eq!(update_checksum(0xdd2f, 0x5555, 0x3285), 0x0000);
 }
 
 proptest! {

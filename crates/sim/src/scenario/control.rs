@@ -243,10 +243,10 @@ macro_rules! kinds_of_control {
                     } => {
                         let config = AdaptiveConfig {
                             mos,
-                            unheard,
+                            loss_or_late: unheard,
                             delay: Nanos::from_millis_f64(delay_ms),
                             first_budget: first_budget_kbps * 1e3,
-                            least_per_flow: least_kbps * 1e3,
+                            min_per_flow: least_kbps * 1e3,
                             shared_links: shared_hops,
                             ..AdaptiveConfig::default()
                         };
@@ -467,7 +467,7 @@ fn mos() -> f64 {
 }
 
 fn unheard() -> f64 {
-    AdaptiveConfig::default().unheard
+    AdaptiveConfig::default().loss_or_late
 }
 
 fn delay_ms() -> f64 {
@@ -479,7 +479,7 @@ fn first_budget_kbps() -> f64 {
 }
 
 fn least_kbps() -> f64 {
-    AdaptiveConfig::default().least_per_flow / 1e3
+    AdaptiveConfig::default().min_per_flow / 1e3
 }
 
 fn shared_hops() -> u32 {
