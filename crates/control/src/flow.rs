@@ -186,9 +186,9 @@ impl<V> FlowTable<V> {
     pub fn active(&self, horizon: Nanos) -> impl Iterator<Item = (&FlowKey, &V)> {
         let mut place = self.newest;
         std::iter::from_fn(move || {
-            let links = self.links.get(place as usize).filter(|links| links.last >= horizon)?;
+            let link = self.links.get(place as usize).filter(|link| link.last >= horizon)?;
             let (key, value) = &self.flows[place as usize];
-            place = links.older;
+            place = link.older;
             Some((key, value))
         })
     }

@@ -3,7 +3,7 @@
 
 use fairhop_control::digest::{Digest, Direction, PROTOCOL_TCP, Payload, TcpFields, tcp_flag};
 use fairhop_control::flow::Address;
-use fairhop_control::policy::{Means, Policy, Reason, State};
+use fairhop_control::policy::{Reason, State};
 use fairhop_control::{AdaptiveConfig, Controller, ControllerConfig, FixedConfig, FlowKey, ObserverConfig};
 use fairhop_model::units::{BitRate, Nanos};
 
@@ -189,35 +189,6 @@ fn noise_that_tcp_does_not_make_does_not_take_its_share_away() {
     let (goodput, good) = carried(adaptive(), 0.006);
     println!("noise of 0.6 %: {:.2} of what is carried without, {good:.2} good", goodput / clean);
     assert!(goodput > 0.4 * clean, "{goodput} of {clean}");
-}
-
-#[test]
-fn a_fixed_setting_is_asked_for_as_it_is_and_every_policy_expires() {
-    let config =
-        FixedConfig { window: Some(3000), data_rate: Some(BitRate(600_000)), ..FixedConfig::default() };
-    let mut controller = Controller::new(
-        ObserverConfig { flows: 4, ..ObserverConfig::default() },
-        ControllerConfig::Fixed(config),
-    );
-    let policy = controller.tick(secs(5)).clone();
-    assert_eq!(
-        (policy.down, policy.means, policy.reason),
-        (config.data_rate, Means::Both, Reason::Configured)
-    );
-    let key = FlowKey::default();
-    assert_eq!(policy.treatment(secs(6), &key).window, Some(3000));
-    assert_eq!((policy.expires, policy.treatment(secs(7), &key).window), (secs(7), None));
-    // Nobody there: only who comes next is asked to begin slowly. No control: never anything.
-    let mut controller =
-        Controller::new(ObserverConfig { flows: 4, ..ObserverConfig::default() }, adaptive());
-    let policy = controller.tick(secs(1));
-    let first = AdaptiveConfig::default();
-    let alone = BitRate((first.first_budget / f64::from(first.shared_links)) as u64);
-    assert_eq!((policy.down, policy.state, policy.others.window), (Some(alone), State::Off, Some(3000)));
-    assert!(policy.flows.is_empty() && policy.gate.is_none() && policy.up_acks.is_none());
-    let mut controller =
-        Controller::new(ObserverConfig { flows: 4, ..ObserverConfig::default() }, ControllerConfig::None);
-    assert_eq!(*controller.tick(secs(1)), Policy::none());
 }
 
 /// Two uploads, one that always sends and one that sends a segment a second, until 30 s; then neither does.

@@ -1,4 +1,4 @@
-//! Gates: openings come where data meets no call, and a pacer keeps to them.
+//! Gates: openings are where data meets no call, and a pacer obeys them.
 
 use fairhop_control::FlowKey;
 use fairhop_control::gate::{Gate, GateSpec};
@@ -24,16 +24,16 @@ fn openings_are_where_the_next_call_is_farthest() {
     // Packets of calls come at 2, 5 and 17 ms of 20: gaps of 3, 12 and 5 ms.
     let calls = [ms(5), ms(37), ms(2)];
     assert_eq!(openings(&calls, 1), Some(vec![ms(6)]));
-    // A second one 4 ms later leaves 7 ms; a third would leave 3, and the gap at 17 ms leaves 4.
+    // A second one 4 ms later is 7 ms before the next call; a third would be 3 ms before it, and one in the gap at 17 ms 4 ms.
     assert_eq!(openings(&calls, 2), Some(vec![ms(6), ms(10)]));
     assert_eq!(openings(&calls, 3), None);
     assert_eq!(openings(&[], 1), None);
-    // A call alone: from 3 ms on, every 4 ms, up to 5 ms before it comes again.
+    // One call: from 3 ms, every 4 ms, up to 5 ms before its next packet.
     assert_eq!(openings(&[ms(2)], 4), Some(vec![ms(3), ms(7), ms(11), ms(15)]));
 }
 
 #[test]
-fn openings_come_again_every_period() {
+fn openings_repeat_every_period() {
     let Some(gate) = Gate::plan(PERIOD, &mut [ms(18)], spec(3)) else { panic!("no gate") };
     assert_eq!(gate.openings(), [ms(3), ms(7), ms(19)]);
     assert_eq!((gate.last(ms(19)), gate.next(ms(19))), (ms(19), ms(23)));
@@ -42,7 +42,7 @@ fn openings_come_again_every_period() {
 }
 
 proptest! {
-    /// Every opening is at least the guard after the packet of a call before it and the clearance before the next one.
+    /// Every opening is at least the guard after the last packet of a call, and at least the clearance before the next one.
     #[test]
     fn no_opening_is_near_a_call(
         arrivals in prop::collection::vec(0_u64..40_000_000, 1..12),
@@ -65,10 +65,10 @@ proptest! {
         }
     }
 
-    /// A pacer with a gate lets one packet out at an opening and none between, and over any time no more than the rate
-    /// gives in that time and a period, and one packet.
+    /// A pacer with a gate releases one packet at an opening and none between. Over any interval, it releases at most what the
+    /// rate allows in the interval and one period, and one packet.
     #[test]
-    fn a_pacer_keeps_to_the_gate_and_the_rate(
+    fn a_pacer_obeys_the_gate_and_the_rate(
         arrivals in prop::collection::vec(0_u64..20_000_000, 1..4),
         rate in 50_000_u64..3_000_000,
         offers in prop::collection::vec((0_u64..30_000_000, 40_u32..1500), 1..60),
@@ -88,7 +88,7 @@ proptest! {
             while let Some(at) = pacer.next_time(now).filter(|at| *at <= until) {
                 now = at;
                 let released = pacer.poll(at).map(|released| released.packet);
-                prop_assert!(released.is_some(), "not at {at:?}, which it named");
+                prop_assert!(released.is_some(), "no packet at {at:?}, its next time");
                 sent.push((at, u64::from(released.unwrap_or(0))));
             }
             now = until;
