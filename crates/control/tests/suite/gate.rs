@@ -41,6 +41,23 @@ fn openings_repeat_every_period() {
     assert_eq!((gate.last(ms(42)), gate.next(ms(27))), (ms(39), ms(39)));
 }
 
+/// A packet of 1500 bytes takes 25 ms at the rate, and the gate opens every 20 ms: it makes each packet wait, but the waits do
+/// not add up.
+#[test]
+fn a_gate_does_not_lower_the_rate() {
+    let spec = GateSpec { guard: ms(1), clear: ms(2), step: ms(2), packets: 1 };
+    let mut pacer = Pacer::new(PacerConfig::default());
+    pacer.set_aggregate(Some(BitRate(480_000)));
+    pacer.set_gate(Gate::plan(PERIOD, &mut [Nanos::ZERO], spec));
+    (0..100).for_each(|packet| assert_eq!(pacer.offer(Nanos::ZERO, &FlowKey::default(), 1500, packet), None));
+    let (mut now, mut sent) = (Nanos::ZERO, 0);
+    while let Some(at) = pacer.next_time(now).filter(|&at| at <= ms(1000)) {
+        now = at;
+        sent += u32::from(pacer.poll(now).is_some());
+    }
+    assert!((39..=41).contains(&sent), "{sent} packets in 1 s");
+}
+
 proptest! {
     /// Every opening is at least the guard after the last packet of a call, and at least the clearance before the next one.
     #[test]

@@ -7,7 +7,7 @@ use fairhop_control::digest::{
     Digest, Direction, Payload, ReceptionReport, RtcpFields, RtpFields, TcpFields, VoipMetrics, tcp_flag,
 };
 use fairhop_control::flow::{Address, FlowKey};
-use fairhop_control::window::{Clamp, rewrite, update_checksum};
+use fairhop_control::window::{Clamp, Clamps, rewrite, update_checksum};
 use fairhop_model::units::Nanos;
 use proptest::prelude::*;
 
@@ -126,6 +126,19 @@ fn ipv6_extension_headers_are_skipped() {
         payload_bytes: 20,
     };
     assert_eq!(digest.payload, Payload::Rtp(expected));
+}
+
+#[test]
+fn the_payload_of_rtp_begins_after_its_contributing_sources_and_extension() {
+    // Two contributing sources, then an extension of one word.
+    let mut packet = rtp();
+    packet[0] = 0x80 | 0x10 | 2;
+    packet[20..24].copy_from_slice(&[0xbe, 0xde, 0, 1]);
+    let Payload::Rtp(fields) = read(&v4(17, &udp(&packet))).payload else { panic!("RTP") };
+    assert_eq!((fields.payload_bytes, fields.ssrc), (20 - 8 - 8, 7));
+    // More sources than bytes.
+    packet[0] = 0x80 | 15;
+    assert_eq!(read(&v4(17, &udp(&packet))).payload, Payload::Udp);
 }
 
 #[test]
@@ -257,6 +270,26 @@ proptest! {
                 edge = new;
             }
         }
+    }
+}
+
+#[test]
+fn windows_are_scaled_only_if_both_ends_offer_a_scale() {
+    let key = FlowKey::default();
+    for (wired, mesh, field) in
+        [(None, None, 10_000), (Some(7), None, 10_000), (None, Some(7), 10_000), (Some(3), Some(7), 79)]
+    {
+        let mut clamps = Clamps::new(4);
+        let mut show = |direction, flags, window_scale| {
+            let mss = Some(1460);
+            let fields =
+                TcpFields { flags, ack: 1 << 20, window: 60_000, mss, window_scale, ..TcpFields::default() };
+            clamps.on_segment(AT, &key, direction, &fields, Some(10_000))
+        };
+        show(Direction::ToMesh, tcp_flag::SYN, wired);
+        show(Direction::FromMesh, tcp_flag::SYN | tcp_flag::ACK, mesh);
+        // The SYN has offered 10,000 bytes already: 79 units of 128 bytes, rounded up.
+        assert_eq!(show(Direction::FromMesh, tcp_flag::ACK, None), field, "{wired:?} and {mesh:?}");
     }
 }
 
