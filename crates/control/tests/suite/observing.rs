@@ -212,6 +212,30 @@ fn the_stream_into_the_mesh_is_known_from_reports_or_inferred_from_its_twin_and_
     assert!(!call.down_is_reported && call.up.is_some_and(|up| up.mos > 4.0));
 }
 
+/// Pairs of segments, whose ACKs are not delayed. One flow alone has long round trips, then both have.
+#[test]
+fn the_excess_of_a_node_is_what_all_its_flows_have_in_common() {
+    let mut observer = observer();
+    let mut pass = |at: u64, port: u16, seq: u32, round_trip: u64| {
+        let fields = |seq, ack, payload_bytes| {
+            Payload::Tcp(TcpFields { seq, ack, flags: tcp_flag::ACK, payload_bytes, ..TcpFields::default() })
+        };
+        for seq in [seq, seq + 1000] {
+            observer.on_digest(&digest(ms(at), ToMesh, PROTOCOL_TCP, port, 1040, fields(seq, 1, 1000)));
+        }
+        let answered = ms(at + round_trip);
+        observer.on_digest(&digest(answered, FromMesh, PROTOCOL_TCP, port, 40, fields(1, seq + 2000, 0)));
+        observer.mesh_excess(answered, Some(MESH))
+    };
+    pass(0, 80, 0, 20);
+    pass(100, 81, 0, 30);
+    pass(2000, 80, 2000, 120);
+    assert_eq!(pass(2200, 81, 2000, 30), Some(Nanos::ZERO));
+    pass(4000, 80, 4000, 120);
+    assert_eq!(pass(4200, 81, 4000, 90), Some(ms(60)));
+    assert_eq!(observer.mesh_excess(ms(4300), Some(WIRED)), None, "no flow ends there");
+}
+
 fn tcp(observer: &Observer) -> &TcpFlow {
     match &observer.flow(&key(PROTOCOL_TCP, 80)).expect("the flow").body {
         FlowBody::Tcp(tcp) => tcp,

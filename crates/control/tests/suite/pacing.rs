@@ -140,6 +140,20 @@ proptest! {
     }
 }
 
+/// 1500 bytes per ACK at 1 Mb/s.
+#[test]
+fn acks_of_equal_steps_leave_at_equal_distances() {
+    let mut pacer = AckPacer::new(20, 8);
+    pacer.set_rate(Some(BitRate(1_000_000)));
+    (0..10_u32).for_each(|ack| assert_eq!(pacer.offer(&key(1), 1500 * ack, ack), None));
+    assert_eq!(pacer.poll(Nanos::ZERO), Some(0), "the first acknowledges an unknown number of bytes");
+    for ack in 1..10 {
+        let due = Nanos::from_millis(12 * u64::from(ack - 1));
+        assert_eq!(pacer.next_time().map(|at| at.max(Nanos::ZERO)), Some(due));
+        assert_eq!(pacer.poll(due), Some(ack));
+    }
+}
+
 #[test]
 fn flows_take_turns_by_bytes_and_the_longest_queue_drops() {
     let mut pacer =
