@@ -31,7 +31,7 @@ fn figures(samples: &[(u32, u64)]) -> Figures {
 }
 
 fn kernel(name: &str) -> Figures {
-    let path = format!("{}/../transport/tests/linux/traces/{name}.csv", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../transport/tests/suite/linux/traces/{name}.csv", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     let samples: Vec<(u32, u64)> = text
         .lines()

@@ -1,14 +1,13 @@
 //! In steady state, losses and all, no machine allocates.
 
-#[path = "../../../tests/counting.rs"]
-mod counting;
-
 use std::collections::VecDeque;
 
 use fairhop_model::units::Nanos;
 use fairhop_transport::aimd;
 use fairhop_transport::quic;
 use fairhop_transport::tcp::{CongestionKind, Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
+
+use crate::counting;
 
 /// Sends for so many milliseconds over a link of 10 ms that drops every 97th data segment.
 fn run(

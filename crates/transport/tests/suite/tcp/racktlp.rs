@@ -4,7 +4,7 @@ use fairhop_model::units::Nanos;
 use fairhop_transport::tcp::congestion::Phase;
 use fairhop_transport::tcp::{Recovery, Segment, SenderConfig, Timestamps};
 
-use crate::script::{SenderScript, ms};
+use super::script::{SenderScript, ms};
 
 fn config() -> SenderConfig {
     SenderConfig { recovery: Recovery::RackTlp, undo: true, ..SenderScript::config() }

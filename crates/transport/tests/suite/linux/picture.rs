@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::trace::Trace;
+use super::trace::Trace;
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 360.0;

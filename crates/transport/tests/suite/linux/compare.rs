@@ -4,8 +4,8 @@
 
 use std::path::PathBuf;
 
-use crate::picture;
-use crate::trace::Trace;
+use super::picture;
+use super::trace::Trace;
 
 /// How far apart they may be. A kernel run twice drifts in the phase of its sawtooth: about 1 % of goodput, one packet
 /// of the mean and two of the extremes.

@@ -2,7 +2,7 @@
 
 use fairhop_transport::tcp::{Flags, ReceiverConfig};
 
-use crate::script::{Ack, MSS, ReceiverScript, ms};
+use super::script::{Ack, MSS, ReceiverScript, ms};
 
 fn none() -> Vec<Ack> {
     vec![]

@@ -13,7 +13,7 @@ use fairhop_transport::tcp::{
 };
 use proptest::prelude::*;
 
-use crate::script::ms;
+use super::script::ms;
 use crate::weather::{Arrived, Dice, Reader, Weather, reader, weather};
 
 struct Pipe {

@@ -6,7 +6,7 @@ use fairhop_transport::tcp::{
     Timestamps,
 };
 
-use crate::script::{MSS, ReceiverScript, SenderScript, ms};
+use super::script::{MSS, ReceiverScript, SenderScript, ms};
 
 fn exchange(sender: SenderConfig, receiver: ReceiverConfig) -> (Sender, Receiver, Vec<Segment>) {
     let (mut s, mut r) = (Sender::new(sender), Receiver::new(receiver));

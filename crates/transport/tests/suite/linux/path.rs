@@ -7,7 +7,7 @@ use fairhop_model::units::Nanos;
 use fairhop_transport::quic;
 use fairhop_transport::tcp::{Flags, Receiver, Segment, Sender, SenderState};
 
-use crate::trace::{Sample, Trace};
+use super::trace::{Sample, Trace};
 
 /// A machine at one end.
 pub(crate) trait End {

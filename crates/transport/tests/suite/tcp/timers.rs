@@ -3,7 +3,7 @@
 use fairhop_model::units::Nanos;
 use fairhop_transport::tcp::{Segment, SenderConfig, SenderState, Timestamps};
 
-use crate::script::{MSS, SenderScript, ms};
+use super::script::{MSS, SenderScript, ms};
 
 #[test]
 fn rfc6298_2_the_handshake_gives_the_first_sample_and_data_the_next() {

@@ -8,7 +8,7 @@ use fairhop_transport::aimd::{
 };
 use proptest::prelude::*;
 
-use crate::network::{Network, Way};
+use super::network::{Network, Way};
 
 fn way(loss: f64) -> impl Strategy<Value = Way> {
     (0.0..loss, 0.0..0.3, 0.0..200.0, 0.0..100.0).prop_map(|(loss, repeated, shortest, spread)| Way {

@@ -3,7 +3,7 @@
 use fairhop_transport::tcp::SenderConfig;
 use fairhop_transport::tcp::congestion::Phase;
 
-use crate::script::{MSS, SenderScript};
+use super::script::{MSS, SenderScript};
 
 /// Ten segments are out, `0` to `9`.
 fn ten_out(config: SenderConfig) -> SenderScript {

@@ -48,7 +48,7 @@ const COLUMNS: &str = "t_ms,cwnd,ssthresh,srtt_us,unacked,retransmitted,acked_by
 impl Trace {
     /// A trace from `traces/`.
     pub(crate) fn of_kernel(name: &str) -> Self {
-        let path = format!("{}/tests/linux/traces/{name}.csv", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/tests/suite/linux/traces/{name}.csv", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         Self::parse(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
     }

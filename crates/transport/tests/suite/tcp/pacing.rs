@@ -3,7 +3,7 @@
 use fairhop_model::units::Nanos;
 use fairhop_transport::tcp::{CongestionKind, SenderConfig};
 
-use crate::script::SenderScript;
+use super::script::SenderScript;
 
 fn bbr() -> SenderConfig {
     SenderConfig { congestion: CongestionKind::Bbr, ..SenderScript::config() }

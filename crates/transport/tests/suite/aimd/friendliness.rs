@@ -12,7 +12,7 @@ use fairhop_model::units::Nanos;
 use fairhop_transport::aimd::{Receiver, ReceiverConfig, Sender, SenderConfig};
 use fairhop_transport::tcp;
 
-use crate::network::Uniform;
+use super::network::Uniform;
 
 const ONE_WAY: Nanos = Nanos::from_millis(50);
 

@@ -7,7 +7,7 @@ use fairhop_transport::quic::wire::{DecodeError, EncodeError, MAX_DATAGRAM, Pack
 use fairhop_transport::quic::{AckFrame, Datagram, StreamFrame};
 use proptest::prelude::*;
 
-#[path = "../../../../fuzz/check_quic.rs"]
+#[path = "../../../../../fuzz/check_quic.rs"]
 mod check;
 
 const CONNECTION: u64 = 0x0102_0304_0506_0708;

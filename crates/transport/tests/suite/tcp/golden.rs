@@ -10,7 +10,7 @@ use fairhop_model::units::Nanos;
 use fairhop_transport::tcp::congestion::Phase;
 use fairhop_transport::tcp::{Receiver, Segment, Sender, SenderConfig, Seq};
 
-use crate::script::{MSS, ReceiverScript, SenderScript, ms};
+use super::script::{MSS, ReceiverScript, SenderScript, ms};
 
 /// Segments that are dropped, each as often as it is named.
 const DROPPED: [i64; 7] = [25, 60, 61, 64, 66, 120, 120];

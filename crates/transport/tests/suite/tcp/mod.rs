@@ -1,8 +1,5 @@
 //! TCP against its standards: scripts named after RFC sections, a pair of machines over a hostile pipe, a golden trace.
 
-#[path = "../common/weather.rs"]
-mod weather;
-
 mod ecn;
 mod golden;
 mod handshake;

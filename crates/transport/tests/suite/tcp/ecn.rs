@@ -3,7 +3,7 @@
 use fairhop_transport::tcp::congestion::Phase;
 use fairhop_transport::tcp::{Ecn, Flags, Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
 
-use crate::script::{ReceiverScript, SenderScript, ms};
+use super::script::{ReceiverScript, SenderScript, ms};
 
 fn both() -> (SenderConfig, ReceiverConfig) {
     (

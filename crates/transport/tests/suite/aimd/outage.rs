@@ -14,7 +14,7 @@ use fairhop_model::outage::{Arq, Link, Start};
 use fairhop_model::units::Nanos;
 use fairhop_transport::aimd::{Ack, Datagram, Receiver, ReceiverConfig, Sender, SenderConfig};
 
-use crate::network::Uniform;
+use super::network::Uniform;
 
 const SLOT: Nanos = Nanos(5_000_000);
 const RTT_SLOTS: u64 = 17;

@@ -7,7 +7,7 @@ use fairhop_transport::aimd::wire::{Body, MAX_HEADER, Packet, WireError};
 use fairhop_transport::aimd::{Ack, Datagram, Seq};
 use proptest::prelude::*;
 
-#[path = "../../../../fuzz/aimd.rs"]
+#[path = "../../../../../fuzz/aimd.rs"]
 mod check;
 
 fn encoded(packet: Packet) -> Vec<u8> {
