@@ -1,0 +1,243 @@
+//! What an acknowledgment says: the window of the receiver, SACK blocks, round-trip times, delivery rates.
+
+use fairhop_model::units::Nanos;
+
+use super::racktlp::Facts;
+use super::{Sender, Timer};
+use crate::tcp::congestion::{AckEvent, CongestionControl, Phase, RateSample};
+use crate::tcp::scoreboard::{Arrived, Newest, Range};
+use crate::tcp::segment::{Flags, Segment};
+use crate::tcp::timestamp_clock;
+
+impl Sender {
+    /// The acknowledgment field, the window and the SACK blocks.
+    pub(super) fn on_ack(&mut self, now: Nanos, segment: &Segment) {
+        let ack = segment.ack.offset_in(self.origin, self.una);
+        let Ok(ack) = u64::try_from(ack) else { return };
+        if ack > self.nxt || ack < self.una {
+            return;
+        }
+        self.stats.acks_received += 1;
+        let prior_losses = self.board.losses();
+        let prior_in_flight = self.board.in_flight();
+        let window_changed = self.update_peer_window(segment, ack);
+        let prior_una = self.una;
+        let advanced = ack > prior_una;
+        let cwnd_limited = self.is_cwnd_limited();
+        self.una = ack;
+        let covered = self.board.acknowledge(ack);
+        let (reported, dsack) = if self.sack { self.take_sack(segment) } else { (Arrived::default(), None) };
+        let rtt = self.measure_rtt(now, segment, advanced, covered, reported);
+        if advanced {
+            self.duplicate_acks = 0;
+            self.retries = 0;
+        }
+        let duplicate = !advanced
+            && !self.board.is_empty()
+            && match self.sack {
+                // RFC 6675 §2.
+                true => reported.delivered > 0,
+                // RFC 5681 §2.
+                false => segment.seq_len() == 0 && !window_changed,
+            };
+        if duplicate {
+            self.duplicate_acks += 1;
+            self.stats.duplicate_acks += 1;
+        }
+        let newly_delivered = match self.sack {
+            true => covered.delivered + reported.delivered,
+            false => self.assume_delivered(covered.removed, duplicate),
+        };
+        self.delivered += u64::from(newly_delivered);
+        let ece = self.ecn && segment.flags.has(Flags::ECE);
+        if self.racktlp.is_some() {
+            self.recover_by_time(
+                now,
+                &Facts {
+                    advanced,
+                    covered,
+                    reported,
+                    dsack,
+                    echo: segment.timestamps.map(|times| times.echo).filter(|_| self.timestamps),
+                    ece,
+                    not_duplicate: segment.seq_len() > 0 || window_changed,
+                },
+            );
+        } else {
+            self.recover(now, advanced);
+            if ece {
+                self.on_ece(now);
+            }
+            if advanced {
+                self.restart_timer(now);
+            }
+        }
+        let newly_lost = (self.board.losses() - prior_losses) as u32;
+        let rate = self.sample_rate(now, covered.newest, reported.newest, newly_delivered);
+        self.apply_prr(newly_delivered, advanced, newly_lost);
+        let event = AckEvent {
+            now,
+            newly_delivered,
+            newly_acked: covered.removed,
+            acked_bytes: ack - prior_una,
+            newly_lost,
+            growth_credit: if self.config.byte_counting { newly_delivered } else { newly_delivered.min(1) },
+            delivered: self.delivered,
+            lost: self.board.losses(),
+            release: self.release,
+            una: self.una,
+            nxt: self.nxt,
+            advanced,
+            rtt,
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min_rtt(),
+            maybe_delayed: covered.removed == 1 && covered.delivered == 1 && self.board.is_empty(),
+            rate,
+            prior_in_flight,
+            in_flight: self.board.in_flight(),
+            cwnd_limited,
+            ece,
+            mss: self.mss,
+            phase: self.phase,
+        };
+        self.congestion.on_ack(&mut self.window, &event);
+        if let Some(rate) = self.rate.as_deref_mut()
+            && self.congestion.holds_back()
+        {
+            rate.limit(self.delivered, self.board.in_flight());
+        }
+    }
+
+    fn sample_rate(
+        &mut self,
+        now: Nanos,
+        covered: Option<Newest>,
+        reported: Option<Newest>,
+        newly_delivered: u32,
+    ) -> Option<RateSample> {
+        let rate = self.rate.as_deref_mut()?;
+        let newest = match (covered, reported) {
+            (Some(a), Some(b)) => Some(if (a.sent_at, a.end) > (b.sent_at, b.end) { a } else { b }),
+            (a, b) => a.or(b),
+        };
+        let oldest = self.board.first();
+        rate.on_ack(now, newest, newly_delivered, self.delivered, oldest, self.rtt.min_rtt())
+    }
+
+    /// RFC 6937, while the window is being reduced.
+    pub(super) fn apply_prr(&mut self, newly_delivered: u32, advanced: bool, newly_lost: u32) {
+        if !self.prr.is_active() || !matches!(self.phase, Phase::Recovery | Phase::Cwr) {
+            return;
+        }
+        let conserve = !advanced || newly_lost > 0;
+        let in_flight = self.board.in_flight();
+        if let Some(cwnd) = self.prr.on_ack(newly_delivered, in_flight, self.window.ssthresh, conserve) {
+            self.window.cwnd = cwnd;
+        }
+    }
+
+    /// RFC 9293 §3.10.7.4, SND.WND; like Linux also a larger window of an acknowledgment that brings nothing else, and
+    /// no smaller one, which may be late. Returns whether the window is another.
+    pub(super) fn update_peer_window(&mut self, segment: &Segment, ack: u64) -> bool {
+        let window = u64::from(segment.window) << self.peer_shift;
+        let newer = ack > self.una || self.window_update_seq.before(segment.seq);
+        if !newer && (segment.seq != self.window_update_seq || window < self.peer_window) {
+            return false;
+        }
+        let changed = window != self.peer_window;
+        self.window_update_seq = segment.seq;
+        self.set_peer_window(window);
+        if matches!(self.timer, Some((Timer::Persist, _))) {
+            // RFC 1122 §4.2.2.17: a window that is answered for stays open for ever.
+            self.retries = 0;
+            if self.next_new_segment().is_some() {
+                self.timer = None;
+                self.rtt.end_backoff();
+            }
+        }
+        changed
+    }
+
+    pub(super) fn set_peer_window(&mut self, window: u64) {
+        self.peer_window = window;
+        self.largest_peer_window = self.largest_peer_window.max(window);
+    }
+
+    /// What the SACK blocks say to have arrived, and the end of a duplicate where they tell of one.
+    fn take_sack(&mut self, segment: &Segment) -> (Arrived, Option<u64>) {
+        let blocks = segment.sack.as_slice();
+        let mut ranges = [Range::default(); 4];
+        let mut count = 0;
+        let mut dsack = None;
+        for (i, block) in blocks.iter().enumerate() {
+            let start = block.start.offset_in(self.origin, self.una);
+            let end = block.end.offset_in(self.origin, self.una);
+            let una = self.una as i64;
+            // RFC 2883 §4: the first block tells of a duplicate if it is acknowledged already or lies in the second.
+            let inside_next = i == 0
+                && blocks.get(1).is_some_and(|b| !block.start.before(b.start) && !b.end.before(block.end));
+            if i == 0 && start < end && (end <= una || inside_next) {
+                self.stats.dsacks += 1;
+                dsack = u64::try_from(end).ok();
+                continue;
+            }
+            if start >= end || start < una || end > self.nxt as i64 {
+                continue;
+            }
+            ranges[count] = Range { start: start as u64, end: end as u64 };
+            count += 1;
+        }
+        (self.board.selectively_acknowledge(&ranges[..count]), dsack)
+    }
+
+    /// RFC 6298 §3 (Karn) by the time each segment left, as Linux does: the first segment that a cumulative
+    /// acknowledgment covers, else the first that a SACK block does, else the echoed timestamp (RFC 7323 §4.1).
+    /// Returns the time of the last segment covered, for congestion control.
+    fn measure_rtt(
+        &mut self,
+        now: Nanos,
+        segment: &Segment,
+        advanced: bool,
+        covered: Arrived,
+        reported: Arrived,
+    ) -> Option<Nanos> {
+        let since = |sent: Nanos| now.saturating_sub(sent);
+        let (smoothed, latest) = if let (Some(first), false) = (covered.first_sent_at, covered.ambiguous) {
+            (since(first), covered.last_sent_at.map(since))
+        } else if let Some(first) = reported.first_sent_at {
+            (since(first), reported.last_sent_at.map(since))
+        } else {
+            let times = segment.timestamps.filter(|_| self.timestamps && advanced)?;
+            let ticks = timestamp_clock(now).wrapping_sub(times.echo);
+            if (ticks as i32) < 0 {
+                return None;
+            }
+            // A tick is the least that this clock can tell.
+            let rtt = Nanos::from_millis(u64::from(ticks.max(1)));
+            (rtt, Some(rtt))
+        };
+        if let Some(latest) = latest {
+            self.rtt.note_least(latest);
+        }
+        self.sample_rtt(smoothed);
+        latest
+    }
+
+    pub(super) fn sample_rtt(&mut self, rtt: Nanos) {
+        self.stats.rtt_samples += 1;
+        self.rtt.on_sample(rtt, self.una, self.nxt);
+    }
+
+    /// Segments delivered, without SACK: a duplicate stands for one, and a cumulative acknowledgment brings those that
+    /// no duplicate stood for, at least the hole (Linux's `tcp_add_reno_sack` and `tcp_remove_reno_sacks`). Duplicates
+    /// after a timeout stand for nothing. Linux forgets those of before it as well, so that one acknowledgment of data
+    /// that had left the network long ago can open the window by far; here they are remembered (RFC 3465 §2.3's
+    /// reason for L = 1 after a timeout).
+    fn assume_delivered(&mut self, removed: u32, duplicate: bool) -> u32 {
+        match removed {
+            0 if duplicate && self.phase != Phase::Loss => u32::from(self.board.assume_arrival()),
+            0 => 0,
+            _ => self.board.settle_assumed(removed),
+        }
+    }
+}
