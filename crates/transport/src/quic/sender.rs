@@ -334,6 +334,8 @@ impl Sender {
             ece: false,
             mss: self.config.datagram_bytes,
             phase: self.phase,
+            // A packet below the largest one acknowledged has neither arrived nor been declared lost.
+            disordered: self.loss_timer.is_some(),
         };
         self.congestion.on_ack(&mut self.window, &event);
         if let Some(rate) = self.rate.as_deref_mut().filter(|_| self.congestion.holds_back()) {

@@ -156,6 +156,11 @@ impl Scoreboard {
         self.lost > 0
     }
 
+    /// Whether segments past a missing one have arrived, or one is taken to be lost (Linux's `tcp_left_out`).
+    pub(super) fn has_hole(&self) -> bool {
+        self.sacked + self.assumed + self.lost > 0
+    }
+
     /// Times that a segment was taken to be lost, since the connection began.
     pub(super) fn losses(&self) -> u64 {
         self.losses

@@ -249,6 +249,9 @@ pub struct AckEvent {
     pub mss: u32,
     /// Where loss recovery stands after it.
     pub phase: Phase,
+    /// Segments have arrived past a hole that is not filled. With [`Phase::Open`] this is Linux's state Disorder
+    /// (`TCP_CA_Disorder`): a loss is possible but not established.
+    pub disordered: bool,
 }
 
 impl AckEvent {
@@ -520,6 +523,7 @@ pub(super) mod testing {
             ece: false,
             mss: 1000,
             phase: Phase::Open,
+            disordered: false,
         }
     }
 

@@ -99,6 +99,7 @@ impl Sender {
             ece,
             mss: self.mss,
             phase: self.phase,
+            disordered: self.board.has_hole(),
         };
         self.congestion.on_ack(&mut self.window, &event);
         if let Some(rate) = self.rate.as_deref_mut()
@@ -190,9 +191,12 @@ impl Sender {
         (self.board.selectively_acknowledge(&ranges[..count]), dsack)
     }
 
-    /// RFC 6298 §3 (Karn) by the time each segment left, as Linux does: the first segment that a cumulative
-    /// acknowledgment covers, else the first that a SACK block does, else the echoed timestamp (RFC 7323 §4.1).
-    /// Returns the time of the last segment covered, for congestion control.
+    /// RFC 6298 §3 (Karn) by the time each segment left, as in Linux (`tcp_clean_rtx_queue`, `tcp_ack_update_rtt`).
+    ///
+    /// The timeout is computed from the first segment that the cumulative acknowledgment covers, else from the first
+    /// that a SACK block reports, else from the echoed timestamp (RFC 7323 §4.1). Congestion control, whose sample is
+    /// returned, gets the last segment that a SACK block reports, else the last one covered: an acknowledgment that was
+    /// delayed until a segment arrived past a hole covers segments that waited at the receiver.
     fn measure_rtt(
         &mut self,
         now: Nanos,
@@ -202,17 +206,17 @@ impl Sender {
         reported: Arrived,
     ) -> Option<Nanos> {
         let since = |sent: Nanos| now.saturating_sub(sent);
-        let (smoothed, latest) = if let (Some(first), false) = (covered.first_sent_at, covered.ambiguous) {
-            (since(first), covered.last_sent_at.map(since))
-        } else if let Some(first) = reported.first_sent_at {
-            (since(first), reported.last_sent_at.map(since))
+        let covered_first = covered.first_sent_at.filter(|_| !covered.ambiguous);
+        let (smoothed, latest) = if let Some(first) = covered_first.or(reported.first_sent_at) {
+            let covered_last = covered.last_sent_at.filter(|_| !covered.ambiguous);
+            (since(first), reported.last_sent_at.or(covered_last).map(since))
         } else {
             let times = segment.timestamps.filter(|_| self.timestamps && advanced)?;
             let ticks = timestamp_clock(now).wrapping_sub(times.echo);
             if (ticks as i32) < 0 {
                 return None;
             }
-            // A tick is the least that this clock can tell.
+            // One tick is the shortest time that this clock resolves.
             let rtt = Nanos::from_millis(u64::from(ticks.max(1)));
             (rtt, Some(rtt))
         };
@@ -239,5 +243,50 @@ impl Sender {
             0 => 0,
             _ => self.board.settle_assumed(removed),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::segment::{SackBlock, SackBlocks};
+    use crate::tcp::{SenderConfig, Seq};
+
+    /// Linux's `tcp_clean_rtx_queue`: with a SACK block, `ca_rtt_us` is that of the last segment SACKed.
+    #[test]
+    fn congestion_control_gets_the_round_trip_time_of_the_segment_sacked_last() {
+        let ms = Nanos::from_millis;
+        let mut sender = Sender::new(SenderConfig { mss: 1000, ..SenderConfig::default() });
+        sender.offer(u64::MAX);
+        sender.open(ms(0));
+        assert!(sender.poll_transmit(ms(0)).is_some_and(|syn| syn.flags.has(Flags::SYN)));
+        let syn_ack = Segment {
+            flags: Flags::SYN | Flags::ACK,
+            ack: Seq(1),
+            window: 50_000,
+            mss: Some(1000),
+            sack_permitted: true,
+            ..Segment::default()
+        };
+        sender.on_segment(ms(200), &syn_ack);
+        assert!(sender.poll_transmit(ms(200)).is_some_and(|ack| ack.len == 0));
+        for sent_at in [200, 210, 230] {
+            assert!(sender.poll_transmit(ms(sent_at)).is_some_and(|segment| segment.len == 1000));
+        }
+        // The receiver delays the acknowledgment of the first segment until the third arrives past a hole.
+        let mut sack = SackBlocks::NONE;
+        sack.push(SackBlock { start: Seq(2001), end: Seq(3001) });
+        let ack = Segment {
+            flags: Flags::ACK,
+            seq: Seq(1),
+            ack: Seq(1001),
+            window: 50_000,
+            sack,
+            ..Segment::default()
+        };
+        sender.on_segment(ms(310), &ack);
+        assert_eq!(sender.rtt.min_rtt(), Some(ms(310 - 230)));
+        // The timeout is computed from the first segment covered: SRTT 7/8·200 + 1/8·110.
+        assert_eq!(sender.rtt.srtt(), Some(Nanos(188_750_000)));
     }
 }

@@ -161,6 +161,8 @@ pub(crate) enum Loss {
     QueueOnly,
     /// Every 200th frame of more than 200 B after the bottleneck.
     Every200th,
+    /// Each frame of more than 200 B after the bottleneck with a probability of 0.5 %; the seed of the draws.
+    Random(u64),
 }
 
 /// The bottleneck and the delays around it.
@@ -172,6 +174,8 @@ pub(crate) struct Path {
     link_drops: u64,
     /// Frames of more than 200 B that have passed the bottleneck.
     passed: u64,
+    /// State of the random draws (SplitMix64).
+    random: u64,
 }
 
 impl Path {
@@ -184,12 +188,30 @@ impl Path {
     const LAG: Nanos = Nanos::from_micros(50);
 
     pub(crate) fn new(loss: Loss) -> Self {
+        let random = if let Loss::Random(seed) = loss { seed } else { 0 };
         Self {
             loss,
             departures: VecDeque::with_capacity(Self::ROOM),
             queue_drops: 0,
             link_drops: 0,
             passed: 0,
+            random,
+        }
+    }
+
+    /// Whether the link loses the next frame.
+    fn is_lost(&mut self) -> bool {
+        self.passed += 1;
+        match self.loss {
+            Loss::QueueOnly => false,
+            Loss::Every200th => self.passed.is_multiple_of(200),
+            Loss::Random(_) => {
+                self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                let mut z = self.random;
+                z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+                (z ^ (z >> 31)) < u64::MAX / 200
+            }
         }
     }
 
@@ -205,12 +227,9 @@ impl Path {
         let begin = self.departures.back().map_or(now, |&last| last);
         let departure = begin + Nanos(frame_bytes * 8 * 1_000_000_000 / Self::RATE_BPS);
         self.departures.push_back(departure);
-        if frame_bytes > 200 {
-            self.passed += 1;
-            if self.loss == Loss::Every200th && self.passed.is_multiple_of(200) {
-                self.link_drops += 1;
-                return None;
-            }
+        if frame_bytes > 200 && self.is_lost() {
+            self.link_drops += 1;
+            return None;
         }
         Some(departure + Self::ONE_WAY)
     }
