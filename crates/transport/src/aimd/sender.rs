@@ -256,7 +256,7 @@ impl Sender {
         }
         if let Some(rtt) = sample {
             self.rtt.on_sample(rtt, number, self.next);
-            self.rtt.note_least(rtt);
+            self.rtt.note_min(rtt);
             self.latest_rtt = Some(rtt);
             self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
             self.latest_delay = Some(self.delay.on_transit(ack.transit_us));

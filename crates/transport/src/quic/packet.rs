@@ -20,7 +20,7 @@ pub(super) const TAG_BYTES: u32 = 16;
 pub(super) const HEADER_BYTES: u32 = 1 + 8 + 2 + TAG_BYTES;
 
 /// What a packet with a number of two bytes has to carry, so that header protection finds its sample (RFC 9001 §5.4.2).
-const LEAST_FRAMES: u32 = 2;
+const MIN_FRAMES_BYTES: u32 = 2;
 
 /// STREAM (RFC 9000 §19.8), of stream 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,18 +54,18 @@ pub struct AckFrame {
     largest: u64,
     /// Of each range the distance of its last and of its first number from the largest. What is past `count` stays
     /// zero, so that equality is that of the ranges in use.
-    ranges: [(u32, u32); Self::MOST],
+    ranges: [(u32, u32); Self::MAX],
     count: u8,
 }
 
 impl AckFrame {
     /// Ranges that a frame holds here; more are left out, the lowest first (RFC 9000 §13.2.3).
-    pub const MOST: usize = 16;
+    pub const MAX: usize = 16;
 
     /// A frame of one range; `None` if it is empty.
     pub fn of(first: u64, last: u64) -> Option<Self> {
         let len = u32::try_from(last.checked_sub(first)?).ok()?;
-        let mut ranges = [(0, 0); Self::MOST];
+        let mut ranges = [(0, 0); Self::MAX];
         ranges[0] = (0, len);
         Some(Self { delay_us: 0, largest: last, ranges, count: 1 })
     }
@@ -76,7 +76,7 @@ impl AckFrame {
         let ends = (self.largest.checked_sub(last), self.largest.checked_sub(first));
         let (Some(near), Some(far)) = ends else { return false };
         let (Ok(near), Ok(far)) = (u32::try_from(near), u32::try_from(far)) else { return false };
-        if usize::from(self.count) == Self::MOST || first > last || last.saturating_add(1) >= lowest {
+        if usize::from(self.count) == Self::MAX || first > last || last.saturating_add(1) >= lowest {
             return false;
         }
         self.ranges[usize::from(self.count)] = (near, far);
@@ -153,7 +153,7 @@ impl Datagram {
             + limit(self.max_data)
             + limit(self.data_blocked)
             + u32::from(self.ping);
-        HEADER_BYTES + frames.max(LEAST_FRAMES)
+        HEADER_BYTES + frames.max(MIN_FRAMES_BYTES)
     }
 }
 

@@ -81,7 +81,7 @@ impl Receiver {
     /// Acknowledgments between two that ask to be acknowledged themselves.
     const ASK_EVERY: u32 = 32;
     /// Ranges of packet numbers kept; the lowest are forgotten (RFC 9000 §13.2.3).
-    const MOST_RANGES: usize = 64;
+    const MAX_RANGES: usize = 64;
 
     /// A receiver that waits for data.
     pub fn new(config: ReceiverConfig) -> Self {
@@ -189,7 +189,7 @@ impl Receiver {
         if number >= expected {
             self.largest_at = now;
         }
-        if self.packets.runs().len() > Self::MOST_RANGES {
+        if self.packets.runs().len() > Self::MAX_RANGES {
             self.floor = self.packets.runs()[1].start;
             self.packets.forget_before(self.floor);
         }

@@ -17,7 +17,7 @@ pub(super) struct Rtt {
 #[derive(Clone, Copy, Debug)]
 struct Sampled {
     latest: Nanos,
-    least: Nanos,
+    min: Nanos,
     smoothed: Nanos,
     variation: Nanos,
     first_at: Nanos,
@@ -29,19 +29,19 @@ impl Rtt {
         let Some(old) = self.sampled else {
             self.sampled = Some(Sampled {
                 latest,
-                least: latest,
+                min: latest,
                 smoothed: latest,
                 variation: Nanos(latest.0 / 2),
                 first_at: now,
             });
             return;
         };
-        let least = old.least.min(latest);
-        let adjusted = if latest >= least + ack_delay { latest.saturating_sub(ack_delay) } else { latest };
+        let min = old.min.min(latest);
+        let adjusted = if latest >= min + ack_delay { latest.saturating_sub(ack_delay) } else { latest };
         let deviation = old.smoothed.0.abs_diff(adjusted.0);
         self.sampled = Some(Sampled {
             latest,
-            least,
+            min,
             smoothed: Nanos((7 * old.smoothed.0 + adjusted.0) / 8),
             variation: Nanos((3 * old.variation.0 + deviation) / 4),
             ..old
@@ -52,8 +52,8 @@ impl Rtt {
         self.sampled.map(|s| s.smoothed)
     }
 
-    pub(super) fn least(&self) -> Option<Nanos> {
-        self.sampled.map(|s| s.least)
+    pub(super) fn min_rtt(&self) -> Option<Nanos> {
+        self.sampled.map(|s| s.min)
     }
 
     /// When the first sample was taken.
@@ -100,9 +100,9 @@ mod tests {
         rtt.on_sample(ms(8), ms(180), ms(20));
         // Adjusted 160: variation 3/4·40 + 1/4·80 = 50, smoothed 90.
         assert_eq!((rtt.smoothed(), rtt.probe_timeout(Nanos::ZERO)), (Some(ms(90)), ms(290)));
-        assert_eq!((rtt.least(), rtt.time_threshold()), (Some(ms(80)), Nanos(202_500_000)));
+        assert_eq!((rtt.min_rtt(), rtt.time_threshold()), (Some(ms(80)), Nanos(202_500_000)));
         rtt.on_sample(ms(9), ms(90), ms(20));
-        // 90 − 20 would be under the least: 90 as it is.
+        // 90 − 20 would be under the minimum: 90 as it is.
         assert_eq!(rtt.smoothed(), Some(ms(90)));
     }
 }

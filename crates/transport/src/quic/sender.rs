@@ -64,7 +64,7 @@ pub struct Sender {
     undecided: u64,
     largest_acked: Option<u64>,
     /// Ranges of the last acknowledgment, which need no second walk.
-    walked: [(u64, u64); AckFrame::MOST],
+    walked: [(u64, u64); AckFrame::MAX],
     in_flight: u32,
     bytes_in_flight: u64,
     /// Bytes and packets that arrived.
@@ -111,12 +111,12 @@ impl Sender {
     /// Packets of a probe (RFC 9002 §6.2.4: one or two).
     const PROBES: u32 = 2;
     /// Room for payload that is left in every case.
-    const LEAST_DATAGRAM: u32 = 200;
+    const MIN_DATAGRAM: u32 = 200;
 
     /// A sender with nothing to send. Datagrams of less than 200 bytes are taken as that long, a window of zero as one.
     pub fn new(config: SenderConfig) -> Self {
         let config = SenderConfig {
-            datagram_bytes: config.datagram_bytes.max(Self::LEAST_DATAGRAM),
+            datagram_bytes: config.datagram_bytes.max(Self::MIN_DATAGRAM),
             initial_window: config.initial_window.max(1),
             ..config
         };
@@ -134,7 +134,7 @@ impl Sender {
             first: 0,
             undecided: 0,
             largest_acked: None,
-            walked: [(1, 0); AckFrame::MOST],
+            walked: [(1, 0); AckFrame::MAX],
             in_flight: 0,
             bytes_in_flight: 0,
             delivered_bytes: 0,
@@ -306,7 +306,7 @@ impl Sender {
         let newest = newly.largest.zip(newly.largest_sent_at);
         let newest = newest.map(|(number, sent_at)| Newest { number, sent_at, end: 0, ambiguous: false });
         let rate = self.rate.as_mut().and_then(|rate| {
-            rate.on_ack(now, newest, newly.packets, self.delivered, self.first, self.rtt.least())
+            rate.on_ack(now, newest, newly.packets, self.delivered, self.first, self.rtt.min_rtt())
         });
         let cwnd_limited = self.limited
             || (self.window.in_slow_start() && self.window.cwnd < prior_in_flight.saturating_mul(2));
@@ -325,7 +325,7 @@ impl Sender {
             advanced: newly.packets > 0,
             rtt,
             srtt: self.rtt.smoothed(),
-            min_rtt: self.rtt.least(),
+            min_rtt: self.rtt.min_rtt(),
             maybe_delayed: newly.packets == 1,
             rate,
             prior_in_flight,

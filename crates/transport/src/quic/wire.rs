@@ -134,7 +134,7 @@ pub enum DecodeError {
     End,
     /// A range of an ACK frame begins below zero (RFC 9000 §19.3.1).
     Range,
-    /// More ranges than [`AckFrame::MOST`], or one more than 2³² below the largest number.
+    /// More ranges than [`AckFrame::MAX`], or one more than 2³² below the largest number.
     Ranges,
 }
 
@@ -154,7 +154,7 @@ impl fmt::Display for DecodeError {
             Self::End => f.write_str("the stream reaches past 2^62 - 1"),
             Self::Range => f.write_str("a range of the ACK frame begins below zero"),
             Self::Ranges => {
-                write!(f, "the ACK frame has more than {} ranges, or one that is too low", AckFrame::MOST)
+                write!(f, "the ACK frame has more than {} ranges, or one that is too low", AckFrame::MAX)
             }
         }
     }

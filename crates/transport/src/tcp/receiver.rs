@@ -63,9 +63,9 @@ pub struct Receiver {
     /// Right edge of the announced window, as an offset.
     edge: u64,
     /// Arrived past gaps: sorted, apart from each other.
-    islands: Vec<Interval>,
+    out_of_order: Vec<Interval>,
     /// Islands in the order in which they last grew, newest first (RFC 2018 §4).
-    recent: [Interval; SackBlocks::MOST],
+    recent: [Interval; SackBlocks::MAX],
     recent_count: usize,
     /// A duplicate to report in the next acknowledgment (RFC 2883 §4).
     duplicate: Option<Interval>,
@@ -92,8 +92,8 @@ pub struct Receiver {
     syn_due: bool,
     fin_due: bool,
     fin_sent: bool,
-    repeat_timer: Option<Nanos>,
-    repeats: u32,
+    retransmission_timer: Option<Nanos>,
+    retransmissions: u32,
     stats: ReceiverStats,
 }
 
@@ -117,8 +117,8 @@ impl Receiver {
             read: 0,
             reading: true,
             edge: 0,
-            islands: Vec::with_capacity(16),
-            recent: [Interval { start: 0, end: 0 }; SackBlocks::MOST],
+            out_of_order: Vec::with_capacity(16),
+            recent: [Interval { start: 0, end: 0 }; SackBlocks::MAX],
             recent_count: 0,
             duplicate: None,
             recent_timestamp: 0,
@@ -138,8 +138,8 @@ impl Receiver {
             syn_due: false,
             fin_due: false,
             fin_sent: false,
-            repeat_timer: None,
-            repeats: 0,
+            retransmission_timer: None,
+            retransmissions: 0,
             stats: ReceiverStats::default(),
         }
     }
@@ -198,7 +198,7 @@ impl Receiver {
 
     /// When [`Receiver::on_timer`] wants to be called, if at all. Ask after the last [`Receiver::poll_transmit`].
     pub fn next_timer(&self) -> Option<Nanos> {
-        match (self.ack_timer, self.repeat_timer) {
+        match (self.ack_timer, self.retransmission_timer) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
@@ -211,15 +211,15 @@ impl Receiver {
             self.ack_due = true;
             self.stats.delayed_acks += 1;
         }
-        if self.repeat_timer.is_some_and(|at| now >= at) {
-            self.repeat_timer = None;
-            if self.repeats >= self.config.retries {
+        if self.retransmission_timer.is_some_and(|at| now >= at) {
+            self.retransmission_timer = None;
+            if self.retransmissions >= self.config.retries {
                 self.state = ReceiverState::Closed;
                 self.ack_timer = None;
                 self.ack_due = false;
                 return;
             }
-            self.repeats += 1;
+            self.retransmissions += 1;
             self.syn_due = self.state == ReceiverState::SynReceived;
             self.fin_due = self.state == ReceiverState::LastAck;
         }
@@ -274,7 +274,7 @@ impl Receiver {
         if segment.flags.has(Flags::RST) {
             if start == self.ack_offset() as i64 {
                 self.state = ReceiverState::Closed;
-                (self.ack_timer, self.repeat_timer) = (None, None);
+                (self.ack_timer, self.retransmission_timer) = (None, None);
                 (self.ack_due, self.fin_due) = (false, false);
             }
             return;
@@ -316,7 +316,7 @@ impl Receiver {
                     let mss = self.config.mss - if self.timestamps { TIMESTAMP_BYTES } else { 0 };
                     self.autotune = Some(Box::new(Autotune::new(mss, self.config.buffer, now)));
                 }
-                if self.repeats == 0 {
+                if self.retransmissions == 0 {
                     self.compress = self.compress.min(Nanos(now.saturating_sub(self.syn_ack_sent_at).0 / 20));
                 }
             }
@@ -326,8 +326,8 @@ impl Receiver {
             }
             _ => return,
         }
-        self.repeat_timer = None;
-        self.repeats = 0;
+        self.retransmission_timer = None;
+        self.retransmissions = 0;
     }
 
     /// RFC 3168 §6.1.3: a mark is echoed from here on, until the sender has answered to it. Like Linux, what follows a

@@ -52,7 +52,7 @@ pub struct RttEstimator {
     config: RttConfig,
     /// SRTT and RTTVAR, once there is a sample.
     smoothed: Option<(Nanos, Nanos)>,
-    least: Option<Nanos>,
+    min: Option<Nanos>,
     rto: Nanos,
     backoff: u32,
     linux: LinuxRtt,
@@ -111,7 +111,7 @@ impl RttEstimator {
         Self {
             config,
             smoothed: None,
-            least: None,
+            min: None,
             rto: config.initial_rto,
             backoff: 0,
             linux: LinuxRtt::default(),
@@ -144,8 +144,8 @@ impl RttEstimator {
     }
 
     /// The shortest round-trip time is at most this.
-    pub fn note_least(&mut self, rtt: Nanos) {
-        self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
+    pub fn note_min(&mut self, rtt: Nanos) {
+        self.min = Some(self.min.map_or(rtt, |min| min.min(rtt)));
     }
 
     /// The timer ran out: the timeout doubles (RFC 6298 §5.5).
@@ -184,7 +184,7 @@ impl RttEstimator {
 
     /// The shortest round-trip time noted.
     pub fn min_rtt(&self) -> Option<Nanos> {
-        self.least
+        self.min
     }
 }
 

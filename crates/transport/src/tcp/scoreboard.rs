@@ -172,7 +172,7 @@ impl Scoreboard {
     }
 
     /// Segments that are lost and were repeated, and the repetition is taken to be on its way.
-    pub(super) fn repeated(&self) -> u32 {
+    pub(super) fn retransmitted(&self) -> u32 {
         self.retransmitted
     }
 
@@ -341,7 +341,7 @@ impl Scoreboard {
     }
 
     /// The losses were none: what is marked so is in flight again (Linux's `tcp_undo_cwnd_reduction`).
-    pub(super) fn find_all(&mut self) {
+    pub(super) fn undo_losses(&mut self) {
         self.ring.iter_mut().for_each(|segment| segment.lost = false);
         self.lost = 0;
     }

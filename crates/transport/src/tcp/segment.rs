@@ -116,16 +116,16 @@ pub struct SackBlock {
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct SackBlocks {
     // What is past `count` stays zero, so that equality is that of the blocks in use.
-    blocks: [SackBlock; Self::MOST],
+    blocks: [SackBlock; Self::MAX],
     count: u8,
 }
 
 impl SackBlocks {
     /// Most blocks in a header: 40 bytes of options less 4 for kind, length and padding.
-    pub const MOST: usize = 4;
+    pub const MAX: usize = 4;
 
     /// No block.
-    pub const NONE: Self = Self { blocks: [SackBlock { start: Seq(0), end: Seq(0) }; Self::MOST], count: 0 };
+    pub const NONE: Self = Self { blocks: [SackBlock { start: Seq(0), end: Seq(0) }; Self::MAX], count: 0 };
 
     /// Appends a block; a fifth is dropped.
     pub fn push(&mut self, block: SackBlock) {

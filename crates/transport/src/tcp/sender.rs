@@ -100,7 +100,7 @@ pub struct Sender {
     recovery_point: Option<u64>,
     duplicate_acks: u32,
     /// The first repetition of a fast recovery goes out whatever the window (RFC 6675 §5 step 4.3).
-    repeat_at_once: bool,
+    retransmit_now: bool,
     rescue_left: bool,
     /// RFC 6582 §3.2 step 3: the first partial acknowledgment restarts the timer, later ones do not.
     partial_ack_seen: bool,
@@ -171,7 +171,7 @@ impl Sender {
             phase: Phase::Open,
             recovery_point: None,
             duplicate_acks: 0,
-            repeat_at_once: false,
+            retransmit_now: false,
             rescue_left: false,
             partial_ack_seen: false,
             ecn: false,
@@ -327,7 +327,7 @@ impl Sender {
             0 => {
                 let rtt = now.saturating_sub(self.last_data_sent);
                 self.sample_rtt(rtt);
-                self.rtt.note_least(rtt);
+                self.rtt.note_min(rtt);
             }
             _ => self.rtt.after_lost_syn(),
         }

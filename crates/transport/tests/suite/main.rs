@@ -2,7 +2,7 @@
 
 #[path = "../../../../tests/counting.rs"]
 mod counting;
-mod weather;
+mod impairments;
 
 mod aimd;
 mod linux;

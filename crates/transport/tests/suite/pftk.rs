@@ -38,9 +38,9 @@ fn the_model_gives_the_values_computed_by_hand() {
 }
 
 /// xorshift64*.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn lands(&mut self, chance: f64) -> bool {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -72,7 +72,7 @@ struct Outcome {
 fn run(sender: SenderConfig, receiver: ReceiverConfig, losses: Losses, p: f64) -> Outcome {
     let mut sender = Sender::new(sender);
     let mut receiver = Receiver::new(receiver);
-    let mut dice = Dice(77);
+    let mut dice = Rng(77);
     let mut now = Nanos::ZERO;
     let mut flying: VecDeque<(Nanos, bool, Segment)> = VecDeque::new();
     let (mut run_until, mut timer_runs, mut timeouts, mut acked) = (Nanos::ZERO, 0, 0, None);

@@ -22,7 +22,7 @@ impl Sender {
     /// Marks what an acknowledgment names; what the last one named too is not looked at again.
     pub(super) fn take_ranges(&mut self, ack: &AckFrame) -> Newly {
         let mut newly = Newly::default();
-        let walked = std::mem::replace(&mut self.walked, [(1, 0); AckFrame::MOST]);
+        let walked = std::mem::replace(&mut self.walked, [(1, 0); AckFrame::MAX]);
         for (i, (first, last)) in ack.ranges().enumerate() {
             self.walked[i] = (first, last);
             match walked.iter().find(|old| old.0 <= old.1 && first <= old.0 && old.1 <= last) {
@@ -155,7 +155,7 @@ impl Sender {
             una: self.delivered_bytes,
             nxt: self.delivered_bytes + self.bytes_in_flight,
             srtt: self.rtt.smoothed(),
-            min_rtt: self.rtt.least(),
+            min_rtt: self.rtt.min_rtt(),
             mss: self.config.datagram_bytes,
             phase: self.phase,
         };

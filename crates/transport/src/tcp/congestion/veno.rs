@@ -46,7 +46,7 @@ impl Veno {
 
     fn reset(&mut self) {
         self.round_trips.base_us = RoundTrips::UNKNOWN_US;
-        self.round_trips.least_us = RoundTrips::UNKNOWN_US;
+        self.round_trips.min_us = RoundTrips::UNKNOWN_US;
         self.grow_next = true;
         self.off = false;
     }
@@ -62,7 +62,7 @@ impl Veno {
 
     fn grow(&mut self, window: &mut Window, mut acked: u32) {
         let cwnd = u64::from(window.cwnd) << 1;
-        self.queued = cwnd - cwnd * self.round_trips.base_us / self.round_trips.least_us;
+        self.queued = cwnd - cwnd * self.round_trips.base_us / self.round_trips.min_us;
         if window.in_slow_start() {
             acked = window.slow_start(acked);
             if acked == 0 {
@@ -90,12 +90,12 @@ impl CongestionControl for Veno {
 
     fn on_ack(&mut self, window: &mut Window, ack: &AckEvent) {
         if let Some(rtt) = ack.rtt {
-            self.round_trips.take(rtt);
+            self.round_trips.on_sample(rtt);
         }
         let off = ack.phase != Phase::Open || ack.disordered;
         let was_off = std::mem::replace(&mut self.off, off);
         if was_off && !self.off {
-            self.round_trips.least_us = RoundTrips::UNKNOWN_US;
+            self.round_trips.min_us = RoundTrips::UNKNOWN_US;
         }
         if !ack.may_grow() {
             return;
@@ -113,7 +113,7 @@ impl CongestionControl for Veno {
             self.grow(window, ack.growth_credit);
             window.cwnd = window.cwnd.max(2);
         }
-        self.round_trips.least_us = RoundTrips::UNKNOWN_US;
+        self.round_trips.min_us = RoundTrips::UNKNOWN_US;
     }
 
     fn on_enter_recovery(&mut self, window: &mut Window, _loss: &LossEvent) {

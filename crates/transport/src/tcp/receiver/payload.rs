@@ -72,18 +72,18 @@ impl Receiver {
         }
     }
 
-    /// RFC 2883 §4: the part that arrived a second time, below the acknowledgment or in an island.
+    /// RFC 2883 §4: the part that arrived a second time, below the acknowledgment or in an block.
     fn note_duplicate(&mut self, start: i64, end: i64) {
         let next = self.next as i64;
         let duplicate = if start < next {
             Some(Interval { start: start.max(0) as u64, end: end.min(next).max(0) as u64 })
         } else {
             let (start, end) = (start as u64, end as u64);
-            let island = self.islands.partition_point(|island| island.end <= start);
-            self.islands
-                .get(island)
-                .filter(|island| island.start < end)
-                .map(|island| Interval { start: island.start.max(start), end: island.end.min(end) })
+            let block = self.out_of_order.partition_point(|block| block.end <= start);
+            self.out_of_order
+                .get(block)
+                .filter(|block| block.start < end)
+                .map(|block| Interval { start: block.start.max(start), end: block.end.min(end) })
         };
         if let Some(duplicate) = duplicate.filter(|d| d.start < d.end) {
             self.stats.duplicates += 1;
@@ -112,15 +112,15 @@ impl Receiver {
     }
 
     fn take_in_order(&mut self, now: Nanos, to: u64) {
-        let had_gap = !self.islands.is_empty();
+        let had_gap = !self.out_of_order.is_empty();
         self.next = to;
-        self.join_islands();
+        self.join_blocks();
         if self.reading {
             self.read = self.next;
         }
         self.unacknowledged += 1;
         let many = self.quick > 0 || self.unacknowledged >= self.config.delayed_ack_segments;
-        if had_gap && !many && self.config.compress_sacks.is_some() && !self.islands.is_empty() {
+        if had_gap && !many && self.config.compress_sacks.is_some() && !self.out_of_order.is_empty() {
             self.acknowledge_past_gap(now);
             return;
         }
@@ -136,31 +136,31 @@ impl Receiver {
     }
 
     /// Islands that the stream has reached become part of it.
-    fn join_islands(&mut self) {
-        let reached = self.islands.partition_point(|island| island.start <= self.next);
+    fn join_blocks(&mut self) {
+        let reached = self.out_of_order.partition_point(|block| block.start <= self.next);
         if reached == 0 {
             return;
         }
-        self.next = self.next.max(self.islands[reached - 1].end);
-        self.islands.drain(..reached);
+        self.next = self.next.max(self.out_of_order[reached - 1].end);
+        self.out_of_order.drain(..reached);
         let next = self.next;
         self.retain_recent(|block| block.end > next);
     }
 
-    /// Adds an island and makes it the most recent.
+    /// Adds an block and makes it the most recent.
     fn keep(&mut self, mut new: Interval) {
-        let first = self.islands.partition_point(|island| island.end < new.start);
-        let last = self.islands.partition_point(|island| island.start <= new.end);
+        let first = self.out_of_order.partition_point(|block| block.end < new.start);
+        let last = self.out_of_order.partition_point(|block| block.start <= new.end);
         if first < last {
-            new.start = new.start.min(self.islands[first].start);
-            new.end = new.end.max(self.islands[last - 1].end);
-            self.islands[first] = new;
-            self.islands.drain(first + 1..last);
+            new.start = new.start.min(self.out_of_order[first].start);
+            new.end = new.end.max(self.out_of_order[last - 1].end);
+            self.out_of_order[first] = new;
+            self.out_of_order.drain(first + 1..last);
         } else {
-            self.islands.insert(first, new);
+            self.out_of_order.insert(first, new);
         }
         self.retain_recent(|block| block.end < new.start || block.start > new.end);
-        let count = (self.recent_count + 1).min(SackBlocks::MOST);
+        let count = (self.recent_count + 1).min(SackBlocks::MAX);
         self.recent.copy_within(..count - 1, 1);
         self.recent[0] = new;
         self.recent_count = count;

@@ -33,7 +33,7 @@ impl Receiver {
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Segment> {
         if std::mem::take(&mut self.syn_due) {
             self.syn_ack_sent_at = now;
-            self.start_repeat_timer(now);
+            self.start_retransmission_timer(now);
             return Some(self.syn_ack(now));
         }
         if !self.ack_due && !self.fin_due {
@@ -46,7 +46,7 @@ impl Receiver {
         self.quick = self.quick.saturating_sub(1);
         if fin {
             self.fin_sent = true;
-            self.start_repeat_timer(now);
+            self.start_retransmission_timer(now);
         }
         self.edge = self.new_edge();
         self.last_ack_sent = self.ack_offset();
@@ -88,9 +88,9 @@ impl Receiver {
         self.timestamps.then(|| Timestamps { value: timestamp_clock(now), echo: self.recent_timestamp })
     }
 
-    fn start_repeat_timer(&mut self, now: Nanos) {
-        let backed_off = self.config.initial_rto.0.saturating_mul(1 << self.repeats.min(6));
-        self.repeat_timer = Some(now.saturating_add(Nanos(backed_off)));
+    fn start_retransmission_timer(&mut self, now: Nanos) {
+        let backed_off = self.config.initial_rto.0.saturating_mul(1 << self.retransmissions.min(6));
+        self.retransmission_timer = Some(now.saturating_add(Nanos(backed_off)));
     }
 
     /// RFC 2883 §4 and RFC 2018 §4: a duplicate first, then the islands that grew last; what room is left tells of the
@@ -105,9 +105,9 @@ impl Receiver {
             blocks.push(wire(duplicate));
         }
         let recent = &self.recent[..self.recent_count];
-        recent.iter().for_each(|&island| blocks.push(wire(island)));
-        let others = self.islands.iter().filter(|island| !recent.contains(island));
-        others.take(SackBlocks::MOST - self.recent_count).for_each(|&island| blocks.push(wire(island)));
+        recent.iter().for_each(|&block| blocks.push(wire(block)));
+        let others = self.out_of_order.iter().filter(|block| !recent.contains(block));
+        others.take(SackBlocks::MAX - self.recent_count).for_each(|&block| blocks.push(wire(block)));
         blocks
     }
 }

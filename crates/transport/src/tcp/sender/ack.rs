@@ -221,7 +221,7 @@ impl Sender {
             (rtt, Some(rtt))
         };
         if let Some(latest) = latest {
-            self.rtt.note_least(latest);
+            self.rtt.note_min(latest);
         }
         self.sample_rtt(smoothed);
         latest

@@ -114,7 +114,7 @@ impl Sender {
             if facts.ece {
                 self.on_ece_by_time(now);
             }
-            if self.board.repeated() == 0 && facts.advanced {
+            if self.board.retransmitted() == 0 && facts.advanced {
                 self.forget_stamp();
             }
             return;
@@ -135,12 +135,12 @@ impl Sender {
         match self.phase {
             Phase::Recovery => {
                 if facts.advanced && self.was_delayed(facts) && self.has_marker() {
-                    if self.board.repeated() > 0 {
+                    if self.board.retransmitted() > 0 {
                         return;
                     }
                     self.undo(now, true);
                     self.phase = Phase::Open;
-                } else if self.all_were_needless() {
+                } else if self.all_were_spurious() {
                     self.undo(now, false);
                     self.phase = Phase::Open;
                 }
@@ -157,7 +157,7 @@ impl Sender {
                 }
             }
             Phase::Open | Phase::Cwr => {
-                if self.phase == Phase::Open && self.all_were_needless() {
+                if self.phase == Phase::Open && self.all_were_spurious() {
                     self.undo(now, false);
                 }
                 self.detect(now);
@@ -249,7 +249,7 @@ impl Sender {
     fn start_undo(&mut self, without_prior: bool) {
         let three_quarters = (self.window.cwnd >> 1) + (self.window.cwnd >> 2);
         let prior = Window { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh.max(three_quarters) };
-        let repeated = self.board.repeated();
+        let repeated = self.board.retransmitted();
         let marker = self.una;
         let undoes = self.config.undo;
         let Some(this) = self.racktlp.as_deref_mut() else { return };
@@ -285,7 +285,7 @@ impl Sender {
     }
 
     /// Every repetition of the reduction in question was reported as a duplicate (Linux's `tcp_try_undo_dsack`).
-    fn all_were_needless(&self) -> bool {
+    fn all_were_spurious(&self) -> bool {
         self.racktlp
             .as_deref()
             .is_some_and(|this| this.undo.marker.is_some() && this.undo.repetitions == Some(0))
@@ -293,7 +293,7 @@ impl Sender {
 
     /// Linux's `tcp_may_undo`, for acknowledgments that move on.
     fn may_undo(&self, facts: &Facts) -> bool {
-        self.all_were_needless() || (self.config.undo && self.has_marker() && self.was_delayed(facts))
+        self.all_were_spurious() || (self.config.undo && self.has_marker() && self.was_delayed(facts))
     }
 
     fn try_undo(&mut self, now: Nanos, facts: &Facts, unmark: bool) -> bool {
@@ -307,7 +307,7 @@ impl Sender {
     /// Linux's `tcp_undo_cwnd_reduction`.
     fn undo(&mut self, _now: Nanos, unmark: bool) {
         if unmark {
-            self.board.find_all();
+            self.board.undo_losses();
         }
         self.prr.end();
         let Some(this) = self.racktlp.as_deref_mut() else { return };
@@ -321,7 +321,7 @@ impl Sender {
     }
 
     /// A segment goes out again.
-    pub(super) fn note_repetition(&mut self, now: Nanos) {
+    pub(super) fn note_retransmission(&mut self, now: Nanos) {
         if let Some(this) = self.racktlp.as_deref_mut() {
             this.undo.repetitions = Some(this.undo.repetitions.unwrap_or(0) + 1);
             this.undo.stamp.get_or_insert(timestamp_clock(now));
@@ -400,7 +400,7 @@ impl Sender {
     }
 
     /// No new data could be sent in its step 2: F-RTO is over, and what is lost is repeated.
-    pub(super) fn give_up_frto(&mut self) {
+    pub(super) fn cancel_frto(&mut self) {
         if let Some(this) = self.racktlp.as_deref_mut() {
             this.new_data_first = false;
             this.frto = false;

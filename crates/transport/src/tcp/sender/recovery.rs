@@ -20,7 +20,7 @@ impl Sender {
                     self.exit_recovery(now);
                 } else {
                     self.board.lose_head();
-                    self.repeat_at_once = true;
+                    self.retransmit_now = true;
                 }
             }
             Phase::Loss if reached => self.phase = Phase::Open,
@@ -57,14 +57,14 @@ impl Sender {
             self.board.lose_head();
         }
         self.board.restart_holes();
-        self.repeat_at_once = true;
+        self.retransmit_now = true;
         self.rescue_left = self.sack;
         self.partial_ack_seen = false;
     }
 
     pub(super) fn exit_recovery(&mut self, now: Nanos) {
         self.phase = Phase::Open;
-        self.repeat_at_once = false;
+        self.retransmit_now = false;
         self.rescue_left = false;
         self.board.forget_assumed();
         self.end_reduction(now);
@@ -216,7 +216,7 @@ impl Sender {
         self.phase = Phase::Loss;
         self.recovery_point = Some(self.nxt);
         self.duplicate_acks = 0;
-        self.repeat_at_once = false;
+        self.retransmit_now = false;
         self.rescue_left = false;
     }
 }

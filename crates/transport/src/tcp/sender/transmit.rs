@@ -117,13 +117,13 @@ impl Sender {
         if self.recovery_point.is_some_and(|point| self.nxt > point) {
             return Some(None);
         }
-        self.give_up_frto();
+        self.cancel_frto();
         None
     }
 
     /// RFC 6675 §5 steps 4.3 and C, NextSeg of §4; new data otherwise (RFC 9293 §3.8.6.2.1).
     fn next_data(&mut self, now: Nanos) -> Option<Segment> {
-        if std::mem::take(&mut self.repeat_at_once)
+        if std::mem::take(&mut self.retransmit_now)
             && let Some(number) = self.board.next_lost()
         {
             return self.retransmit(now, number, false);
@@ -271,7 +271,7 @@ impl Sender {
         self.stats.segments_retransmitted += 1;
         self.stats.bytes_retransmitted += u64::from(len);
         if self.racktlp.is_some() {
-            self.note_repetition(now);
+            self.note_retransmission(now);
             if self.board.is_first(number) && !matches!(self.timer, Some((Timer::Reordering, _))) {
                 self.timer = None;
                 self.rearm(now);

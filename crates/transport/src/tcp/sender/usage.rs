@@ -10,7 +10,7 @@ use crate::tcp::congestion::{CongestionControl, Phase};
 pub(super) struct CwndUsage {
     pub(super) limited: bool,
     /// Most segments outstanding in the current window of data while not limited.
-    pub(super) most_outstanding: u32,
+    pub(super) max_outstanding: u32,
     /// The current window of data ends here.
     pub(super) window_end: u64,
     /// When the window was last in full use, and the most that was in use since.
@@ -23,7 +23,7 @@ impl Sender {
     pub(super) fn is_cwnd_limited(&self) -> bool {
         self.usage.limited
             || (self.window.in_slow_start()
-                && self.window.cwnd < self.usage.most_outstanding.saturating_mul(2))
+                && self.window.cwnd < self.usage.max_outstanding.saturating_mul(2))
     }
 
     /// Linux's `tcp_cwnd_validate` and, where the window was not filled for a whole timeout,
@@ -32,9 +32,9 @@ impl Sender {
         let outstanding = self.board.outstanding();
         let usage = &mut self.usage;
         let new_window = self.una >= usage.window_end;
-        if new_window || limited || (!usage.limited && outstanding > usage.most_outstanding) {
+        if new_window || limited || (!usage.limited && outstanding > usage.max_outstanding) {
             usage.limited = limited;
-            usage.most_outstanding = outstanding;
+            usage.max_outstanding = outstanding;
             usage.window_end = self.nxt;
         }
         if self.is_cwnd_limited() {

@@ -11,7 +11,7 @@ use fairhop_transport::quic::{Datagram, Receiver, ReceiverConfig, Sender, Sender
 use fairhop_transport::tcp::CongestionKind;
 use proptest::prelude::*;
 
-use crate::weather::{Arrived, Dice, Reader, Weather, reader, weather};
+use crate::impairments::{Arrived, Impairments, Reader, Rng, impairments, reader};
 
 const CONNECTION: u64 = 7;
 
@@ -33,8 +33,8 @@ struct Pipe {
     sender: Sender,
     receiver: Receiver,
     now: Nanos,
-    weather: Weather,
-    dice: Dice,
+    impairments: Impairments,
+    dice: Rng,
     /// In order of arrival; the flag says that it goes to the receiver.
     flying: BTreeMap<(Nanos, u64), (bool, Vec<u8>)>,
     /// Of the sender and of the receiver.
@@ -52,14 +52,14 @@ struct Pipe {
 }
 
 impl Pipe {
-    fn new(sender: SenderConfig, receiver: ReceiverConfig, offered: u64, weather: Weather) -> Self {
+    fn new(sender: SenderConfig, receiver: ReceiverConfig, offered: u64, impairments: Impairments) -> Self {
         let sender = SenderConfig { initial_max_data: receiver.buffer, ..sender };
         let mut pipe = Self {
             sender: Sender::new(sender),
             receiver: Receiver::new(receiver),
             now: Nanos::ZERO,
-            weather,
-            dice: Dice(weather.seed | 1),
+            impairments,
+            dice: Rng(impairments.seed | 1),
             flying: BTreeMap::new(),
             numbers: Default::default(),
             posted: 0,
@@ -83,7 +83,7 @@ impl Pipe {
         let acknowledged = self.numbers[usize::from(!to_receiver)].acknowledged;
         let length = Packet { connection: CONNECTION, datagram }.encode(acknowledged, &payload, &mut bytes);
         assert_eq!(length, Ok(bytes.len()), "{datagram:?}");
-        for arrival in self.weather.arrivals(&mut self.dice, self.now) {
+        for arrival in self.impairments.arrivals(&mut self.dice, self.now) {
             self.posted += 1;
             self.flying.insert((arrival, self.posted), (to_receiver, bytes.clone()));
         }
@@ -213,9 +213,9 @@ proptest! {
 
     #[test]
     fn a_stream_arrives_whole_and_in_order_through_any_weather(
-        weather in weather(), sender in sender(), receiver in receiver(), reader in reader(), offered in 0..20_000_u64,
+        impairments in impairments(), sender in sender(), receiver in receiver(), reader in reader(), offered in 0..20_000_u64,
     ) {
-        Pipe::new(sender, receiver, offered, weather).run(reader);
+        Pipe::new(sender, receiver, offered, impairments).run(reader);
     }
 
     #[test]
@@ -223,7 +223,7 @@ proptest! {
         delay_ms in 1..80_u64, sender in sender(), ack_packets in 1..4_u32, offered in 1..60_000_u64,
     ) {
         let receiver = ReceiverConfig { ack_packets, ..ReceiverConfig::default() };
-        let pipe = Pipe::new(sender, receiver, offered, Weather::fair(delay_ms)).run(Reader::Eager);
+        let pipe = Pipe::new(sender, receiver, offered, Impairments::fair(delay_ms)).run(Reader::Eager);
         prop_assert_eq!(pipe.sender.stats().packets_lost, 0);
         prop_assert_eq!(pipe.sender.stats().bytes_sent, offered);
         prop_assert_eq!(pipe.receiver.stats().duplicate_bytes, 0);

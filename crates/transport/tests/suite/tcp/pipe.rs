@@ -14,7 +14,7 @@ use fairhop_transport::tcp::{
 use proptest::prelude::*;
 
 use super::script::ms;
-use crate::weather::{Arrived, Dice, Reader, Weather, reader, weather};
+use crate::impairments::{Arrived, Impairments, Reader, Rng, impairments, reader};
 
 struct Pipe {
     sender: Sender,
@@ -22,10 +22,10 @@ struct Pipe {
     sender_seq: Seq,
     receiver_seq: Seq,
     now: Nanos,
-    weather: Weather,
+    impairments: Impairments,
     /// Chances out of 100 that a packet is marked which may be (RFC 3168).
     marking: u64,
-    dice: Dice,
+    dice: Rng,
     /// In order of arrival; the flag says that it goes to the receiver.
     flying: BTreeMap<(Nanos, u64), (bool, Segment)>,
     posted: u64,
@@ -39,16 +39,16 @@ struct Pipe {
 }
 
 impl Pipe {
-    fn new(sender: SenderConfig, receiver: ReceiverConfig, offered: u64, weather: Weather) -> Self {
+    fn new(sender: SenderConfig, receiver: ReceiverConfig, offered: u64, impairments: Impairments) -> Self {
         let mut pipe = Self {
             sender: Sender::new(sender),
             receiver: Receiver::new(receiver),
             sender_seq: Seq(sender.initial_seq) + 1,
             receiver_seq: Seq(receiver.initial_seq) + 1,
             now: Nanos::ZERO,
-            weather,
+            impairments,
             marking: 0,
-            dice: Dice(weather.seed | 1),
+            dice: Rng(impairments.seed | 1),
             flying: BTreeMap::new(),
             posted: 0,
             offered,
@@ -69,7 +69,7 @@ impl Pipe {
         if segment.ecn.is_capable() && self.dice.roll(100) < self.marking {
             segment.ecn = Ecn::Ce;
         }
-        for arrival in self.weather.arrivals(&mut self.dice, self.now) {
+        for arrival in self.impairments.arrivals(&mut self.dice, self.now) {
             self.posted += 1;
             self.flying.insert((arrival, self.posted), (to_receiver, segment));
         }
@@ -255,19 +255,19 @@ proptest! {
 
     #[test]
     fn a_stream_arrives_whole_and_in_order_through_any_weather(
-        weather in weather(), marking in 0..30_u64, sender in sender(), receiver in receiver(), reader in reader(),
+        impairments in impairments(), marking in 0..30_u64, sender in sender(), receiver in receiver(), reader in reader(),
         offered in 0..60_000_u64,
     ) {
-        Pipe { marking, ..Pipe::new(sender, receiver, offered, weather) }.run(reader);
+        Pipe { marking, ..Pipe::new(sender, receiver, offered, impairments) }.run(reader);
     }
 
     #[test]
     fn without_loss_and_reordering_nothing_is_sent_twice(
         delay_ms in 1..80_u64, sender in sender(), receiver in receiver(), offered in 1..200_000_u64,
     ) {
-        let weather = Weather::fair(delay_ms);
+        let impairments = Impairments::fair(delay_ms);
         let sender = SenderConfig { min_rto: Nanos::from_secs(1), ..sender };
-        let pipe = Pipe::new(sender, receiver, offered, weather).run(Reader::Eager);
+        let pipe = Pipe::new(sender, receiver, offered, impairments).run(Reader::Eager);
         // But for probes of the tail (RFC 8985 §7), where acknowledgments are long held back.
         let stats = pipe.sender.stats();
         prop_assert!(stats.segments_retransmitted <= stats.loss_probes);
@@ -351,10 +351,10 @@ proptest! {
 
 #[test]
 fn a_stream_longer_than_the_sequence_space_arrives_whole() {
-    let weather = Weather::fair(5);
+    let impairments = Impairments::fair(5);
     let sender = SenderConfig { mss: 65_000, initial_seq: u32::MAX - 10, ..SenderConfig::default() };
     let receiver = ReceiverConfig { mss: 65_000, buffer: 64 << 20, ..ReceiverConfig::default() };
     let offered = (1 << 32) + (1 << 31) + 12_345;
-    let pipe = Pipe::new(sender, receiver, offered, weather).run(Reader::Eager);
+    let pipe = Pipe::new(sender, receiver, offered, impairments).run(Reader::Eager);
     assert_eq!(pipe.receiver.delivered(), offered);
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 /// How the pipe treats a packet, in chances out of 100, and how long it keeps it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Weather {
+pub(crate) struct Impairments {
     pub(crate) loss: u64,
     pub(crate) duplication: u64,
     pub(crate) reordering: u64,
@@ -15,13 +15,13 @@ pub(crate) struct Weather {
     pub(crate) seed: u64,
 }
 
-impl Weather {
+impl Impairments {
     pub(crate) fn fair(delay_ms: u64) -> Self {
         Self { loss: 0, duplication: 0, reordering: 0, delay_ms, seed: 1 }
     }
 
     /// When the copies of a packet that is sent now arrive.
-    pub(crate) fn arrivals(&self, dice: &mut Dice, now: Nanos) -> impl Iterator<Item = Nanos> + use<> {
+    pub(crate) fn arrivals(&self, dice: &mut Rng, now: Nanos) -> impl Iterator<Item = Nanos> + use<> {
         let lost = dice.roll(100) < self.loss;
         let copies = if lost { 0 } else { 1 + usize::from(dice.roll(100) < self.duplication) };
         let mut arrivals = [Nanos::ZERO; 2];
@@ -35,9 +35,9 @@ impl Weather {
 }
 
 /// xorshift64*: enough to be hostile.
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct Rng(pub(crate) u64);
 
-impl Dice {
+impl Rng {
     pub(crate) fn roll(&mut self, below: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -78,7 +78,7 @@ pub(crate) enum Reader {
     /// Takes so many bytes every so many milliseconds.
     Slow(u64, u64),
     /// Takes nothing for so many milliseconds, and then everything, in turn: the window closes and opens.
-    Moody(u64),
+    Intermittent(u64),
 }
 
 impl Reader {
@@ -87,7 +87,7 @@ impl Reader {
         match self {
             Self::Eager => None,
             Self::Slow(..) => Some(Nanos::ZERO),
-            Self::Moody(every_ms) => Some(Nanos::from_millis(every_ms)),
+            Self::Intermittent(every_ms) => Some(Nanos::from_millis(every_ms)),
         }
     }
 
@@ -96,14 +96,14 @@ impl Reader {
         match self {
             Self::Eager => (u64::MAX, Nanos::MAX),
             Self::Slow(bytes, every_ms) => (bytes, now + Nanos::from_millis(every_ms)),
-            Self::Moody(every_ms) => (u64::MAX, now + Nanos::from_millis(every_ms)),
+            Self::Intermittent(every_ms) => (u64::MAX, now + Nanos::from_millis(every_ms)),
         }
     }
 }
 
-pub(crate) fn weather() -> impl Strategy<Value = Weather> {
+pub(crate) fn impairments() -> impl Strategy<Value = Impairments> {
     (0..35_u64, 0..20_u64, 0..50_u64, 1..80_u64, any::<u64>()).prop_map(
-        |(loss, duplication, reordering, delay_ms, seed)| Weather {
+        |(loss, duplication, reordering, delay_ms, seed)| Impairments {
             loss,
             duplication,
             reordering,
@@ -117,6 +117,6 @@ pub(crate) fn reader() -> impl Strategy<Value = Reader> {
     prop_oneof![
         Just(Reader::Eager),
         (1..3_000_u64, 20..500_u64).prop_map(|(bytes, every)| Reader::Slow(bytes, every)),
-        (50..3_000_u64).prop_map(Reader::Moody),
+        (50..3_000_u64).prop_map(Reader::Intermittent),
     ]
 }
