@@ -1,14 +1,14 @@
 //! The sending machine: RFC 9293's active opener with the loss recovery of RFC 6675 (with SACK) or RFC 6582
 //! (without), limited transmit (RFC 3042), the timer of RFC 6298 and window probes (RFC 9293 §3.8.6.1).
 //!
-//! Where the standards leave a choice, Linux is followed and the place says so. Limited transmit needs no code of its
-//! own: a segment that is SACKed, or that a duplicate acknowledgment stands for, has left the network, and the room it
-//! leaves is filled. RACK-TLP (RFC 8985), PRR (RFC 6937), ECN (RFC 3168) and the undoing of needless reductions are
-//! options; [`SenderConfig::linux`] has them all. What is left out stands in the parent module.
+//! Where the standards leave a choice, the code follows Linux and says so. Limited transmit needs no code of its own: a
+//! segment that is SACKed, or counted because of a duplicate acknowledgment, has left the network and makes room for
+//! another. RACK-TLP (RFC 8985), PRR (RFC 6937), ECN (RFC 3168) and the undo of spurious reductions are options;
+//! [`SenderConfig::linux`] has all of them. The parent module lists what is left out.
 //!
-//! Pacing, where a variant asks for it, is Linux's without `fq` (`tcp_update_skb_after_send`): the first nine segments
-//! leave at once; after each further one the next waits for its payload at the rate, less what this one came late, up
-//! to half.
+//! Pacing, if a variant needs it, is Linux's without `fq` (`tcp_update_skb_after_send`). The first nine segments leave at
+//! once. After each further one the next waits for the time that the payload takes at the pacing rate, less the delay of
+//! this one, up to half.
 
 mod ack;
 mod config;
@@ -36,31 +36,31 @@ use super::{MAX_WINDOW_SCALE, TIMESTAMP_BYTES};
 pub enum SenderState {
     /// Not opened yet.
     Closed,
-    /// The SYN is out.
+    /// The SYN is sent.
     SynSent,
     /// Data flow.
     Established,
-    /// FIN is out.
+    /// FIN is sent.
     FinWait1,
-    /// FIN is acknowledged, the other side's is awaited.
+    /// FIN is acknowledged; the other side's is not received yet.
     FinWait2,
-    /// The other side closed first; this side's FIN is still to come or to be acknowledged.
+    /// The other side closed first; this side's FIN is not sent or not acknowledged yet.
     CloseWait,
-    /// Both sides closed. The last acknowledgment is repeated if the other side asks for it.
+    /// Both sides closed. The last acknowledgment is sent again if the other side retransmits its FIN.
     TimeWait,
-    /// Given up after too many timeouts, or reset by the other side.
+    /// Aborted after too many timeouts, or reset by the other side.
     Failed,
 }
 
-/// What the timer stands for.
+/// Purpose of the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
     Retransmission,
-    /// RFC 9293 §3.8.6.1; also the override of RFC 9293 §3.8.6.2.1 against silly windows.
+    /// RFC 9293 §3.8.6.1; also the override timeout of RFC 9293 §3.8.6.2.1 (silly windows).
     Persist,
-    /// RFC 8985 §7: the tail may be lost.
+    /// RFC 8985 §7: tail loss probe.
     Probe,
-    /// RFC 8985 §6.2 step 5: suspects have had their time.
+    /// RFC 8985 §6.2 step 5: the reordering window has passed.
     Reordering,
 }
 
@@ -69,18 +69,18 @@ enum Timer {
 pub struct Sender {
     config: SenderConfig,
     state: SenderState,
-    /// Number of stream offset 0: the SYN is one before it.
+    /// Sequence number of stream offset 0, one after the SYN.
     origin: Seq,
     /// SND.UNA and SND.NXT as stream offsets; FIN takes the offset after the last octet.
     una: u64,
     nxt: u64,
-    /// End of what the application offered; `u64::MAX` is an endless stream.
+    /// End of the data that the application offered; `u64::MAX` is an endless stream.
     offered: u64,
     closing: bool,
     fin_sent: bool,
-    /// SND.WND, the largest it has been, and SND.WL1.
+    /// SND.WND, its maximum so far, and SND.WL1.
     peer_window: u64,
-    largest_peer_window: u64,
+    max_peer_window: u64,
     window_update_seq: Seq,
     /// Negotiated.
     mss: u32,
@@ -96,21 +96,21 @@ pub struct Sender {
     congestion: Congestion,
     rtt: RttEstimator,
     phase: Phase,
-    /// RFC 6582's `recover`, RFC 6675's RecoveryPoint: SND.NXT when recovery last began.
+    /// RFC 6582's `recover`, RFC 6675's RecoveryPoint: SND.NXT at the start of the last recovery.
     recovery_point: Option<u64>,
     duplicate_acks: u32,
-    /// The first repetition of a fast recovery goes out whatever the window (RFC 6675 §5 step 4.3).
+    /// The first retransmission of a fast recovery is sent regardless of the window (RFC 6675 §5 step 4.3).
     retransmit_now: bool,
     rescue_left: bool,
     /// RFC 6582 §3.2 step 3: the first partial acknowledgment restarts the timer, later ones do not.
     partial_ack_seen: bool,
-    /// ECN is agreed on; CWR is to be set in the next new segment.
+    /// ECN is negotiated; the next new segment must have CWR.
     ecn: bool,
     cwr_due: bool,
-    /// The variant paces; the next packet is being held back for it.
+    /// The variant paces; the next packet waits for its time.
     paces: bool,
     held: bool,
-    /// When the next packet may leave.
+    /// Earliest time of the next packet.
     release: Nanos,
     prr: Prr,
     racktlp: Option<Box<RackTlp>>,
@@ -119,7 +119,7 @@ pub struct Sender {
     last_data_sent: Nanos,
     delivered: u64,
     timer: Option<(Timer, Nanos)>,
-    /// Timeouts in a row without progress.
+    /// Consecutive timeouts without progress.
     retries: u32,
     syn_due: bool,
     ack_due: bool,
@@ -128,13 +128,13 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender that waits to be opened. An MSS or a window of zero is taken as one.
+    /// A closed sender. An MSS or a window of zero counts as one.
     pub fn new(config: SenderConfig) -> Self {
         let config = SenderConfig {
             mss: config.mss.max(1),
             initial_window: config.initial_window.max(1),
             window_scale: config.window_scale.min(MAX_WINDOW_SCALE),
-            max_window: config.max_window.map(|most| most.max(1)),
+            max_window: config.max_window.map(|max| max.max(1)),
             ..config
         };
         let rtt = RttConfig {
@@ -155,7 +155,7 @@ impl Sender {
             closing: false,
             fin_sent: false,
             peer_window: 0,
-            largest_peer_window: 0,
+            max_peer_window: 0,
             window_update_seq: Seq(0),
             mss: config.mss,
             peer_shift: 0,
@@ -193,7 +193,7 @@ impl Sender {
         }
     }
 
-    /// Opens the connection: the next segment is a SYN. Without effect after the first call.
+    /// Opens the connection: the next segment is a SYN. Later calls have no effect.
     pub fn open(&mut self, now: Nanos) {
         if self.state == SenderState::Closed {
             self.state = SenderState::SynSent;
@@ -202,15 +202,14 @@ impl Sender {
         }
     }
 
-    /// The application has `bytes` more to send; `u64::MAX` is a stream without end. Without effect after
-    /// [`Sender::close`].
+    /// The application has `bytes` more to send; `u64::MAX` is an endless stream. No effect after [`Sender::close`].
     pub fn offer(&mut self, bytes: u64) {
         if !self.closing {
             self.offered = self.offered.saturating_add(bytes);
         }
     }
 
-    /// No more comes after what was offered; a stream without end stops at what has been sent.
+    /// Ends the stream after the offered data; an endless stream ends after the data already sent.
     pub fn close(&mut self) {
         if self.closing {
             return;
@@ -221,7 +220,7 @@ impl Sender {
         }
     }
 
-    /// Whether nothing is left to be done: both sides closed and said so, or the connection failed.
+    /// Whether the connection is over: both sides closed and acknowledged it, or it failed.
     pub fn is_finished(&self) -> bool {
         matches!(self.state, SenderState::TimeWait | SenderState::Failed)
     }
@@ -231,7 +230,7 @@ impl Sender {
         self.state
     }
 
-    /// Counts since the beginning.
+    /// Counters since the beginning.
     pub fn stats(&self) -> &SenderStats {
         &self.stats
     }
@@ -241,12 +240,12 @@ impl Sender {
         u64::from(self.window.cwnd) * u64::from(self.mss)
     }
 
-    /// Congestion window in segments, as Linux shows it.
+    /// Congestion window in segments, as in Linux's TCP_INFO.
     pub fn cwnd_segments(&self) -> u32 {
         self.window.cwnd
     }
 
-    /// Slow-start threshold in bytes; none until the first loss.
+    /// Slow-start threshold in bytes; none before the first loss.
     pub fn ssthresh(&self) -> Option<u64> {
         (self.window.ssthresh != Window::UNKNOWN)
             .then(|| u64::from(self.window.ssthresh) * u64::from(self.mss))
@@ -257,12 +256,12 @@ impl Sender {
         self.rtt.srtt()
     }
 
-    /// Retransmission timeout, backed off.
+    /// Retransmission timeout with backoff.
     pub fn rto(&self) -> Nanos {
         self.rtt.rto()
     }
 
-    /// Bytes of the stream that the other side has acknowledged.
+    /// Bytes of the stream acknowledged by the other side.
     pub fn bytes_acked(&self) -> u64 {
         self.una - u64::from(self.fin_sent && self.una == self.nxt)
     }
@@ -272,22 +271,22 @@ impl Sender {
         self.board.in_flight()
     }
 
-    /// Where loss recovery stands.
+    /// State of loss recovery.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Bytes of payload per second at which packets are spaced, if they are.
+    /// Pacing rate in bytes of payload per second, if the variant paces.
     pub fn pacing_rate(&self) -> Option<u64> {
         self.congestion.pacing_rate()
     }
 
-    /// Payload of a full segment in bytes, as negotiated.
+    /// Negotiated payload of a full segment in bytes.
     pub fn effective_mss(&self) -> u32 {
         self.mss
     }
 
-    /// When [`Sender::on_timer`] wants to be called, if at all. Ask after the last [`Sender::poll_transmit`].
+    /// Time at which to call [`Sender::on_timer`], if any. Valid after [`Sender::poll_transmit`] has returned none.
     pub fn next_timer(&self) -> Option<Nanos> {
         let timer = self.timer.map(|(_, at)| at);
         if !self.held {
@@ -296,7 +295,7 @@ impl Sender {
         Some(timer.map_or(self.release, |at| at.min(self.release)))
     }
 
-    /// A segment came from the other side.
+    /// A segment arrived from the other side.
     pub fn on_segment(&mut self, now: Nanos, segment: &Segment) {
         match self.state {
             SenderState::Closed | SenderState::Failed => {}
@@ -322,8 +321,8 @@ impl Sender {
         self.window_update_seq = segment.seq;
         // RFC 7323 §2.2: the window of a SYN is not scaled.
         self.set_peer_window(u64::from(segment.window));
-        let repetitions = self.retries;
-        match repetitions {
+        let retransmissions = self.retries;
+        match retransmissions {
             0 => {
                 let rtt = now.saturating_sub(self.last_data_sent);
                 self.sample_rtt(rtt);
@@ -331,8 +330,8 @@ impl Sender {
             }
             _ => self.rtt.after_lost_syn(),
         }
-        if repetitions > 1 {
-            // RFC 6928 §2: one lost SYN may be a timer too short, two are congestion.
+        if retransmissions > 1 {
+            // RFC 6928 §2: one lost SYN may be due to a short timer, two indicate congestion.
             self.window.cwnd = 1;
         }
         let open = OpenEvent { now, srtt: self.rtt.srtt(), mss: self.mss };
@@ -352,7 +351,7 @@ impl Sender {
         self.timestamps = self.config.timestamps && segment.timestamps.is_some();
         self.sack = self.config.sack && segment.sack_permitted;
         self.racktlp = (self.sack && self.config.recovery == Recovery::RackTlp).then(Box::default);
-        // RFC 3168 §6.1.1: ECE without CWR agrees to it.
+        // RFC 3168 §6.1.1: ECE without CWR accepts ECN.
         self.ecn = self.config.ecn && segment.flags.has(Flags::ECE) && !segment.flags.has(Flags::CWR);
         self.peer_shift = segment.window_scale.unwrap_or(0).min(MAX_WINDOW_SCALE);
         self.recent_timestamp = segment.timestamps.map_or(0, |t| t.value);
@@ -386,8 +385,8 @@ impl Sender {
         self.advance_state();
     }
 
-    /// RFC 7323 §5.3; takes TS.Recent over (§4.3). A segment without the option is dropped (§3.2). What is late is
-    /// dropped without an answer: this side is only ever sent acknowledgments, and answering those makes loops.
+    /// RFC 7323 §5.3; updates TS.Recent (§4.3). A segment without the option is dropped (§3.2). An old segment is dropped
+    /// without an answer: this side receives only acknowledgments, and answering them would cause loops.
     fn passes_paws(&mut self, segment: &Segment) -> bool {
         let Some(Timestamps { value, .. }) = segment.timestamps else {
             return segment.flags.has(Flags::RST);
@@ -411,7 +410,7 @@ impl Sender {
                 state => state,
             };
         }
-        // Also a repeated one: the acknowledgment was lost.
+        // A retransmitted FIN too: the acknowledgment was lost.
         self.ack_due = true;
     }
 

@@ -299,7 +299,7 @@ mod tests {
     fn westwood_plus_averages_one_sample_per_round_trip_in_bytes_per_tick() {
         let mut westwood = WestwoodPlus::default();
         let mut window = Window { cwnd: 100, ssthresh: 100 };
-        // An acknowledgment of 1,000 bytes each 10 ms at a round-trip time of 100 ms; the first counts nothing. The
+        // An acknowledgment of 1,000 bytes every 10 ms at a round-trip time of 100 ms; the first does not count. The
         // first round-trip time ends the wait for 20 s, and the sample that began at 0 is over when it is longer than
         // the last one: at 110 ms with the ten segments of 20 to 110, less that of 110, which opens the next.
         for i in 1..=10 {
@@ -313,7 +313,7 @@ mod tests {
         }
         // 11,000 bytes in 110 ms: (7·81 + 100)/8 = 83, (7·81 + 83)/8 = 81.
         assert_eq!(westwood.estimate, Some((83, 81)));
-        // 81 B/ms in 100 ms are 8 segments, at the end of recovery; half of the window while it lasts.
+        // Half of the window during recovery; 81 B/ms times 100 ms, 8 segments, at its end.
         westwood.on_enter_recovery(&mut window, &loss(100));
         assert_eq!(window, Window { cwnd: 50, ssthresh: 50 });
         westwood.on_exit_recovery(&mut window, Nanos::ZERO);
@@ -323,11 +323,7 @@ mod tests {
         assert_eq!(window, Window { cwnd: 1, ssthresh: 8 });
         westwood.on_ack(&mut window, &at(226, 23, 200));
         westwood.on_ack(&mut window, &at(227, 24, 200));
-        assert_eq!(
-            westwood.min_rtt,
-            Some(100),
-            "the round-trip time that was last known began the new minimum"
-        );
+        assert_eq!(westwood.min_rtt, Some(100), "the new minimum starts from the last round-trip time");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What an acknowledgment says: the window of the receiver, SACK blocks, round-trip times, delivery rates.
+//! Acknowledgments: the receiver's window, SACK blocks, round-trip times, delivery rates.
 
 use fairhop_model::units::Nanos;
 
@@ -10,7 +10,7 @@ use crate::tcp::segment::{Flags, Segment};
 use crate::tcp::timestamp_clock;
 
 impl Sender {
-    /// The acknowledgment field, the window and the SACK blocks.
+    /// Processes the acknowledgment field, the window and the SACK blocks.
     pub(super) fn on_ack(&mut self, now: Nanos, segment: &Segment) {
         let ack = segment.ack.offset_in(self.origin, self.una);
         let Ok(ack) = u64::try_from(ack) else { return };
@@ -137,8 +137,8 @@ impl Sender {
         }
     }
 
-    /// RFC 9293 §3.10.7.4, SND.WND; like Linux also a larger window of an acknowledgment that brings nothing else, and
-    /// no smaller one, which may be late. Returns whether the window is another.
+    /// RFC 9293 §3.10.7.4, SND.WND. As in Linux, an acknowledgment without other news may increase the window, but not
+    /// decrease it, because it may be old. Returns whether the window changed.
     pub(super) fn update_peer_window(&mut self, segment: &Segment, ack: u64) -> bool {
         let window = u64::from(segment.window) << self.peer_shift;
         let newer = ack > self.una || self.window_update_seq.before(segment.seq);
@@ -149,7 +149,7 @@ impl Sender {
         self.window_update_seq = segment.seq;
         self.set_peer_window(window);
         if matches!(self.timer, Some((Timer::Persist, _))) {
-            // RFC 1122 §4.2.2.17: a window that is answered for stays open for ever.
+            // RFC 1122 §4.2.2.17: a connection whose window probes are answered stays open.
             self.retries = 0;
             if self.next_new_segment().is_some() {
                 self.timer = None;
@@ -161,10 +161,10 @@ impl Sender {
 
     pub(super) fn set_peer_window(&mut self, window: u64) {
         self.peer_window = window;
-        self.largest_peer_window = self.largest_peer_window.max(window);
+        self.max_peer_window = self.max_peer_window.max(window);
     }
 
-    /// What the SACK blocks say to have arrived, and the end of a duplicate where they tell of one.
+    /// Segments reported by the SACK blocks, and the end of a duplicate if one is reported.
     fn take_sack(&mut self, segment: &Segment) -> (Arrived, Option<u64>) {
         let blocks = segment.sack.as_slice();
         let mut ranges = [Range::default(); 4];
@@ -174,7 +174,7 @@ impl Sender {
             let start = block.start.offset_in(self.origin, self.una);
             let end = block.end.offset_in(self.origin, self.una);
             let una = self.una as i64;
-            // RFC 2883 §4: the first block tells of a duplicate if it is acknowledged already or lies in the second.
+            // RFC 2883 §4: the first block reports a duplicate if it is below the acknowledgment or inside the second.
             let inside_next = i == 0
                 && blocks.get(1).is_some_and(|b| !block.start.before(b.start) && !b.end.before(block.end));
             if i == 0 && start < end && (end <= una || inside_next) {
@@ -232,11 +232,10 @@ impl Sender {
         self.rtt.on_sample(rtt, self.una, self.nxt);
     }
 
-    /// Segments delivered, without SACK: a duplicate stands for one, and a cumulative acknowledgment brings those that
-    /// no duplicate stood for, at least the hole (Linux's `tcp_add_reno_sack` and `tcp_remove_reno_sacks`). Duplicates
-    /// after a timeout stand for nothing. Linux forgets those of before it as well, so that one acknowledgment of data
-    /// that had left the network long ago can open the window by far; here they are remembered (RFC 3465 §2.3's
-    /// reason for L = 1 after a timeout).
+    /// Segments delivered, without SACK: a duplicate counts as one, and a cumulative acknowledgment adds those without a
+    /// duplicate, at least the hole (Linux's `tcp_add_reno_sack` and `tcp_remove_reno_sacks`). Duplicates after a timeout
+    /// do not count. Linux also forgets those before the timeout, so that one acknowledgment of data that left the network
+    /// long ago can increase the window by far; here they are kept (RFC 3465 §2.3's reason for L = 1 after a timeout).
     fn assume_delivered(&mut self, removed: u32, duplicate: bool) -> u32 {
         match removed {
             0 if duplicate && self.phase != Phase::Loss => u32::from(self.board.assume_arrival()),

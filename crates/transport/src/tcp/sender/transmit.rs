@@ -13,7 +13,7 @@ use crate::tcp::timestamp_clock;
 const UNPACED_SEGMENTS: u64 = 10;
 
 impl Sender {
-    /// The next segment to send, if there is one. To be called until there is none, after every other call.
+    /// The next segment to send, if any. Call it after every other call until it returns none.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Segment> {
         match self.state {
             SenderState::Closed | SenderState::Failed => None,
@@ -30,7 +30,7 @@ impl Sender {
         self.start_timer(Timer::Retransmission, now);
         Some(Segment {
             seq: self.origin - 1,
-            // RFC 3168 §6.1.1; not when it is repeated, as the bits may be why it was lost (§6.1.1.1).
+            // RFC 3168 §6.1.1. A retransmitted SYN has no ECN bits, because they may have caused the loss (§6.1.1.1).
             flags: Flags::SYN
                 | if self.config.ecn && self.retries == 0 { Flags::ECE | Flags::CWR } else { Flags::NONE },
             window: u16::MAX,
@@ -57,7 +57,7 @@ impl Sender {
         segment
     }
 
-    /// Linux's `tcp_rate_check_app_limited`: the window would allow more, but there is nothing to send.
+    /// Linux's `tcp_rate_check_app_limited`: the window allows more, but there is nothing to send.
     fn note_app_limit(&mut self) {
         let limited = !self.held
             && self.offered.saturating_sub(self.nxt) < u64::from(self.mss)
@@ -67,7 +67,7 @@ impl Sender {
         }
     }
 
-    /// Whether the pacing rate keeps the next packet back.
+    /// Whether pacing delays the next packet.
     fn is_held(&mut self, now: Nanos) -> bool {
         self.held = false;
         if !self.paces || now >= self.release {
@@ -89,7 +89,7 @@ impl Sender {
         }
     }
 
-    /// RFC 8985 §7.3: new data if there are any, whatever the congestion window, else the last segment again.
+    /// RFC 8985 §7.3: new data if there are any, regardless of the congestion window, else the last segment again.
     fn tail_probe(&mut self, now: Nanos) -> Option<Segment> {
         let racktlp = self.racktlp.as_deref_mut()?;
         if !std::mem::take(&mut racktlp.probe_due) {
@@ -106,7 +106,8 @@ impl Sender {
         segment
     }
 
-    /// RFC 5682 §3 step 2: after a timeout new data are tried before repetitions. None: there are no news to it.
+    /// RFC 5682 §3 step 2: after a timeout, new data are sent before retransmissions. The outer option is none if F-RTO
+    /// does not decide what is sent.
     fn next_of_frto(&mut self, now: Nanos) -> Option<Option<Segment>> {
         if !self.racktlp.as_deref().is_some_and(|this| this.new_data_first) {
             return None;
@@ -165,9 +166,9 @@ impl Sender {
         None
     }
 
-    /// Payload and FIN of the next new segment, if the receiver's window lets one out without being silly about it.
+    /// Payload and FIN of the next new segment, if the receiver's window allows one without silly windows.
     pub(super) fn next_new_segment(&self) -> Option<(u32, bool)> {
-        if self.fin_sent || self.config.max_window.is_some_and(|most| self.board.outstanding() >= most) {
+        if self.fin_sent || self.config.max_window.is_some_and(|max| self.board.outstanding() >= max) {
             return None;
         }
         let queued = self.offered - self.nxt;
@@ -175,10 +176,10 @@ impl Sender {
         let len = queued.min(usable).min(u64::from(self.mss)) as u32;
         let all = u64::from(len) == queued;
         if len == 0 {
-            // FIN takes no room in the receiver's buffer.
+            // FIN occupies no buffer space.
             return (self.closing && all).then_some((0, true));
         }
-        let worth_it = len == self.mss || all || 2 * u64::from(len) >= self.largest_peer_window;
+        let worth_it = len == self.mss || all || 2 * u64::from(len) >= self.max_peer_window;
         worth_it.then_some((len, self.closing && all))
     }
 
@@ -225,7 +226,7 @@ impl Sender {
         self.validate_cwnd(now, self.board.in_flight() >= self.window.cwnd);
         let mut segment = self.segment(now, start, len, fin);
         if self.ecn && len > 0 {
-            // RFC 3168 §6.1.4 and §6.1.5: new data are ECN-capable, repetitions and bare acknowledgments are not.
+            // RFC 3168 §6.1.4 and §6.1.5: new data are ECN-capable, retransmissions and pure acknowledgments are not.
             segment.ecn = Ecn::Ect0;
             if std::mem::take(&mut self.cwr_due) {
                 segment.flags = segment.flags | Flags::CWR;
@@ -234,7 +235,7 @@ impl Sender {
         segment
     }
 
-    /// Nothing was in flight, and something goes out.
+    /// Data are sent after nothing was in flight.
     fn start(&mut self, now: Nanos) {
         let start = StartEvent {
             now,
@@ -246,7 +247,7 @@ impl Sender {
         self.congestion.on_start(&mut self.window, &start);
     }
 
-    /// A segment goes out, for the first time or again.
+    /// A segment is sent or retransmitted.
     fn note_sent(&mut self, now: Nanos, number: u64, len: u32, idle: bool) {
         self.stats.segments_sent += 1;
         self.stats.bytes_sent += u64::from(len);
@@ -278,7 +279,7 @@ impl Sender {
             }
             return Some(self.segment(now, start, len, fin));
         }
-        // Like Linux, the fast retransmission of the oldest segment gets a whole timeout; but see `restart_timer`.
+        // As in Linux, the fast retransmission of the oldest segment gets a whole timeout; but see `restart_timer`.
         let fresh = self.phase == Phase::Recovery
             && self.board.is_first(number)
             && (self.sack || !self.partial_ack_seen);
@@ -309,7 +310,7 @@ impl Sender {
         }
     }
 
-    /// Nothing is in flight whose loss would be noticed, and the window forbids to send: RFC 9293 §3.8.6.1.
+    /// Starts the persist timer if nothing is in flight and the window prevents sending (RFC 9293 §3.8.6.1).
     fn watch_closed_window(&mut self, now: Nanos) {
         let waiting = self.board.is_empty() && self.timer.is_none() && self.offered > self.nxt;
         if waiting && self.next_new_segment().is_none() {
@@ -317,8 +318,8 @@ impl Sender {
         }
     }
 
-    /// What fits goes out however little it is (RFC 9293 §3.8.6.2.1 (4)). Else, as in Linux, an empty segment that the
-    /// receiver must answer because it is old (RFC 9293 §3.10.7.4); the standard would send an octet.
+    /// Sends the data that fit, however few (RFC 9293 §3.8.6.2.1 (4)). If none fit, as in Linux, an empty segment that the
+    /// receiver must answer because it is old (RFC 9293 §3.10.7.4); the standard sends an octet.
     pub(super) fn probe(&mut self, now: Nanos) -> Segment {
         let len = (self.offered - self.nxt).min(self.usable_window()).min(u64::from(self.mss)) as u32;
         self.stats.window_probes += 1;
