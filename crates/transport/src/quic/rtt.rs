@@ -1,4 +1,4 @@
-//! Round-trip time as RFC 9002 §5 estimates it, and the probe timeout (§6.2.1).
+//! Round-trip time (RFC 9002 §5) and probe timeout (§6.2.1).
 
 use fairhop_model::units::Nanos;
 
@@ -24,7 +24,7 @@ struct Sampled {
 }
 
 impl Rtt {
-    /// A sample, and how long the receiver says that it held the acknowledgment back.
+    /// Adds a sample with the acknowledgment delay that the receiver reported.
     pub(super) fn on_sample(&mut self, now: Nanos, latest: Nanos, ack_delay: Nanos) {
         let Some(old) = self.sampled else {
             self.sampled = Some(Sampled {
@@ -61,15 +61,15 @@ impl Rtt {
         self.sampled.map(|s| s.first_at)
     }
 
-    /// PTO (RFC 9002 §6.2.1), not backed off.
+    /// PTO (RFC 9002 §6.2.1) without backoff.
     pub(super) fn probe_timeout(&self, max_ack_delay: Nanos) -> Nanos {
         let (smoothed, variation) =
             self.sampled.map_or((INITIAL_RTT, Nanos(INITIAL_RTT.0 / 2)), |s| (s.smoothed, s.variation));
         smoothed + Nanos(4 * variation.0).max(GRANULARITY) + max_ack_delay
     }
 
-    /// A packet that is older when a later one is known to have arrived is lost (RFC 9002 §6.1.2: 9/8 of the longer of
-    /// the latest and the smoothed round-trip time).
+    /// Age at which a packet is lost if a later one has arrived (RFC 9002 §6.1.2: 9/8 of the longer of the latest and the
+    /// smoothed round-trip time).
     pub(super) fn time_threshold(&self) -> Nanos {
         let longer = self.sampled.map_or(INITIAL_RTT, |s| s.latest.max(s.smoothed));
         Nanos(longer.0 + longer.0 / 8).max(GRANULARITY)
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!((rtt.smoothed(), rtt.probe_timeout(Nanos::ZERO)), (Some(ms(90)), ms(290)));
         assert_eq!((rtt.min_rtt(), rtt.time_threshold()), (Some(ms(80)), Nanos(202_500_000)));
         rtt.on_sample(ms(9), ms(90), ms(20));
-        // 90 − 20 would be under the minimum: 90 as it is.
+        // 90 − 20 would be under the minimum: 90 stays.
         assert_eq!(rtt.smoothed(), Some(ms(90)));
     }
 }

@@ -1,9 +1,8 @@
 //! The sending machine: RFC 9002 around a congestion controller.
 //!
-//! A packet that is lost is not sent again; its bytes go out in a packet with a new number, so that an acknowledgment
-//! always says which transmission arrived. Windows are counted in full-sized packets, as the controllers of this crate
-//! count them. A controller that thinks in round trips is given what has been delivered for SND.UNA, and that with what
-//! is in flight for SND.NXT.
+//! Lost bytes are sent in a packet with a new number, so that an acknowledgment always identifies the transmission that
+//! arrived. Windows are counted in full-sized packets, as in the controllers of this crate. A controller that counts round
+//! trips gets the delivered bytes as SND.UNA, and their sum with the bytes in flight as SND.NXT.
 
 mod config;
 mod loss;
@@ -21,20 +20,20 @@ use super::rtt::Rtt;
 use crate::tcp::congestion::{AckEvent, Congestion, CongestionControl, Phase, Window};
 use crate::tcp::{Newest, RateEstimator};
 
-/// What became of a packet.
+/// State of a sent packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     InFlight,
     Acknowledged,
     Lost,
-    /// It asks for no acknowledgment.
-    Unwatched,
+    /// It elicits no acknowledgment and is not tracked.
+    Untracked,
 }
 
-/// A packet that went out.
+/// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
-    /// Without payload: what told of a closed window, a probe, or an acknowledgment.
+    /// None for DATA_BLOCKED, a probe without data, and an acknowledgment.
     stream: Option<StreamFrame>,
     /// Length on the wire.
     bytes: u32,
@@ -46,16 +45,16 @@ struct Sent {
 #[derive(Clone, Debug)]
 pub struct Sender {
     config: SenderConfig,
-    /// End of what the application offered; `u64::MAX` is a stream without end.
+    /// End of the data that the application offered; `u64::MAX` is an endless stream.
     offered: u64,
     closing: bool,
-    /// The next byte that was never sent, and whether the end of the stream was said.
+    /// The next byte that was never sent, and whether the end of the stream was sent.
     next: u64,
     fin_sent: bool,
     fin_acked: bool,
-    /// Bytes known to have arrived.
+    /// Bytes acknowledged.
     delivered_data: Intervals,
-    /// Bytes to send again, in the order in which they were lost.
+    /// Bytes to retransmit, in the order in which they were lost.
     lost_data: VecDeque<StreamFrame>,
     /// Packets from number `first` on.
     packets: VecDeque<Sent>,
@@ -63,8 +62,8 @@ pub struct Sender {
     /// Every packet before this number is acknowledged or lost.
     undecided: u64,
     largest_acked: Option<u64>,
-    /// Ranges of the last acknowledgment, which need no second walk.
-    walked: [(u64, u64); AckFrame::MAX],
+    /// Ranges of the last acknowledgment, whose packets are already marked.
+    known_ranges: [(u64, u64); AckFrame::MAX],
     in_flight: u32,
     bytes_in_flight: u64,
     /// Bytes and packets that arrived.
@@ -72,30 +71,30 @@ pub struct Sender {
     delivered: u64,
     window: Window,
     congestion: Congestion,
-    /// How fast packets arrive, where the controller wants to know.
+    /// Delivery rate, if the controller needs it.
     rate: Option<Box<RateEstimator>>,
     rtt: Rtt,
     phase: Phase,
     /// Packets sent before this number belong to the last congestion event.
     recovery_from: u64,
-    /// When the first of the packets was sent that were lost since the last one that arrived.
+    /// Sending time of the first packet lost since the last one that arrived.
     loss_run: Option<Nanos>,
     max_data: u64,
-    /// The limit at which DATA_BLOCKED was last said, and how often it was said.
+    /// The limit in the last DATA_BLOCKED, and the number of DATA_BLOCKED frames for it.
     blocked_at: Option<u64>,
     blocked_count: u32,
     last_sent_at: Nanos,
-    /// A packet counts as lost then, if nothing is heard.
+    /// Time at which a packet is lost by the time threshold.
     loss_timer: Option<Nanos>,
     probe_timer: Option<Nanos>,
     probe_count: u32,
     probes_due: u32,
-    /// The pacer allows a packet from then on.
+    /// Earliest time of the next packet.
     release: Nanos,
     pacing_timer: Option<Nanos>,
-    /// The window is what holds transmission back.
+    /// The congestion window limits transmission.
     limited: bool,
-    /// A packet of the receiver to acknowledge.
+    /// Number of a received packet to acknowledge.
     ack_due: Option<u64>,
     opened: bool,
     stats: SenderStats,
@@ -108,12 +107,12 @@ impl Sender {
     const PERSISTENT_THRESHOLD: u64 = 3;
     /// kMinimumWindow (RFC 9002 §7.2).
     const MINIMUM_WINDOW: u32 = 2;
-    /// Packets of a probe (RFC 9002 §6.2.4: one or two).
+    /// Packets per probe timeout (RFC 9002 §6.2.4: one or two).
     const PROBES: u32 = 2;
-    /// Room for payload that is left in every case.
+    /// Minimum of `datagram_bytes`, with room for payload beside any header.
     const MIN_DATAGRAM: u32 = 200;
 
-    /// A sender with nothing to send. Datagrams of less than 200 bytes are taken as that long, a window of zero as one.
+    /// A sender without data. `datagram_bytes` is at least 200, the initial window at least one packet.
     pub fn new(config: SenderConfig) -> Self {
         let config = SenderConfig {
             datagram_bytes: config.datagram_bytes.max(Self::MIN_DATAGRAM),
@@ -134,7 +133,7 @@ impl Sender {
             first: 0,
             undecided: 0,
             largest_acked: None,
-            walked: [(1, 0); AckFrame::MAX],
+            known_ranges: [(1, 0); AckFrame::MAX],
             in_flight: 0,
             bytes_in_flight: 0,
             delivered_bytes: 0,
@@ -163,15 +162,14 @@ impl Sender {
         }
     }
 
-    /// The application has `bytes` more to send; `u64::MAX` is a stream without end. Without effect after
-    /// [`Sender::close`].
+    /// The application has `bytes` more to send; `u64::MAX` is an endless stream. No effect after [`Sender::close`].
     pub fn offer(&mut self, bytes: u64) {
         if !self.closing {
             self.offered = self.offered.saturating_add(bytes);
         }
     }
 
-    /// No more comes after what was offered; a stream without end stops at what has been sent.
+    /// Ends the stream after the offered data; an endless stream ends after the data already sent.
     pub fn close(&mut self) {
         if self.closing {
             return;
@@ -182,12 +180,12 @@ impl Sender {
         }
     }
 
-    /// Whether the other side has said that it has the whole stream.
+    /// Whether the other side has acknowledged the whole stream.
     pub fn is_finished(&self) -> bool {
         self.fin_acked && self.bytes_acked() == self.offered
     }
 
-    /// Counts since the beginning.
+    /// Counters since the beginning.
     pub fn stats(&self) -> &SenderStats {
         &self.stats
     }
@@ -197,7 +195,7 @@ impl Sender {
         self.window.cwnd
     }
 
-    /// Slow-start threshold in packets; none until the first loss.
+    /// Slow-start threshold in packets; none before the first loss.
     pub fn ssthresh_packets(&self) -> Option<u32> {
         (self.window.ssthresh != Window::UNKNOWN).then_some(self.window.ssthresh)
     }
@@ -212,17 +210,17 @@ impl Sender {
         self.in_flight
     }
 
-    /// Where loss recovery stands.
+    /// State of loss recovery.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Bytes of the stream that the other side has without a gap.
+    /// Bytes of the stream acknowledged without a gap.
     pub fn bytes_acked(&self) -> u64 {
         self.delivered_data.prefix()
     }
 
-    /// When [`Sender::on_timer`] wants to be called, if at all. Ask after the last [`Sender::poll_transmit`].
+    /// Time at which to call [`Sender::on_timer`], if any. Valid after [`Sender::poll_transmit`] has returned none.
     pub fn next_timer(&self) -> Option<Nanos> {
         let recovery = self.loss_timer.or(self.probe_timer);
         match (recovery, self.pacing_timer) {
@@ -231,7 +229,7 @@ impl Sender {
         }
     }
 
-    /// Time has come to `now`; without effect before the time that [`Sender::next_timer`] says.
+    /// The time is `now`. No effect before [`Sender::next_timer`].
     pub fn on_timer(&mut self, now: Nanos) {
         if self.pacing_timer.is_some_and(|at| now >= at) {
             self.pacing_timer = None;
@@ -244,20 +242,20 @@ impl Sender {
             return;
         }
         if self.probe_timer.is_some_and(|at| now >= at) {
-            // RFC 9002 §6.2.4. Probes say nothing of congestion.
+            // RFC 9002 §6.2.4: a probe timeout does not indicate congestion.
             self.stats.probe_timeouts += 1;
             self.probe_count = (self.probe_count + 1).min(u64::BITS - 1);
             self.probes_due = Self::PROBES;
             self.probe_timer = None;
             if self.in_flight == 0 {
-                // Nothing but a closed window is left to ask about.
+                // Only credit is missing: DATA_BLOCKED is sent again.
                 self.blocked_at = None;
                 self.probes_due = 0;
             }
         }
     }
 
-    /// A datagram came from the receiver.
+    /// A datagram arrived from the receiver.
     pub fn on_datagram(&mut self, now: Nanos, datagram: &Datagram) {
         if let Some(limit) = datagram.max_data.filter(|&limit| limit > self.max_data) {
             self.max_data = limit;
@@ -280,7 +278,7 @@ impl Sender {
     fn on_ack(&mut self, now: Nanos, ack: &AckFrame) {
         let past_last = self.first + self.packets.len() as u64;
         if ack.largest() >= past_last {
-            // RFC 9000 §13.1: never sent, an error of the other side.
+            // RFC 9000 §13.1: acknowledges a packet that was never sent.
             return;
         }
         self.stats.acks_received += 1;

@@ -2,13 +2,13 @@
 //! SACK (RFC 2018) and reports of duplicates (RFC 2883), a window whose right edge never goes back, silly-window
 //! avoidance (RFC 9293 §3.8.6.2.2), and PAWS (RFC 7323 §5) where timestamps are on.
 //!
-//! ECN (RFC 3168 §6.1.3) echoes a mark until the sender says that it has answered.
+//! With ECN (RFC 3168 §6.1.3) it echoes a mark until the sender has set CWR.
 //!
-//! It takes one connection, never gives up data that it has SACKed, and closes once the sender has and the application
-//! has read everything. [`ReceiverConfig::linux`] acknowledges as Linux 6.1 does: each segment at the start of a
-//! connection and after trouble ("quickack"), and after three duplicates no more often than once a millisecond
-//! (`tcp_comp_sack_delay_ns`). Neither ns-2 nor ns-3 has those, and they are off by default. Left out: growth of the
-//! buffer, and the adaptation of Linux's delayed-ACK time to the sender's pace, which for bulk data stays at 40 ms.
+//! The receiver accepts one connection, never discards SACKed data, and closes after the sender has closed and the
+//! application has read everything. [`ReceiverConfig::linux`] acknowledges as Linux 6.1: each segment at the start of a
+//! connection and after duplicates ("quickack"), and after three acknowledgments past a hole at most once per millisecond
+//! (`tcp_comp_sack_delay_ns`). ns-2 and ns-3 have neither, and both are off by default. Left out: growth of the buffer,
+//! and the adaptation of Linux's delayed-ACK time to the sender's rate; for bulk data it stays at 40 ms.
 
 mod config;
 mod payload;
@@ -29,15 +29,15 @@ use super::{MAX_WINDOW_SCALE, TIMESTAMP_BYTES};
 pub enum ReceiverState {
     /// Waits for a SYN.
     Listen,
-    /// Answered a SYN.
+    /// SYN received and answered.
     SynReceived,
     /// Data flow.
     Established,
-    /// The sender closed, the application has not read everything.
+    /// The sender closed; the application has not read everything.
     CloseWait,
-    /// Both sides closed, the acknowledgment of this side's FIN is awaited.
+    /// Both sides closed; this side's FIN is not acknowledged yet.
     LastAck,
-    /// Over, or given up after too many repetitions.
+    /// Closed, or aborted after too many retransmissions.
     Closed,
 }
 
@@ -46,7 +46,7 @@ pub enum ReceiverState {
 pub struct Receiver {
     config: ReceiverConfig,
     state: ReceiverState,
-    /// Number of the sender's stream offset 0.
+    /// Sequence number of the sender's stream offset 0.
     origin: Seq,
     /// Negotiated.
     sack: bool,
@@ -55,16 +55,16 @@ pub struct Receiver {
     shift: u8,
     /// RCV.NXT as a stream offset, without the FIN.
     next: u64,
-    /// Where the stream ends, once a FIN has come.
+    /// End of the stream, once a FIN has arrived.
     fin_at: Option<u64>,
-    /// Handed to the application.
+    /// Bytes read by the application.
     read: u64,
     reading: bool,
-    /// Right edge of the announced window, as an offset.
+    /// Right edge of the announced window as an offset.
     edge: u64,
-    /// Arrived past gaps: sorted, apart from each other.
+    /// Data past holes: sorted, not adjacent.
     out_of_order: Vec<Interval>,
-    /// Islands in the order in which they last grew, newest first (RFC 2018 §4).
+    /// Blocks of `out_of_order` in the order in which they last grew, newest first (RFC 2018 §4).
     recent: [Interval; SackBlocks::MAX],
     recent_count: usize,
     /// A duplicate to report in the next acknowledgment (RFC 2883 §4).
@@ -74,16 +74,16 @@ pub struct Receiver {
     last_ack_sent: u64,
     /// Segments in order since the last acknowledgment.
     unacknowledged: u32,
-    /// Acknowledgments still to be sent at once (Linux's `icsk_ack.quick`).
+    /// Number of further acknowledgments to send at once (Linux's `icsk_ack.quick`).
     quick: u32,
-    /// Acknowledgments sent past the same gap, for the compression of SACKs, and where that gap begins.
-    past_gap: u32,
-    gap_at: u64,
+    /// Acknowledgments sent past the same hole, for the compression of SACKs, and the start of that hole.
+    past_hole: u32,
+    hole_at: u64,
     compress: Nanos,
-    /// When the answer to the SYN went out; afterwards of no meaning.
+    /// When the answer to the SYN was sent; unused after the handshake.
     syn_ack_sent_at: Nanos,
     autotune: Option<Box<Autotune>>,
-    /// ECN is agreed on; a packet marked as capable has been seen; marks are to be echoed (RFC 3168 §6.1.3).
+    /// ECN is negotiated; an ECN-capable packet has arrived; marks must be echoed (RFC 3168 §6.1.3).
     ecn: bool,
     ecn_seen: bool,
     echo: bool,
@@ -98,7 +98,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver that listens.
+    /// A listening receiver.
     pub fn new(config: ReceiverConfig) -> Self {
         Self {
             config: ReceiverConfig {
@@ -125,8 +125,8 @@ impl Receiver {
             last_ack_sent: 0,
             unacknowledged: 0,
             quick: config.quick_acks,
-            past_gap: 0,
-            gap_at: 0,
+            past_hole: 0,
+            hole_at: 0,
             compress: config.compress_sacks.unwrap_or(Nanos::ZERO),
             syn_ack_sent_at: Nanos::ZERO,
             autotune: None,
@@ -149,28 +149,27 @@ impl Receiver {
         self.state
     }
 
-    /// Whether both sides closed and said so, or this side gave up.
+    /// Whether both sides closed and acknowledged it, or this side aborted.
     pub fn is_finished(&self) -> bool {
         self.state == ReceiverState::Closed
     }
 
-    /// Bytes of the stream handed to the application, in order and each once.
+    /// Bytes of the stream delivered to the application, in order and each once.
     pub fn delivered(&self) -> u64 {
         self.read
     }
 
-    /// Bytes that arrived in order and wait for the application.
+    /// Bytes in order that the application has not read.
     pub fn unread(&self) -> u64 {
         self.next - self.read
     }
 
-    /// Counts since the beginning.
+    /// Counters since the beginning.
     pub fn stats(&self) -> &ReceiverStats {
         &self.stats
     }
 
-    /// Whether the application takes everything as it arrives (as it does at first) or only what [`Receiver::read`]
-    /// asks for.
+    /// Whether the application reads all data as they arrive (the default) or only through [`Receiver::read`].
     pub fn set_reading(&mut self, reading: bool) {
         self.reading = reading;
         if reading {
@@ -178,11 +177,11 @@ impl Receiver {
         }
     }
 
-    /// The application takes up to `bytes` of what waits; returns how many there were.
+    /// The application reads up to `bytes`; returns how many were available.
     pub fn read(&mut self, bytes: u64) -> u64 {
         let taken = bytes.min(self.unread());
         self.read += taken;
-        // Like Linux's `tcp_cleanup_rbuf`: worth a segment of its own when the window at least doubles.
+        // Linux's `tcp_cleanup_rbuf`: an acknowledgment is sent if the window at least doubles.
         let window = self.edge - self.next;
         let opened = self.new_edge() - self.next;
         if taken > 0 && self.fin_at.is_none() && opened > window && opened >= 2 * window {
@@ -196,7 +195,7 @@ impl Receiver {
         matches!(self.state, ReceiverState::Established | ReceiverState::CloseWait)
     }
 
-    /// When [`Receiver::on_timer`] wants to be called, if at all. Ask after the last [`Receiver::poll_transmit`].
+    /// Time at which to call [`Receiver::on_timer`], if any. Valid after [`Receiver::poll_transmit`] has returned none.
     pub fn next_timer(&self) -> Option<Nanos> {
         match (self.ack_timer, self.retransmission_timer) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -204,7 +203,7 @@ impl Receiver {
         }
     }
 
-    /// Time has come to `now`; without effect before the time that [`Receiver::next_timer`] says.
+    /// The time is `now`. No effect before [`Receiver::next_timer`].
     pub fn on_timer(&mut self, now: Nanos) {
         if self.ack_timer.is_some_and(|at| now >= at) {
             self.ack_timer = None;
@@ -225,7 +224,7 @@ impl Receiver {
         }
     }
 
-    /// A segment came from the sender.
+    /// A segment arrived from the sender.
     pub fn on_segment(&mut self, now: Nanos, segment: &Segment) {
         match self.state {
             ReceiverState::Listen => self.on_syn(segment),
@@ -243,7 +242,7 @@ impl Receiver {
         self.sack = self.config.sack && segment.sack_permitted;
         self.timestamps = self.config.timestamps && segment.timestamps.is_some();
         self.recent_timestamp = segment.timestamps.map_or(0, |t| t.value);
-        // RFC 3168 §6.1.1: a SYN with both bits asks for ECN.
+        // RFC 3168 §6.1.1: a SYN with both bits requests ECN.
         self.ecn = self.config.ecn && segment.flags.has(Flags::ECE | Flags::CWR);
         self.scaling = segment.window_scale.is_some();
         self.shift = if self.scaling { Self::shift_for(self.config.buffer) } else { 0 };
@@ -252,7 +251,7 @@ impl Receiver {
         self.state = ReceiverState::SynReceived;
     }
 
-    /// The smallest shift that lets 16 bits hold the buffer (RFC 7323 §2.3).
+    /// Minimum shift with which 16 bits hold the buffer (RFC 7323 §2.3).
     fn shift_for(buffer: u32) -> u8 {
         (0..MAX_WINDOW_SCALE).find(|shift| buffer >> shift <= u32::from(u16::MAX)).unwrap_or(MAX_WINDOW_SCALE)
     }
@@ -292,20 +291,20 @@ impl Receiver {
 
     /// RFC 7323 §5.3, §4.3. A segment without the option is dropped (§3.2).
     fn passes_paws(&mut self, segment: &Segment, start: i64) -> bool {
-        let late = segment.timestamps.is_none_or(|t| Seq(t.value).before(Seq(self.recent_timestamp)));
-        if late && !segment.flags.has(Flags::RST) {
+        let old = segment.timestamps.is_none_or(|t| Seq(t.value).before(Seq(self.recent_timestamp)));
+        if old && !segment.flags.has(Flags::RST) {
             self.stats.paws_drops += 1;
-            // A bare acknowledgment that is late needs no answer.
+            // An old pure acknowledgment needs no answer.
             self.ack_due |= segment.timestamps.is_some() && segment.seq_len() > 0;
             return false;
         }
-        if let Some(t) = segment.timestamps.filter(|_| !late && start <= self.last_ack_sent as i64) {
+        if let Some(t) = segment.timestamps.filter(|_| !old && start <= self.last_ack_sent as i64) {
             self.recent_timestamp = t.value;
         }
         true
     }
 
-    /// Only SYN and FIN of this side can be acknowledged.
+    /// Processes the acknowledgment of this side's SYN or FIN.
     fn on_ack(&mut self, now: Nanos, segment: &Segment) {
         let own = Seq(self.config.initial_seq);
         match self.state {
@@ -330,9 +329,9 @@ impl Receiver {
         self.retransmissions = 0;
     }
 
-    /// RFC 3168 §6.1.3: a mark is echoed from here on, until the sender has answered to it. Like Linux, what follows a
-    /// mark, its answer, or a packet of an ECN connection that may not be marked and is thus a repetition, is
-    /// acknowledged at once: the sender may have very little in flight.
+    /// RFC 3168 §6.1.3: a mark is echoed until the sender has set CWR. As in Linux, the next segments are acknowledged at once
+    /// after a mark, after CWR, and after a packet that is not ECN-capable and thus a retransmission, because the sender
+    /// may have little in flight.
     fn on_ecn(&mut self, segment: &Segment) {
         if segment.flags.has(Flags::CWR) {
             self.echo = false;
@@ -357,7 +356,7 @@ impl Receiver {
         self.quick = self.quick.max(segments.min(self.config.quick_acks));
     }
 
-    /// Once the stream has ended and been read, this side closes too.
+    /// Closes this side once the stream has ended and the application has read it.
     fn close_if_read(&mut self) {
         if self.fin_at != Some(self.next) || !self.is_receiving() {
             return;

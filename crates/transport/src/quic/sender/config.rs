@@ -1,28 +1,28 @@
-//! How a sender behaves, and what it counts.
+//! Configuration and counters of a sender.
 
 use fairhop_model::units::Nanos;
 
 use crate::tcp::congestion::{CongestionKind, Tuning};
 
-/// How a sender behaves.
+/// Configuration of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderConfig {
-    /// Largest UDP payload in bytes (RFC 9000 §14: at least 1200).
+    /// Maximum UDP payload in bytes (RFC 9000 §14: at least 1200).
     pub datagram_bytes: u32,
     /// Packets of the first flight (RFC 9002 §7.2: 10).
     pub initial_window: u32,
     /// Congestion control.
     pub congestion: CongestionKind,
-    /// What congestion control is told beside its name.
+    /// Options of the congestion control.
     pub tuning: Tuning,
-    /// Space packets at 5/4 of the window a round trip (RFC 9002 §7.7) where the controller does not say how; an
-    /// initial window of packets may go out at once.
+    /// Pace packets at 5/4 of the window per round trip (RFC 9002 §7.7), unless the controller paces itself; an initial
+    /// window of packets may be sent at once.
     pub pacing: bool,
-    /// The receiver's credit at the beginning, in bytes ([`super::ReceiverConfig::buffer`]).
+    /// Initial credit of the receiver in bytes ([`super::ReceiverConfig::buffer`]).
     pub initial_max_data: u64,
-    /// The receiver's promise (RFC 9000 §18.2: 25 ms).
+    /// The receiver's max_ack_delay (RFC 9000 §18.2: 25 ms).
     pub max_ack_delay: Nanos,
-    /// Longest time between probes, backed off. RFC 9002 leaves it to the idle timeout.
+    /// Maximum probe timeout with backoff. RFC 9002 relies on the idle timeout instead.
     pub max_probe_timeout: Nanos,
 }
 
@@ -41,29 +41,29 @@ impl Default for SenderConfig {
     }
 }
 
-/// What a sender has done.
+/// Counters of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderStats {
-    /// Packets sent that ask for an acknowledgment.
+    /// Ack-eliciting packets sent.
     pub packets_sent: u64,
-    /// Payload bytes sent, repetitions included.
+    /// Payload bytes sent, including retransmissions.
     pub bytes_sent: u64,
-    /// Payload bytes sent again.
+    /// Payload bytes retransmitted.
     pub bytes_retransmitted: u64,
-    /// Packets with payload that had been sent before.
+    /// Packets with payload sent before.
     pub packets_retransmitted: u64,
-    /// Packets taken to be lost.
+    /// Packets declared lost.
     pub packets_lost: u64,
-    /// Packets taken to be lost that arrived after all.
+    /// Packets declared lost that arrived.
     pub spurious_losses: u64,
-    /// Congestion events: times that a recovery period began.
+    /// Congestion events, that is, recovery periods begun.
     pub recoveries: u64,
-    /// Times that the probe timer ran out.
+    /// Probe timeouts.
     pub probe_timeouts: u64,
-    /// Times that congestion was persistent (RFC 9002 §7.6).
+    /// Persistent congestion events (RFC 9002 §7.6).
     pub persistent_congestion: u64,
-    /// Packets that told of a closed window (DATA_BLOCKED).
+    /// Packets with DATA_BLOCKED.
     pub blocked_sent: u64,
-    /// Acknowledgments taken in.
+    /// Acknowledgments received.
     pub acks_received: u64,
 }

@@ -1,4 +1,4 @@
-//! What arrived and what is lost: RFC 9002 §6 and §7.6.
+//! Acknowledged and lost packets: RFC 9002 §6 and §7.6.
 
 use fairhop_model::units::Nanos;
 
@@ -7,25 +7,25 @@ use crate::quic::intervals::Run;
 use crate::quic::packet::AckFrame;
 use crate::tcp::congestion::{CongestionControl, LossEvent, Phase, Reason};
 
-/// What an acknowledgment says that was not known.
+/// Packets newly acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Newly {
     pub(super) packets: u32,
     pub(super) bytes: u64,
-    /// Packets that had been taken to be lost.
+    /// Packets that had been declared lost.
     pub(super) late: u32,
     pub(super) largest: Option<u64>,
     pub(super) largest_sent_at: Option<Nanos>,
 }
 
 impl Sender {
-    /// Marks what an acknowledgment names; what the last one named too is not looked at again.
+    /// Marks acknowledged packets. Ranges of the last acknowledgment are skipped.
     pub(super) fn take_ranges(&mut self, ack: &AckFrame) -> Newly {
         let mut newly = Newly::default();
-        let walked = std::mem::replace(&mut self.walked, [(1, 0); AckFrame::MAX]);
+        let known = std::mem::replace(&mut self.known_ranges, [(1, 0); AckFrame::MAX]);
         for (i, (first, last)) in ack.ranges().enumerate() {
-            self.walked[i] = (first, last);
-            match walked.iter().find(|old| old.0 <= old.1 && first <= old.0 && old.1 <= last) {
+            self.known_ranges[i] = (first, last);
+            match known.iter().find(|old| old.0 <= old.1 && first <= old.0 && old.1 <= last) {
                 Some(&(old_first, old_last)) => {
                     self.take_range(old_last + 1, last, &mut newly);
                     if old_first > first {
@@ -44,7 +44,7 @@ impl Sender {
             let Some(packet) = self.packets.get_mut((number - self.first) as usize) else { continue };
             let fate = std::mem::replace(&mut packet.fate, Fate::Acknowledged);
             let packet = *packet;
-            if matches!(fate, Fate::Acknowledged | Fate::Unwatched) {
+            if matches!(fate, Fate::Acknowledged | Fate::Untracked) {
                 continue;
             }
             if let Some(frame) = packet.stream {
@@ -69,7 +69,7 @@ impl Sender {
         }
     }
 
-    /// What is decided leaves the ring; what is lost stays for a while, as it may be late only.
+    /// Removes packets whose fate is known. Lost packets stay for a while, because they may be late.
     fn forget_decided(&mut self) {
         const KEPT_LOST: u64 = 64;
         while let Some(packet) = self.packets.front() {
@@ -86,7 +86,7 @@ impl Sender {
         self.undecided = self.undecided.max(self.first);
     }
 
-    /// RFC 9002 §6.1; returns how many packets are newly lost.
+    /// RFC 9002 §6.1; returns the number of newly lost packets.
     pub(super) fn detect_losses(&mut self, now: Nanos) -> u32 {
         self.loss_timer = None;
         let Some(largest) = self.largest_acked else { return 0 };
@@ -108,7 +108,7 @@ impl Sender {
                     persistent |= self.lose(self.undecided);
                 }
                 Fate::Acknowledged => self.loss_run = None,
-                Fate::Lost | Fate::Unwatched => {}
+                Fate::Lost | Fate::Untracked => {}
             }
             self.undecided += 1;
         }
@@ -119,8 +119,8 @@ impl Sender {
         lost
     }
 
-    /// A packet is lost. Returns whether packets have been lost without a break for so long that congestion is persistent
-    /// (RFC 9002 §7.6.1 and §7.6.2).
+    /// Declares a packet lost. Returns whether all packets over the period of persistent congestion have been lost (RFC 9002
+    /// §7.6.1 and §7.6.2).
     fn lose(&mut self, number: u64) -> bool {
         let Some(packet) = self.packets.get_mut((number - self.first) as usize) else { return false };
         packet.fate = Fate::Lost;
@@ -147,7 +147,7 @@ impl Sender {
         let event = LossEvent {
             now,
             reason: Reason::Loss,
-            // RFC 9002 §7.3.2 reduces the window, and not what is in flight.
+            // RFC 9002 §7.3.2 reduces the window and not the data in flight.
             flight: self.in_flight.max(self.window.cwnd),
             in_flight: self.in_flight,
             delivered: self.delivered,
@@ -170,7 +170,7 @@ impl Sender {
             let ssthresh = self.window.ssthresh;
             self.congestion.on_timeout(&mut self.window, &event);
             if !fresh {
-                // The threshold has answered for it already.
+                // The threshold is already reduced.
                 self.window.ssthresh = ssthresh;
             }
             self.window.cwnd = Self::MINIMUM_WINDOW;
@@ -182,8 +182,8 @@ impl Sender {
         }
     }
 
-    /// RFC 9002 §6.2.1: from the last packet that was sent. With nothing in flight it runs while a closed window is
-    /// asked about (RFC 9000 §4.1).
+    /// RFC 9002 §6.2.1: the timer starts at the last packet sent. With nothing in flight it runs while the sender is blocked
+    /// by missing credit (RFC 9000 §4.1).
     pub(super) fn set_recovery_timer(&mut self, now: Nanos) {
         self.probe_timer = None;
         let waiting = self.in_flight == 0 && self.blocked_at.is_some();

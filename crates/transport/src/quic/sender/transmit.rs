@@ -10,7 +10,7 @@ use crate::tcp::RateEstimator;
 use crate::tcp::congestion::{CongestionControl, OpenEvent, StartEvent};
 
 impl Sender {
-    /// The next datagram to send, if there is one. To be called until there is none, after every other call.
+    /// The next datagram to send, if any. Call it after every other call until it returns none.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Datagram> {
         if !self.opened {
             self.opened = true;
@@ -55,12 +55,12 @@ impl Sender {
         !self.lost_data.is_empty() || self.next_new_data().is_some()
     }
 
-    /// Something waits that the receiver's credit does not cover.
+    /// Data are offered beyond the receiver's credit.
     fn is_blocked(&self) -> bool {
         self.next == self.max_data && self.offered > self.next
     }
 
-    /// Bytes of payload that fit into a packet from `offset` on.
+    /// Payload bytes at `offset` that fit into a packet.
     fn room(&self, offset: u64) -> u32 {
         let frame = StreamFrame { offset, len: self.config.datagram_bytes, fin: false };
         let ack = self.ack_frame().map_or(0, |ack| ack.wire_bytes());
@@ -71,7 +71,7 @@ impl Sender {
         self.ack_due.and_then(|number| AckFrame::of(number, number))
     }
 
-    /// The oldest lost bytes that have not arrived after all.
+    /// The oldest lost bytes that have not arrived late.
     fn next_lost_data(&mut self) -> Option<StreamFrame> {
         while let Some(frame) = self.lost_data.front_mut() {
             let run = Run { start: frame.offset, end: frame.end() };
@@ -80,7 +80,7 @@ impl Sender {
                 self.lost_data.pop_front();
                 continue;
             }
-            // An end without payload stays where it is.
+            // An end of stream without payload keeps its offset.
             let missing = missing.unwrap_or(Run { start: run.end, end: run.end });
             let frame = *frame;
             let len = u64::from(self.room(missing.start)).min(missing.end - missing.start) as u32;
@@ -116,8 +116,8 @@ impl Sender {
         self.send(now, Datagram { stream: Some(frame), ..Datagram::default() })
     }
 
-    /// RFC 9002 §6.2.4: new data if there are some, else those of the oldest packet in flight, else a PING. Neither the
-    /// window nor the pacer holds it back.
+    /// RFC 9002 §6.2.4: lost or new data if there are any, else those of the oldest packet in flight, else a PING. Neither
+    /// the window nor pacing delays it.
     fn send_probe(&mut self, now: Nanos) -> Datagram {
         if let Some(frame) = self.next_lost_data() {
             return self.send_stream(now, frame, true);
@@ -132,7 +132,7 @@ impl Sender {
         }
     }
 
-    /// A packet that asks for an acknowledgment goes out.
+    /// Sends an ack-eliciting packet.
     fn send(&mut self, now: Nanos, datagram: Datagram) -> Datagram {
         if self.in_flight == 0 {
             let start = StartEvent {
@@ -167,25 +167,25 @@ impl Sender {
         Datagram { number, ack, ..datagram }
     }
 
-    /// An acknowledgment for which no packet with data is going out.
+    /// An acknowledgment without data.
     fn send_bare_ack(&mut self, now: Nanos) -> Option<Datagram> {
         self.ack_due?;
         let datagram = self.numbered(now, Datagram::default());
-        // Its number is used up; that it arrives is nobody's concern.
-        self.packets.push_back(Sent { stream: None, bytes: 0, sent_at: Nanos::ZERO, fate: Fate::Unwatched });
+        // It uses a number, but its arrival is not tracked.
+        self.packets.push_back(Sent { stream: None, bytes: 0, sent_at: Nanos::ZERO, fate: Fate::Untracked });
         Some(datagram)
     }
 
-    /// RFC 9002 §7.7, or as the controller says.
+    /// RFC 9002 §7.7, or the controller's pacing rate.
     fn pace(&mut self, now: Nanos, bytes: u32) {
         let own = self.congestion.pacing_rate();
         let burst = if own.is_some() { 1 } else { u64::from(self.config.initial_window) };
-        let usual = || {
+        let default = || {
             let srtt = self.rtt.smoothed().filter(|srtt| *srtt > GRANULARITY && self.config.pacing)?;
             let window = u128::from(self.window.cwnd) * u128::from(self.config.datagram_bytes);
             u64::try_from(window * 1_000_000_000 * 5 / 4 / u128::from(srtt.0)).ok()
         };
-        let Some(rate) = own.or_else(usual).filter(|&rate| rate > 0) else {
+        let Some(rate) = own.or_else(default).filter(|&rate| rate > 0) else {
             self.release = Nanos::ZERO;
             return;
         };

@@ -1,37 +1,37 @@
-//! How a receiver behaves, and what it counts.
+//! Configuration and counters of a receiver.
 
 use fairhop_model::units::Nanos;
 
-/// How a receiver behaves.
+/// Configuration of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverConfig {
     /// Maximum segment size to announce, in bytes.
     pub mss: u32,
-    /// Room for data in order that the application has not read, and past gaps, in bytes. The window scale follows.
+    /// Buffer in bytes for data that the application has not read and for data past holes. Determines the window scale.
     pub buffer: u32,
-    /// An acknowledgment for every so many segments in order (RFC 5681 §4.2: 2); 1 acknowledges each.
+    /// Segments in order per acknowledgment (RFC 5681 §4.2: 2); 1 acknowledges each.
     pub delayed_ack_segments: u32,
-    /// An acknowledgment waits no longer than this (RFC 9293 §3.8.6.3: under 0.5 s).
+    /// Maximum delay of an acknowledgment (RFC 9293 §3.8.6.3: under 0.5 s).
     pub delayed_ack_timeout: Nanos,
-    /// Take SACK where it is offered.
+    /// Accept SACK if offered.
     pub sack: bool,
-    /// Take timestamps where they are offered.
+    /// Accept timestamps if offered.
     pub timestamps: bool,
-    /// Segments that are each acknowledged at once when the connection begins, after a duplicate, and where a mark or
-    /// its end is seen two (Linux's quickack; 16 in Linux). 0: none.
+    /// Number of segments that are acknowledged at once at the start of the connection and after a duplicate (Linux's
+    /// quickack; 16 in Linux); two of them after a mark or CWR. 0: none.
     pub quick_acks: u32,
-    /// After three acknowledgments past the same gap, further ones wait up to this long, or a twentieth of the
-    /// handshake's round trip where that is less, and stand for all that came (Linux: 1 ms). None: they do not wait.
+    /// After three acknowledgments past the same hole, further ones are merged and delayed by this time, or by a twentieth
+    /// of the handshake's round trip if that is less (Linux: 1 ms). None: no delay.
     pub compress_sacks: Option<Nanos>,
-    /// Acknowledge each segment while Linux's window would grow (dynamic right-sizing), which is most of slow start.
+    /// Acknowledge each segment while Linux's receive window grows (dynamic right-sizing), which covers most of slow start.
     pub autotune: bool,
-    /// Take ECN where it is offered (RFC 3168).
+    /// Accept ECN if offered (RFC 3168).
     pub ecn: bool,
     /// Sequence number of the SYN.
     pub initial_seq: u32,
-    /// First timeout of the SYN and of the FIN; each further one is twice as long (RFC 6298 §2.1: 1 s).
+    /// First timeout of SYN and FIN; each further one is twice as long (RFC 6298 §2.1: 1 s).
     pub initial_rto: Nanos,
-    /// SYN and FIN are repeated so many times (Linux: 5 for a SYN that answers).
+    /// Maximum retransmissions of SYN and FIN (Linux: 5 for a SYN with ACK).
     pub retries: u32,
 }
 
@@ -56,7 +56,7 @@ impl Default for ReceiverConfig {
 }
 
 impl ReceiverConfig {
-    /// A receiver that acknowledges as Linux 6.1 does, with timestamps.
+    /// Acknowledges as Linux 6.1, with timestamps.
     pub fn linux() -> Self {
         Self {
             delayed_ack_timeout: Nanos::from_millis(40),
@@ -69,25 +69,25 @@ impl ReceiverConfig {
     }
 }
 
-/// What a receiver has seen and done.
+/// Counters of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverStats {
-    /// Segments with payload that came.
+    /// Segments with payload received.
     pub segments_received: u64,
-    /// Payload bytes that came, duplicates included.
+    /// Payload bytes received, including duplicates.
     pub bytes_received: u64,
-    /// Segments that came past a gap.
+    /// Segments received past a hole.
     pub out_of_order: u64,
-    /// Segments that brought octets a second time.
+    /// Segments with octets received before.
     pub duplicates: u64,
-    /// Payload bytes dropped because they were past the window.
+    /// Payload bytes dropped past the window.
     pub bytes_past_window: u64,
     /// Segments dropped by PAWS.
     pub paws_drops: u64,
-    /// Acknowledgments sent, SYN and FIN included.
+    /// Acknowledgments sent, including SYN and FIN.
     pub acks_sent: u64,
-    /// Acknowledgments that the delay timer sent.
+    /// Acknowledgments sent by the delay timer.
     pub delayed_acks: u64,
-    /// Packets that the network marked (RFC 3168).
+    /// Packets marked by the network (RFC 3168).
     pub marked: u64,
 }

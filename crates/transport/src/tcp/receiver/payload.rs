@@ -1,4 +1,4 @@
-//! Payload that arrives, in order and past gaps, and when it is acknowledged.
+//! Received payload, in order and past holes, and the times of its acknowledgments.
 
 use fairhop_model::units::Nanos;
 
@@ -21,7 +21,7 @@ impl Receiver {
         let end = start + i64::from(segment.len);
         let fin = segment.flags.has(Flags::FIN);
         if segment.seq_len() == 0 {
-            // Anything but a plain acknowledgment in the window is answered: window probes live on it.
+            // A segment without payload outside the window is answered, because it may be a window probe.
             self.ack_due |= start < self.last_ack_sent as i64 || start > self.edge as i64 + 1;
             return;
         }
@@ -32,7 +32,7 @@ impl Receiver {
         if fin && self.fin_at.is_none() && end >= self.next as i64 && end <= self.edge as i64 {
             self.fin_at = Some(end as u64);
         }
-        // RFC 9293 §3.10.7.4: what is before RCV.NXT or past the window is cut off.
+        // RFC 9293 §3.10.7.4: octets before RCV.NXT or past the window are dropped.
         let from = start.max(self.next as i64) as u64;
         let to = end.min(self.edge as i64).max(0) as u64;
         self.stats.bytes_past_window += (end - start.max(self.edge as i64)).max(0) as u64;
@@ -49,7 +49,7 @@ impl Receiver {
         }
         if from == self.next {
             self.take_in_order(now, to);
-            // Linux's `tcp_cleanup_rbuf`: the other side has nothing more for now, and the application has read all.
+            // Linux's `tcp_cleanup_rbuf`: the sender has nothing more for now, and the application has read all.
             self.ack_due |= self.config.autotune && segment.flags.has(Flags::PSH) && self.unread() == 0;
             if let Some(autotune) = self.autotune.as_deref_mut() {
                 autotune.on_read(now, self.read);
@@ -57,7 +57,7 @@ impl Receiver {
         } else {
             self.stats.out_of_order += 1;
             self.keep(Interval { start: from, end: to });
-            self.acknowledge_past_gap(now);
+            self.acknowledge_past_hole(now);
         }
     }
 
@@ -72,7 +72,7 @@ impl Receiver {
         }
     }
 
-    /// RFC 2883 §4: the part that arrived a second time, below the acknowledgment or in an block.
+    /// RFC 2883 §4: the part that arrived a second time, below the acknowledgment or in a block past a hole.
     fn note_duplicate(&mut self, start: i64, end: i64) {
         let next = self.next as i64;
         let duplicate = if start < next {
@@ -91,19 +91,18 @@ impl Receiver {
         }
     }
 
-    /// RFC 5681 §4.2: at once. Linux's `__tcp_ack_snd_check` lets acknowledgments wait that tell of more and more past
-    /// the same gap.
-    fn acknowledge_past_gap(&mut self, now: Nanos) {
+    /// RFC 5681 §4.2: at once. Linux's `__tcp_ack_snd_check` delays further acknowledgments past the same hole.
+    fn acknowledge_past_hole(&mut self, now: Nanos) {
         if self.config.compress_sacks.is_none() || !self.sack || self.quick > 0 {
             self.ack_due = true;
             return;
         }
-        if self.gap_at != self.next {
-            self.gap_at = self.next;
-            self.past_gap = 0;
+        if self.hole_at != self.next {
+            self.hole_at = self.next;
+            self.past_hole = 0;
         }
-        if self.past_gap < 3 {
-            self.past_gap += 1;
+        if self.past_hole < 3 {
+            self.past_hole += 1;
             self.ack_due = true;
             return;
         }
@@ -112,21 +111,21 @@ impl Receiver {
     }
 
     fn take_in_order(&mut self, now: Nanos, to: u64) {
-        let had_gap = !self.out_of_order.is_empty();
+        let had_hole = !self.out_of_order.is_empty();
         self.next = to;
         self.join_blocks();
         if self.reading {
             self.read = self.next;
         }
         self.unacknowledged += 1;
-        let many = self.quick > 0 || self.unacknowledged >= self.config.delayed_ack_segments;
-        if had_gap && !many && self.config.compress_sacks.is_some() && !self.out_of_order.is_empty() {
-            self.acknowledge_past_gap(now);
+        let enough = self.quick > 0 || self.unacknowledged >= self.config.delayed_ack_segments;
+        if had_hole && !enough && self.config.compress_sacks.is_some() && !self.out_of_order.is_empty() {
+            self.acknowledge_past_hole(now);
             return;
         }
-        // RFC 5681 §4.2: at once while there is a gap, or when it has just been filled.
-        let due = had_gap || many;
-        // A sender that has no room for another segment would wait for the delayed acknowledgment.
+        // RFC 5681 §4.2: at once while there is a hole, or when one has just been filled.
+        let due = had_hole || enough;
+        // A sender without room for another segment would wait for the delayed acknowledgment.
         let stuck = self.edge - self.next < u64::from(self.config.mss) && self.new_edge() > self.edge;
         if due || stuck {
             self.ack_due = true;
@@ -135,7 +134,7 @@ impl Receiver {
         }
     }
 
-    /// Islands that the stream has reached become part of it.
+    /// Moves blocks that the stream has reached into the stream.
     fn join_blocks(&mut self) {
         let reached = self.out_of_order.partition_point(|block| block.start <= self.next);
         if reached == 0 {
@@ -147,7 +146,7 @@ impl Receiver {
         self.retain_recent(|block| block.end > next);
     }
 
-    /// Adds an block and makes it the most recent.
+    /// Adds a block past a hole and makes it the most recent.
     fn keep(&mut self, mut new: Interval) {
         let first = self.out_of_order.partition_point(|block| block.end < new.start);
         let last = self.out_of_order.partition_point(|block| block.start <= new.end);

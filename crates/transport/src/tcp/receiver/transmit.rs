@@ -1,4 +1,4 @@
-//! What the receiver sends: its SYN and FIN, acknowledgments with the window and SACK blocks.
+//! Segments of the receiver: SYN, FIN and acknowledgments with window and SACK blocks.
 
 use fairhop_model::units::Nanos;
 
@@ -14,9 +14,9 @@ impl Receiver {
         self.next + u64::from(self.fin_at == Some(self.next))
     }
 
-    /// Right edge of the window to announce: as far as the buffer reaches in steps of the window scale, but only if it
-    /// moves by a segment or half the buffer (RFC 9293 §3.8.6.2.2), and never back (RFC 9293 §3.8.6.2). What an
-    /// announced window is not a whole number of steps, it is rounded up, as in Linux: under one step over the buffer.
+    /// Right edge of the window to announce. It is the end of the buffer, in steps of the window scale, but moves only by at
+    /// least a segment or half the buffer (RFC 9293 §3.8.6.2.2) and never back (RFC 9293 §3.8.6.2). As in Linux, a window
+    /// is rounded up to whole steps, so that it may exceed the buffer by less than a step.
     pub(super) fn new_edge(&self) -> u64 {
         let step = 1_u64 << self.shift;
         let free = (self.read + u64::from(self.config.buffer)).saturating_sub(self.next);
@@ -29,7 +29,7 @@ impl Receiver {
         self.next + self.edge.saturating_sub(self.next).next_multiple_of(step).min(largest)
     }
 
-    /// The next segment to send, if there is one. To be called until there is none, after every other call.
+    /// The next segment to send, if any. Call it after every other call until it returns none.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Segment> {
         if std::mem::take(&mut self.syn_due) {
             self.syn_ack_sent_at = now;
@@ -67,7 +67,7 @@ impl Receiver {
         Segment {
             seq: Seq(self.config.initial_seq),
             ack: self.origin,
-            // RFC 3168 §6.1.1: ECE alone in the answer agrees to ECN.
+            // RFC 3168 §6.1.1: ECE alone in the answer accepts ECN.
             flags: Flags::SYN | Flags::ACK | if self.ecn { Flags::ECE } else { Flags::NONE },
             window: self.config.buffer.min(u32::from(u16::MAX)) as u16,
             mss: Some(self.config.mss.min(u32::from(u16::MAX)) as u16),
@@ -93,8 +93,8 @@ impl Receiver {
         self.retransmission_timer = Some(now.saturating_add(Nanos(backed_off)));
     }
 
-    /// RFC 2883 §4 and RFC 2018 §4: a duplicate first, then the islands that grew last; what room is left tells of the
-    /// oldest gaps again.
+    /// RFC 2883 §4 and RFC 2018 §4: a duplicate first, then the blocks that grew last; remaining room repeats the oldest
+    /// blocks.
     fn sack_blocks(&mut self) -> SackBlocks {
         let mut blocks = SackBlocks::NONE;
         if !self.sack {
