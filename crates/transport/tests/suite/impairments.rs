@@ -1,11 +1,11 @@
-//! A pipe's hostility, and how an application reads: for the property tests of every transport.
+//! Impairments of a path, and how an application reads: for the property tests of the transports.
 
 use std::collections::BTreeMap;
 
 use fairhop_model::units::Nanos;
 use proptest::prelude::*;
 
-/// How the pipe treats a packet, in chances out of 100, and how long it keeps it.
+/// Probabilities in per cent, and the delay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Impairments {
     pub(crate) loss: u64,
@@ -20,33 +20,33 @@ impl Impairments {
         Self { loss: 0, duplication: 0, reordering: 0, delay_ms, seed: 1 }
     }
 
-    /// When the copies of a packet that is sent now arrive.
-    pub(crate) fn arrivals(&self, dice: &mut Rng, now: Nanos) -> impl Iterator<Item = Nanos> + use<> {
-        let lost = dice.roll(100) < self.loss;
-        let copies = if lost { 0 } else { 1 + usize::from(dice.roll(100) < self.duplication) };
+    /// Arrival times of the copies of a packet that is sent now.
+    pub(crate) fn arrivals(&self, rng: &mut Rng, now: Nanos) -> impl Iterator<Item = Nanos> + use<> {
+        let lost = rng.below(100) < self.loss;
+        let copies = if lost { 0 } else { 1 + usize::from(rng.below(100) < self.duplication) };
         let mut arrivals = [Nanos::ZERO; 2];
         for arrival in &mut arrivals[..copies] {
-            let late = dice.roll(100) < self.reordering;
-            let late_us = if late { dice.roll(3 * self.delay_ms * 1000) } else { 0 };
+            let late = rng.below(100) < self.reordering;
+            let late_us = if late { rng.below(3 * self.delay_ms * 1000) } else { 0 };
             *arrival = now + Nanos::from_millis(self.delay_ms) + Nanos::from_micros(late_us);
         }
         arrivals.into_iter().take(copies)
     }
 }
 
-/// xorshift64*: enough to be hostile.
+/// xorshift64*.
 pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
-    pub(crate) fn roll(&mut self, below: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % below
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % end
     }
 }
 
-/// Which numbers have arrived: first and past-last ones, joined.
+/// Numbers that have arrived, as joined ranges from the first to past the last.
 #[derive(Default)]
 pub(crate) struct Arrived(BTreeMap<u64, u64>);
 
@@ -61,7 +61,7 @@ impl Arrived {
         self.0.insert(start, end);
     }
 
-    /// The number that those from zero on reach without a gap.
+    /// End of the range that starts at zero.
     pub(crate) fn prefix(&self) -> u64 {
         self.0.get(&0).copied().unwrap_or(0)
     }
@@ -71,18 +71,18 @@ impl Arrived {
     }
 }
 
-/// What the application at the receiver does.
+/// Reading pattern of the application.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reader {
     Eager,
-    /// Takes so many bytes every so many milliseconds.
+    /// Reads a number of bytes at an interval in milliseconds.
     Slow(u64, u64),
-    /// Takes nothing for so many milliseconds, and then everything, in turn: the window closes and opens.
+    /// Reads everything at an interval in milliseconds, so that the window closes and opens.
     Intermittent(u64),
 }
 
 impl Reader {
-    /// The first time at which it does something, if ever.
+    /// Time of the first read, if any.
     pub(crate) fn first(self) -> Option<Nanos> {
         match self {
             Self::Eager => None,
@@ -91,7 +91,7 @@ impl Reader {
         }
     }
 
-    /// What it reads now, and when it does so again.
+    /// Bytes to read now, and the time of the next read.
     pub(crate) fn act(self, now: Nanos) -> (u64, Nanos) {
         match self {
             Self::Eager => (u64::MAX, Nanos::MAX),

@@ -1,4 +1,5 @@
-//! In steady state, losses and all, no machine allocates.
+//! No machine allocates in steady state, including losses. The counting allocator counts per thread, so that the other
+//! tests of this binary do not disturb it.
 
 use std::collections::VecDeque;
 
@@ -9,7 +10,7 @@ use fairhop_transport::tcp::{CongestionKind, Receiver, ReceiverConfig, Segment, 
 
 use crate::counting;
 
-/// Sends for so many milliseconds over a link of 10 ms that drops every 97th data segment.
+/// Runs for `millis` ms over a link of 10 ms that drops every 97th data segment.
 fn run(
     sender: &mut Sender,
     receiver: &mut Receiver,
@@ -42,16 +43,16 @@ fn run(
     }
 }
 
-/// A minute after twenty seconds of warming up.
+/// Allocations in one minute after a warm-up of twenty seconds.
 fn allocations(sender: SenderConfig, receiver: ReceiverConfig) -> u64 {
     let (mut sender, mut receiver) = (Sender::new(sender), Receiver::new(receiver));
     let (mut flying, mut now, mut count) = (VecDeque::with_capacity(10_000), Nanos::ZERO, 0);
     sender.offer(u64::MAX);
     sender.open(now);
     run(&mut sender, &mut receiver, &mut flying, &mut now, &mut count, 20_000);
-    let (before, repeated) = (counting::allocations(), sender.stats().segments_retransmitted);
+    let (before, retransmitted) = (counting::allocations(), sender.stats().segments_retransmitted);
     run(&mut sender, &mut receiver, &mut flying, &mut now, &mut count, 60_000);
-    assert!(sender.stats().segments_retransmitted > repeated + 100);
+    assert!(sender.stats().segments_retransmitted > retransmitted + 100);
     counting::allocations() - before
 }
 
@@ -63,14 +64,14 @@ fn a_lossy_transfer_allocates_nothing_once_it_is_warm() {
         assert_eq!(allocations(sender, receiver), 0, "sack {sack}");
     }
     for congestion in [CongestionKind::Reno, CongestionKind::Cubic, CongestionKind::Bbr] {
-        // BBR does not mind the losses: the window is what keeps its flight finite on a link without a rate.
+        // BBR ignores losses: only the maximum window bounds its flight on a link without a rate limit.
         let sender = SenderConfig { congestion, max_window: Some(200), ..SenderConfig::linux() };
         assert_eq!(allocations(sender, ReceiverConfig::linux()), 0, "{congestion:?}");
     }
 }
 
 #[test]
-fn a_stream_of_datagrams_allocates_nothing_from_its_first_packet_on() {
+fn a_stream_of_datagrams_never_allocates() {
     let mut sender = aimd::Sender::new(aimd::SenderConfig::default());
     let mut receiver = aimd::Receiver::new(aimd::ReceiverConfig { rwnd: 100, ..Default::default() });
     let mut flying = VecDeque::with_capacity(1_000);

@@ -1,9 +1,9 @@
 //! NewReno against the full model of Padhye, Firoiu, Towsley and Kurose (SIGCOMM 1998, equation 32).
 //!
-//! The path takes 50 ms each way and has no other limit, so that the round-trip time is constant, and the timeout is
-//! its least, one second. What `p` is matters more than anything else; `docs/validation/tcp-newreno.md` tells why there
-//! are two tests.
-// The tables, which `--nocapture` shows.
+//! The path has a delay of 50 ms each way and no other limit, so that the round-trip time is constant and the timeout is
+//! its minimum, one second. The result depends mainly on the meaning of `p`; `docs/validation/tcp-newreno.md` explains
+//! why there are two tests.
+// `--nocapture` prints the tables.
 #![allow(clippy::print_stdout)]
 
 use std::collections::VecDeque;
@@ -16,8 +16,8 @@ const RTT_S: f64 = 0.1;
 const TIMEOUT_S: f64 = 1.0;
 const LOSSES: [f64; 7] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05];
 
-/// Packets sent a second, where a packet is lost with probability `p` unless those before it in its round were, and
-/// an acknowledgment stands for `b` packets in the growth of the window.
+/// Packets sent per second. A packet is lost with probability `p` if no earlier one of its round was lost; the window
+/// grows per `b` acknowledged packets.
 fn model(p: f64, b: f64) -> f64 {
     let q = 1.0 - p;
     let c = (2.0 + b) / (3.0 * b);
@@ -41,38 +41,38 @@ fn the_model_gives_the_values_computed_by_hand() {
 struct Rng(u64);
 
 impl Rng {
-    fn lands(&mut self, chance: f64) -> bool {
+    fn chance(&mut self, probability: f64) -> bool {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
-        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64) < chance * (1_u64 << 53) as f64
+        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64) < probability * (1_u64 << 53) as f64
     }
 }
 
-/// How packets get lost.
+/// Loss process.
 #[derive(Clone, Copy)]
 enum Losses {
-    /// Each for itself.
+    /// Each packet independently.
     Independent,
-    /// With the rest of its round: what is sent in the next half round-trip time.
+    /// With the rest of its round, that is, all packets sent in the next half round-trip time.
     Runs,
 }
 
-/// What came of a run.
+/// Result of a run.
 struct Outcome {
-    /// Packets sent a second.
+    /// Packets sent per second.
     rate: f64,
-    /// Fast recoveries, and timeouts with those that followed without progress, a packet sent.
+    /// Fast recoveries and timeouts per packet sent; consecutive timeouts without progress count once.
     indications: f64,
-    /// The part of timeouts in them.
+    /// Share of timeouts among them.
     timeouts: f64,
 }
 
-/// A flow that sends as many packets as bring about 4,000 losses.
+/// A flow that sends 4,000 / p packets.
 fn run(sender: SenderConfig, receiver: ReceiverConfig, losses: Losses, p: f64) -> Outcome {
     let mut sender = Sender::new(sender);
     let mut receiver = Receiver::new(receiver);
-    let mut dice = Rng(77);
+    let mut rng = Rng(77);
     let mut now = Nanos::ZERO;
     let mut flying: VecDeque<(Nanos, bool, Segment)> = VecDeque::new();
     let (mut run_until, mut timer_runs, mut timeouts, mut acked) = (Nanos::ZERO, 0, 0, None);
@@ -82,7 +82,7 @@ fn run(sender: SenderConfig, receiver: ReceiverConfig, losses: Losses, p: f64) -
     while sender.stats().segments_sent < packets {
         while let Some(segment) = sender.poll_transmit(now) {
             let in_run = now < run_until;
-            let lost = segment.len > 0 && (in_run || dice.lands(p));
+            let lost = segment.len > 0 && (in_run || rng.chance(p));
             if lost && !in_run && matches!(losses, Losses::Runs) {
                 run_until = now + ONE_WAY;
             }
@@ -118,14 +118,13 @@ fn run(sender: SenderConfig, receiver: ReceiverConfig, losses: Losses, p: f64) -
     }
 }
 
-/// What acknowledgments do to the window: the sender counts them or what they cover, the receiver sends one for so many
-/// segments, and so many segments they stand for.
+/// Byte counting of the sender, segments per acknowledgment of the receiver, and the model's b.
 const ACKS: [(bool, u32, f64); 3] = [(true, 2, 1.0), (false, 1, 1.0), (false, 2, 2.0)];
 
 #[test]
-fn newreno_sends_as_the_model_says_for_the_losses_that_it_answers_to() {
+fn newreno_sends_at_the_models_rate_for_its_rate_of_loss_indications() {
     println!(
-        "counts bytes, segments/ACK, p: sent/s, indications/packet (timeouts of them), model, ratio; model at p, ratio"
+        "counts bytes, segments/ACK, p: sent/s, indications/packet (share of timeouts), model, ratio; model at p, ratio"
     );
     for (byte_counting, delayed_ack_segments, b) in ACKS {
         for p in LOSSES {
@@ -146,8 +145,8 @@ fn newreno_sends_as_the_model_says_for_the_losses_that_it_answers_to() {
 }
 
 #[test]
-fn with_sack_it_sends_as_the_model_says_for_the_models_own_losses() {
-    println!("p: sent/s, indications/packet (timeouts of them), model, ratio");
+fn with_sack_it_sends_at_the_models_rate_for_the_models_own_losses() {
+    println!("p: sent/s, indications/packet (share of timeouts), model, ratio");
     for p in LOSSES {
         let sender = SenderConfig { byte_counting: false, ..SenderConfig::default() };
         let receiver =

@@ -1,9 +1,9 @@
-//! Congestion control against measured Linux kernels, over the path on which they were measured (`traces/README.md`).
+//! Congestion control against measured Linux kernels, over the path of the measurement (`traces/README.md`).
 //!
-//! `LINUX_PATH_CSV=directory` makes every run write its samples there, `LINUX_PATH_SVG=directory` a picture of its
-//! window over the kernel's.
+//! With `LINUX_PATH_CSV=directory` every run writes its samples there, with `LINUX_PATH_SVG=directory` a picture of its
+//! window and the kernel's.
 
-// The figures of a comparison, which `--nocapture` shows.
+// `--nocapture` prints the figures of the comparison.
 #![allow(clippy::print_stdout)]
 
 mod compare;
@@ -40,7 +40,7 @@ fn tcp_with(config: SenderConfig, receiver: ReceiverConfig, loss: Loss) -> Trace
 }
 
 #[test]
-fn the_kept_traces_give_the_figures_that_were_reported_with_them() {
+fn the_traces_give_the_figures_that_were_reported_with_them() {
     // Goodput in Mb/s; mean, minimum and maximum of the window from 10 s on.
     let reported = [
         ("reno_0", 9.550, 65.1, 42, 85),
@@ -53,23 +53,22 @@ fn the_kept_traces_give_the_figures_that_were_reported_with_them() {
         ("vegas_n200", 4.327, 16.2, 11, 22),
         ("bbr_n200", 9.324, 69.4, 4, 82),
     ];
-    for (name, goodput_mbps, mean, least, most) in reported {
+    for (name, goodput_mbps, mean, min, max) in reported {
         let trace = Trace::of_kernel(name);
         assert_eq!(trace.samples.len(), 600, "{name}");
         let summary = trace.summary();
         assert!((summary.goodput_mbps - goodput_mbps).abs() < 0.001, "{name}: {summary:?}");
         assert!((summary.cwnd_mean - mean).abs() < 0.051, "{name}: {summary:?}");
-        assert_eq!((summary.cwnd_min, summary.cwnd_max), (least, most), "{name}");
+        assert_eq!((summary.cwnd_min, summary.cwnd_max), (min, max), "{name}");
     }
     assert!((Trace::of_kernel("westwood_n200").summary().goodput_mbps - 6.647).abs() < 0.002);
 }
 
 #[test]
-fn the_path_has_the_delay_and_the_rate_of_the_measured_one() {
+fn the_path_has_the_delay_and_the_rate_of_the_measured_path() {
     let ours = tcp(CongestionKind::NewReno, receiver(), Loss::QueueOnly);
     let kernel = Trace::of_kernel("reno_0");
-    // A SYN of 74 B takes 59.2 us at 10 Mb/s, and the way there and back 40 ms; then slow start, which nothing but the
-    // path decides.
+    // A SYN of 74 B takes 59.2 us at 10 Mb/s, plus 40 ms both ways. Only the path determines the following slow start.
     for (ours, theirs) in ours.samples.iter().zip(&kernel.samples).take(3) {
         assert_eq!((ours.cwnd, ours.acked_bytes), (theirs.cwnd, theirs.acked_bytes));
         assert!(ours.srtt_us.abs_diff(theirs.srtt_us) <= 1, "{ours:?} {theirs:?}");
@@ -94,7 +93,6 @@ fn bbr_as_linux() {
     compare("bbr_n200", &tcp(CongestionKind::Bbr, receiver(), Loss::Every200th), Limits::STANDARD);
 }
 
-/// The delay is what waits: a packet that finds `n` before it has `n` packets' time more than the path's 41.2 ms.
 #[test]
 fn bbr_holds_the_bottleneck_with_a_queue_of_at_most_one_and_a_quarter_of_what_the_path_holds() {
     for seed in 0..8 {
@@ -105,15 +103,15 @@ fn bbr_holds_the_bottleneck_with_a_queue_of_at_most_one_and_a_quarter_of_what_th
         let (first, last) = (settled[0], settled[settled.len() - 1]);
         let rate =
             (last.acked_bytes - first.acked_bytes) as f64 * 8.0 / ((last.t_ms - first.t_ms) as f64 * 1e3);
-        // Of 9.564; PROBE_RTT costs 0.2 s of ten, and the time to fill the pipe again.
+        // PROBE_RTT costs 0.2 s of ten, plus the time to fill the path again.
         assert!(rate > 0.97 * 9.564, "seed {seed}: {rate} Mb/s");
-        // In flight are the path's 34 packets and the queue: the gain of 5/4 holds in the mean, two packets on and off.
+        // In flight are the path's 34 packets and the queue; the gain is 5/4 at most on average.
         let bdp = 9.564e6 * 0.0412 / (8.0 * 1448.0);
         let mean = settled.iter().map(|s| f64::from(s.unacked)).sum::<f64>() / settled.len() as f64;
         let queue = mean - bdp;
-        assert!(queue < 0.25 * bdp, "seed {seed}: {mean} in flight, the path holds {bdp}");
-        let most = settled.iter().map(|s| s.unacked).max().unwrap_or(0);
-        assert!(f64::from(most) <= 2.25 * bdp, "seed {seed}: {most} in flight");
+        assert!(queue < 0.25 * bdp, "seed {seed}: {mean} in flight, the path's product is {bdp}");
+        let max = settled.iter().map(|s| s.unacked).max().unwrap_or(0);
+        assert!(f64::from(max) <= 2.25 * bdp, "seed {seed}: {max} in flight");
     }
 }
 
@@ -121,8 +119,8 @@ fn bbr_holds_the_bottleneck_with_a_queue_of_at_most_one_and_a_quarter_of_what_th
 fn vegas_as_linux() {
     let ours = tcp(CongestionKind::Vegas, receiver(), Loss::QueueOnly);
     compare("vegas_0", &ours, Limits::STANDARD);
-    // Without loss it repeats exactly, and every sample counts. The first one is one acknowledgment behind, since the
-    // kernel's sender pushes its 23rd segment (half of the window that it knows) and the receiver answers at once.
+    // Without loss the kernel's run is reproducible, so every sample is compared. The first one is one acknowledgment
+    // behind, because the kernel's sender pushes its 23rd segment and the receiver answers at once.
     for (ours, theirs) in ours.samples.iter().zip(&Trace::of_kernel("vegas_0").samples) {
         assert!(ours.cwnd.abs_diff(theirs.cwnd) <= 1, "{ours:?} {theirs:?}");
         assert!(ours.ssthresh.abs_diff(theirs.ssthresh) <= 1, "{ours:?} {theirs:?}");
@@ -133,27 +131,27 @@ fn vegas_as_linux() {
 
 #[test]
 fn westwood_plus_as_linux() {
-    // The kernel's ticks do not begin when the connection does.
+    // The phase of the kernel's ticks is unknown.
     let limits = Limits { goodput: 0.04, ..Limits::STANDARD };
     compare("westwood_0", &tcp(CongestionKind::WestwoodPlus, receiver(), Loss::QueueOnly), limits);
     compare("westwood_n200", &tcp(CongestionKind::WestwoodPlus, receiver(), Loss::Every200th), limits);
 }
 
-/// The same controller over QUIC-like datagrams. What a frame of 1514 B carries is 0.8 % less, there are no quick
-/// acknowledgments, and acknowledgments wait for 25 ms at most; what is in the queue is the controller's doing.
+/// The same controllers over QUIC-like datagrams. A frame of 1514 B carries 0.8 % less payload, there are no quick
+/// acknowledgments, and acknowledgments are delayed by at most 25 ms.
 ///
-/// Once slow start is over, as much is repeated as in the kernel. Before that acknowledgments of pairs make a difference,
-/// since two packets take 2.42 ms and HyStart's train wants 2 ms. The path holds 83 packets, 50 in the queue and 33 on the
-/// way (40 ms by 1.211 ms). How many of slow start find it full:
+/// After slow start the number of retransmissions is the kernel's. In slow start acknowledgments of pairs matter, because
+/// two packets take 2.42 ms and HyStart's train needs gaps below 2 ms. The path holds 83 packets, 50 in the queue and 33 in
+/// transit (40 ms / 1.211 ms). Maximum number of packets that slow start drops:
 ///
-/// - *NewReno:* each packet that arrives lets out two, one too many. The first drop is known once the 83 before it and three
-///   after it have arrived: 1 + 86.
-/// - *CUBIC:* HyStart is left with the delay. It sees that the packets of the round that began with a window of 40 waited, by
-///   the ninth acknowledgment of the next round, before which eight pairs have made 80 into 96. Then one more for 20
-///   packets that arrive, 86 in all as above: 96 + 4 − 83, and the one that is being let out.
-/// - *Vegas:* none; it stops at its first packets that wait.
-/// - *BBR:* STARTUP has three round trips in which the rate does not grow, with 2.89 times the 34 packets of a round trip
-///   and 3 in the window: 3 · (101 − 83).
+/// - *NewReno:* each packet that arrives releases two, one too many. The first drop is detected after the 83 packets before
+///   it and three after it have arrived: 1 + 86.
+/// - *CUBIC:* HyStart has only the delay criterion. The packets of the round that began with a window of 40 were queued. The
+///   ninth acknowledgment of the next round detects this; the eight pairs before it have grown the window from 80 to 96.
+///   Then one more per 20 of the 86 packets that arrive: 96 + 4 − 83, plus the packet being sent.
+/// - *Vegas:* none; it stops at the first queued packets.
+/// - *BBR:* STARTUP lasts three round trips without a growing rate, with 2.89 times the 34 packets of a round trip and 3 in
+///   the window: 3 · (101 − 83).
 #[test]
 fn over_quic_a_controller_keeps_the_window_that_it_keeps_in_linux() {
     let limits = Limits { goodput: 0.05, retransmitted_from_ms: SETTLED_MS, ..Limits::STANDARD };
@@ -175,12 +173,12 @@ fn over_quic_a_controller_keeps_the_window_that_it_keeps_in_linux() {
             let ours = Path::new(loss).run(&mut sender, quic::Receiver::new(config));
             let kernel = format!("{name}_{suffix}");
             compare_as(&format!("quic_{kernel}"), &kernel, &ours, limits);
-            // Later windows of the loss-based ones and of Vegas never reach the queue's end again.
+            // With random loss the window never fills the queue again after slow start.
             if loss == Loss::Every200th {
                 assert!(ours.queue_drops <= slow_start_drops, "{kernel}: {} drops", ours.queue_drops);
             }
-            // The path keeps the order: what the sender takes for lost was dropped, and that alone is repeated, in packets
-            // that carry 1440 B at most and 1437 B mostly.
+            // The path keeps the order, so only dropped packets are declared lost and retransmitted, in packets with at most
+            // 1440 B of payload.
             let (stats, drops) = (sender.stats(), ours.queue_drops + ours.link_drops);
             assert_eq!((stats.spurious_losses, stats.probe_timeouts), (0, 0), "{kernel}: {stats:?}");
             assert!(stats.packets_lost <= drops, "{kernel}: {drops} drops, {stats:?}");
@@ -197,8 +195,8 @@ fn over_quic_a_controller_keeps_the_window_that_it_keeps_in_linux() {
 fn random_loss_costs_the_variants_made_for_it_less_than_reno() {
     let goodput = |congestion| tcp(congestion, receiver(), Loss::Every200th).summary().goodput_mbps;
     let reno = goodput(CongestionKind::Reno);
-    // Veno takes a fifth instead of half where nothing waits; the windows of Westwood are the path's; Compound's second
-    // window begins at 16 segments and is no help here.
+    // Veno reduces the window by a fifth instead of half without a queue. Westwood's window is the path's product.
+    // Compound's second window begins at 16 segments and does not matter here.
     assert!(goodput(CongestionKind::Veno) > 1.4 * reno);
     assert!(goodput(CongestionKind::WestwoodPlus) > 1.4 * reno);
     assert!(goodput(CongestionKind::Westwood) > 2.0 * reno);

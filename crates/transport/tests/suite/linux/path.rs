@@ -1,5 +1,5 @@
-//! The path of the measured kernels: a bottleneck with a drop-tail queue, a fixed delay each way, and a drop of every
-//! so-manieth full frame after the bottleneck.
+//! The path of the measured kernels: a bottleneck with a drop-tail queue, a fixed delay each way, and optional loss after
+//! the bottleneck.
 
 use std::collections::VecDeque;
 
@@ -28,9 +28,9 @@ pub(crate) trait Source: End {
 /// Ethernet and IPv4 headers.
 const LOWER_HEADERS: u64 = 14 + 20;
 
-/// Segments that the measured application's writes ended with, as far as they show: the kernel's receiver acknowledged
-/// them, and between the 17th and the 31st no others, one by one. That follows from the kernels' smoothed round-trip
-/// times after 100 and 200 ms, which it gives to the microsecond. (A send buffer of 87,040 B takes 23 segments.)
+/// Segments with PSH in the measured runs, as far as the traces show. The kernel's receiver acknowledged these singly, and
+/// no others between the 17th and the 31st. With them the smoothed round-trip times after 100 and 200 ms equal the
+/// kernel's to the microsecond. (A send buffer of 87,040 B holds 23 segments.)
 const PUSHED: [u32; 5] = [23, 32, 33, 34, 35];
 
 impl End for Sender {
@@ -155,7 +155,7 @@ impl End for quic::Receiver {
     }
 }
 
-/// What is lost besides what finds the queue full.
+/// Loss in addition to queue drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
     QueueOnly,
@@ -168,7 +168,7 @@ pub(crate) enum Loss {
 /// The bottleneck and the delays around it.
 pub(crate) struct Path {
     loss: Loss,
-    /// When each packet in the queue will have been sent; the first is being sent.
+    /// Departure times of the packets in the queue; the first is being sent.
     departures: VecDeque<Nanos>,
     queue_drops: u64,
     link_drops: u64,
@@ -184,7 +184,7 @@ impl Path {
     const ONE_WAY: Nanos = Nanos::from_millis(20);
     const INTERVAL: Nanos = Nanos::from_millis(100);
     const SAMPLES: usize = 600;
-    /// The kernels were sampled up to 0.1 ms late; at the very instant the first flight is not out yet.
+    /// The kernels were sampled up to 0.1 ms late; exactly at the start the first flight is not sent yet.
     const LAG: Nanos = Nanos::from_micros(50);
 
     pub(crate) fn new(loss: Loss) -> Self {
@@ -215,7 +215,7 @@ impl Path {
         }
     }
 
-    /// When a frame that comes to the bottleneck now is at the receiver, if it ever is.
+    /// Arrival time at the receiver of a frame that reaches the bottleneck now, unless it is dropped.
     fn forward(&mut self, now: Nanos, frame_bytes: u64) -> Option<Nanos> {
         while self.departures.front().is_some_and(|&departure| departure <= now) {
             self.departures.pop_front();
@@ -234,7 +234,7 @@ impl Path {
         Some(departure + Self::ONE_WAY)
     }
 
-    /// Runs a flow that is open and has no end, and samples it each 100 ms from the time it is established, 60 s long.
+    /// Runs an open, endless flow for 60 s and samples it every 100 ms from its establishment on.
     pub(crate) fn run<S: Source, R: End<Packet = S::Packet>>(
         mut self,
         sender: &mut S,
@@ -264,7 +264,7 @@ impl Path {
                 receiver.next_timer(),
                 next_sample,
             ];
-            let next = times.into_iter().flatten().min().expect("a flow without end has something to do");
+            let next = times.into_iter().flatten().min().expect("an endless flow always has an event");
             assert!(next >= now, "a timer in the past");
             now = next;
             if next_sample == Some(now) {

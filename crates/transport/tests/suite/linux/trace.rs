@@ -1,36 +1,36 @@
-//! Samples of a flow, and what they amount to.
+//! Samples of a flow and their summary.
 
 use std::fmt::Write as _;
 
-/// What a flow looks like at one time.
+/// State of a flow at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
-    /// Since the connection was established.
+    /// Time since the connection was established.
     pub(crate) t_ms: u64,
     /// Congestion window in packets.
     pub(crate) cwnd: u32,
-    /// Slow-start threshold in packets; 0 where there is none yet.
+    /// Slow-start threshold in packets; 0 before the first loss.
     pub(crate) ssthresh: u32,
-    /// Smoothed round-trip time; 0 where there is none yet.
+    /// Smoothed round-trip time; 0 before the first sample.
     pub(crate) srtt_us: u64,
-    /// Packets sent and not acknowledged; of ours those in flight.
+    /// Packets sent and not acknowledged; packets in flight in simulated flows.
     pub(crate) unacked: u32,
-    /// Packets sent again so far.
+    /// Packets retransmitted so far.
     pub(crate) retransmitted: u64,
     /// Payload acknowledged so far.
     pub(crate) acked_bytes: u64,
 }
 
-/// A flow's samples, one each 100 ms.
+/// A flow's samples, one every 100 ms.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace {
     pub(crate) samples: Vec<Sample>,
-    /// Packets that the bottleneck's queue dropped, and those that were lost after it; 0 where it is not known.
+    /// Packets dropped by the bottleneck's queue and lost after it; 0 if unknown.
     pub(crate) queue_drops: u64,
     pub(crate) link_drops: u64,
 }
 
-/// Where slow start and what it did to the queue are over.
+/// Time after which slow start and its effect on the queue are over.
 pub(crate) const SETTLED_MS: u64 = 10_000;
 
 /// Goodput over the whole trace, the window from [`SETTLED_MS`] on.
@@ -88,7 +88,7 @@ impl Trace {
         text
     }
 
-    /// Packets sent again from a time on.
+    /// Packets retransmitted from a time on.
     pub(crate) fn retransmitted_from(&self, t_ms: u64) -> u64 {
         let before = self.samples.iter().take_while(|s| s.t_ms < t_ms).last().map_or(0, |s| s.retransmitted);
         self.samples.last().map_or(0, |s| s.retransmitted) - before

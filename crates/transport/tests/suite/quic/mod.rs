@@ -1,4 +1,4 @@
-//! The QUIC-like machines from outside.
+//! The QUIC-like machines through their public interface.
 
 mod pipe;
 mod recovery;

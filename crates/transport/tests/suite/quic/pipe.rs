@@ -1,7 +1,7 @@
-//! Both machines over a pipe that loses, reorders, duplicates and delays, on virtual time.
+//! Both machines over a path that loses, reorders, duplicates and delays, in virtual time.
 //!
-//! Packets go through it as bytes. The pipe keeps its own account of which bytes and packets reached the receiver, and
-//! checks every datagram against it.
+//! Packets travel as bytes. The path records which bytes and packets reached the receiver, and checks every datagram
+//! against them.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,17 @@ use crate::impairments::{Arrived, Impairments, Reader, Rng, impairments, reader}
 
 const CONNECTION: u64 = 7;
 
-/// What stands in the stream at an offset.
+/// The stream's byte at an offset.
 fn content(offset: u64) -> u8 {
     (offset ^ offset >> 8) as u8
 }
 
-/// Packet numbers as one side knows them.
+/// Packet numbers known to one side.
 #[derive(Default)]
 struct Numbers {
-    /// The largest of its own that the other side has acknowledged.
+    /// Its largest number acknowledged by the other side.
     acknowledged: Option<u64>,
-    /// The largest that came from the other side.
+    /// The largest number received from the other side.
     largest: Option<u64>,
 }
 
@@ -34,15 +34,15 @@ struct Pipe {
     receiver: Receiver,
     now: Nanos,
     impairments: Impairments,
-    dice: Rng,
-    /// In order of arrival; the flag says that it goes to the receiver.
+    rng: Rng,
+    /// In order of arrival; the flag is set for packets to the receiver.
     flying: BTreeMap<(Nanos, u64), (bool, Vec<u8>)>,
     /// Of the sender and of the receiver.
     numbers: [Numbers; 2],
     posted: u64,
     offered: u64,
     datagram_bytes: u32,
-    /// Past the last byte sent, the highest limit that reached the sender, and the last packet number.
+    /// End of the bytes sent, the highest limit that reached the sender, and the last packet number.
     sent: u64,
     limit: u64,
     last_number: Option<u64>,
@@ -59,7 +59,7 @@ impl Pipe {
             receiver: Receiver::new(receiver),
             now: Nanos::ZERO,
             impairments,
-            dice: Rng(impairments.seed | 1),
+            rng: Rng(impairments.seed | 1),
             flying: BTreeMap::new(),
             numbers: Default::default(),
             posted: 0,
@@ -83,13 +83,13 @@ impl Pipe {
         let acknowledged = self.numbers[usize::from(!to_receiver)].acknowledged;
         let length = Packet { connection: CONNECTION, datagram }.encode(acknowledged, &payload, &mut bytes);
         assert_eq!(length, Ok(bytes.len()), "{datagram:?}");
-        for arrival in self.impairments.arrivals(&mut self.dice, self.now) {
+        for arrival in self.impairments.arrivals(&mut self.rng, self.now) {
             self.posted += 1;
             self.flying.insert((arrival, self.posted), (to_receiver, bytes.clone()));
         }
     }
 
-    /// What the bytes say.
+    /// Decodes the bytes.
     fn read(&mut self, to_receiver: bool, bytes: &[u8]) -> Datagram {
         let numbers = &mut self.numbers[usize::from(to_receiver)];
         let (packet, payload) = Packet::decode(bytes, numbers.largest).expect("a packet");
@@ -104,7 +104,10 @@ impl Pipe {
 
     fn check_data(&mut self, datagram: &Datagram) {
         assert!(datagram.wire_bytes() <= self.datagram_bytes, "{datagram:?} is too long");
-        assert!(self.last_number.is_none_or(|last| datagram.number > last), "{datagram:?} repeats a number");
+        assert!(
+            self.last_number.is_none_or(|last| datagram.number > last),
+            "{datagram:?} retransmits a number"
+        );
         self.last_number = Some(datagram.number);
         if let Some(frame) = datagram.stream {
             assert!(frame.offset <= self.sent, "{datagram:?} leaves a gap after {}", self.sent);
@@ -144,7 +147,7 @@ impl Pipe {
         assert_eq!(self.receiver.stats().bytes_past_limit, 0);
     }
 
-    /// Runs until the sender knows that all has arrived; panics if it never does.
+    /// Runs until the whole stream is acknowledged; panics if it never is.
     fn run(mut self, reader: Reader) -> Self {
         let mut next_read = reader.first();
         self.receiver.set_reading(next_read.is_none());
@@ -212,7 +215,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_stream_arrives_whole_and_in_order_through_any_weather(
+    fn a_stream_arrives_whole_and_in_order_through_any_impairments(
         impairments in impairments(), sender in sender(), receiver in receiver(), reader in reader(), offered in 0..20_000_u64,
     ) {
         Pipe::new(sender, receiver, offered, impairments).run(reader);

@@ -21,7 +21,7 @@ impl Script {
         Self { sender }
     }
 
-    /// What is sent now: packet numbers and offsets.
+    /// Packets sent now: numbers and offsets.
     fn sends(&mut self, now: Nanos) -> Vec<(u64, u64)> {
         std::iter::from_fn(|| self.sender.poll_transmit(now))
             .map(|datagram| (datagram.number, datagram.stream.map_or(0, |frame| frame.offset)))
@@ -36,7 +36,7 @@ impl Script {
 }
 
 #[test]
-fn rfc9002_6_1_1_a_packet_is_lost_when_one_three_later_has_arrived_and_goes_out_under_a_new_number() {
+fn rfc9002_6_1_1_a_packet_is_lost_when_a_packet_three_later_has_arrived_and_its_bytes_get_a_new_number() {
     let mut script = Script::new();
     let sent = script.sends(ms(0));
     assert_eq!(sent.len(), 10);
@@ -48,7 +48,7 @@ fn rfc9002_6_1_1_a_packet_is_lost_when_one_three_later_has_arrived_and_goes_out_
     assert_eq!((script.sender.cwnd_packets(), script.sender.in_flight()), (5, 7));
     assert!(script.sends(ms(101)).is_empty());
     script.acks(ms(102), &[(2, 5)]);
-    // Packet 1 is lost too, in the same recovery, and two have arrived: one may go out, the oldest lost bytes.
+    // Packet 1 is lost too, in the same recovery, and two have arrived: one may are sent, the oldest lost bytes.
     assert_eq!((script.sender.stats().recoveries, script.sender.in_flight()), (1, 4));
     assert_eq!(script.sends(ms(102)), [(10, sent[0].1)]);
 }
@@ -63,7 +63,7 @@ fn rfc9002_6_1_2_a_packet_is_lost_nine_eighths_of_a_round_trip_after_it_was_sent
     assert_eq!(script.sender.stats().packets_lost, 0);
     script.sender.on_timer(ms(90));
     assert_eq!(script.sender.stats().packets_lost, 1);
-    // It comes after all: it counts as delivered, its bytes are not sent, nothing is undone.
+    // It arrives late: it counts as delivered, its bytes are not sent again, and the reduction stays.
     script.acks(ms(91), &[(0, 1)]);
     assert_eq!(script.sender.stats().spurious_losses, 1);
     script.acks(ms(95), &[(0, 9)]);
@@ -71,7 +71,7 @@ fn rfc9002_6_1_2_a_packet_is_lost_nine_eighths_of_a_round_trip_after_it_was_sent
 }
 
 #[test]
-fn rfc9002_6_2_the_probe_timer_backs_off_and_its_probes_leave_the_window_alone() {
+fn rfc9002_6_2_the_probe_timeout_backs_off_and_its_probes_keep_the_window() {
     let mut script = Script::new();
     script.sends(ms(0));
     // Without a sample: 333 + 4·166.5 + 25 ms after the last packet.
@@ -84,13 +84,13 @@ fn rfc9002_6_2_the_probe_timer_backs_off_and_its_probes_leave_the_window_alone()
     assert_eq!(script.sender.next_timer(), Some(ms(3072 + 4096)));
     script.acks(ms(3200), &[(12, 13)]);
     assert_eq!(script.sender.srtt(), Some(ms(128)));
-    // Ten that were sent three seconds before what arrived are lost: one congestion event.
+    // Ten packets sent three seconds before the one that arrived are lost: one congestion event.
     assert_eq!((script.sender.stats().packets_lost, script.sender.stats().recoveries), (12, 1));
     assert_eq!(script.sender.stats().persistent_congestion, 0, "nothing sent before the first sample counts");
 }
 
 #[test]
-fn rfc9002_7_6_losses_for_three_probe_timeouts_without_a_break_leave_the_smallest_window() {
+fn rfc9002_7_6_continuous_losses_over_three_probe_timeouts_leave_the_minimum_window() {
     // A sample of 100 ms; 20 packets at 101 ms, probes a PTO of 100 + 4·50 + 25 = 325 ms later, and 650 and 1300 ms after
     // those. What arrives is the second of the last two probes, 124 ms after it was sent: then the PTO is 103 + 174 + 25 ms,
     // three times 906 ms. Lost is all that was sent

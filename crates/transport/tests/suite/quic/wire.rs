@@ -1,4 +1,4 @@
-//! The packets as bytes: by hand, round trips, and whatever else may arrive.
+//! The packet format: packets encoded by hand, round trips, and invalid input.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn encoded(datagram: Datagram, payload: &[u8]) -> Result<Vec<u8>, EncodeError> {
     let packet = Packet { connection: CONNECTION, datagram };
     let mut buffer = vec![0xaa; MAX_DATAGRAM + 1];
     let length = packet.encode(datagram.number.checked_sub(1), payload, &mut buffer)?;
-    assert!(buffer[length..].iter().all(|&byte| byte == 0xaa), "nothing past the end");
+    assert!(buffer[length..].iter().all(|&byte| byte == 0xaa), "no bytes past the end");
     buffer.truncate(length);
     Ok(buffer)
 }
@@ -57,7 +57,7 @@ fn rfc9000_17_and_19_packets_are_these_bytes() {
 }
 
 #[test]
-fn other_ways_to_write_the_same_are_read() {
+fn alternative_encodings_are_decoded() {
     let read = |bytes: &[u8]| Packet::decode(bytes, Some(0x1233)).map(|(packet, _)| packet.datagram);
     let ping = Datagram { number: 0x1234, ping: true, ..Datagram::default() };
     assert_eq!(read(&packet(&[0, 0, 1, 0, 1])), Ok(ping));
@@ -66,9 +66,9 @@ fn other_ways_to_write_the_same_are_read() {
         |first: u8, number: &[u8]| [&[first, 0, 0, 0, 0, 0, 0, 0, 0], number, &[1], &[0; 16]].concat();
     assert_eq!(read(&header(0x40, &[0x34])), Ok(ping));
     assert_eq!(read(&header(0x43, &[0, 0, 0x12, 0x34])), Ok(ping));
-    // The spin bit is nobody's concern (RFC 9000 §17.4).
+    // The spin bit is ignored (RFC 9000 §17.4).
     assert_eq!(read(&header(0x60, &[0x34])), Ok(ping));
-    // A stream from 0 to the end of the packet; an integer of eight bytes where one would do, a later frame first.
+    // A stream from 0 to the end of the packet; an integer of eight bytes instead of one; a later frame first.
     let bytes = packet(&[0x14, 0xc0, 0, 0, 0, 0, 0, 0, 5, 0x10, 6, 0x08, 0, 0xff, 0xff]);
     let (read, payload) = Packet::decode(&bytes, None).expect("a packet");
     assert_eq!(payload, [0xff, 0xff]);
@@ -78,7 +78,7 @@ fn other_ways_to_write_the_same_are_read() {
 }
 
 #[test]
-fn what_is_no_packet_is_refused_for_its_reason() {
+fn invalid_packets_are_rejected_with_their_reason() {
     use DecodeError as E;
     let refused = |bytes: &[u8]| Packet::decode(bytes, None).err();
     let frames = |frames: &[u8]| refused(&packet(frames));
@@ -108,7 +108,7 @@ fn what_is_no_packet_is_refused_for_its_reason() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_for_its_reason() {
+fn packets_that_cannot_be_encoded_are_rejected_with_their_reason() {
     use EncodeError as E;
     let ping = Datagram { ping: true, ..Datagram::default() };
     assert_eq!(
@@ -134,7 +134,7 @@ fn what_cannot_be_written_is_refused_for_its_reason() {
 }
 
 #[test]
-fn no_bytes_of_the_corpus_panic_or_change_their_meaning_when_they_are_written_again() {
+fn no_bytes_of_the_corpus_panic_or_change_when_encoded_again() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/quic");
     let mut read = 0;
     for entry in fs::read_dir(folder).expect("a folder") {
@@ -184,7 +184,7 @@ fn datagram() -> impl Strategy<Value = (Datagram, Vec<u8>)> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_as_long_as_the_machines_count_and_is_read_again((datagram, payload) in datagram()) {
+    fn encoded_packets_have_the_expected_length_and_decode_to_the_same((datagram, payload) in datagram()) {
         let bytes = encoded(datagram, &payload).expect("a packet");
         prop_assert_eq!(bytes.len() as u32, datagram.wire_bytes());
         let packet = Packet { connection: CONNECTION, datagram };
@@ -192,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    fn rfc9000_17_1_a_number_is_told_whatever_has_arrived_since_the_last_acknowledgment_or_overtaken_it(
+    fn rfc9000_17_1_a_number_is_decoded_whatever_arrived_since_the_last_acknowledgment_or_overtook_it(
         number in integer(), unacknowledged in 1..=1_u64 << 15, largest in -(1_i64 << 15)..(1 << 15) - 1,
     ) {
         let acknowledged = number.checked_sub(unacknowledged);
@@ -200,7 +200,7 @@ proptest! {
         let datagram = Datagram { number, ping: true, ..Datagram::default() };
         let mut bytes = [0; 29];
         prop_assert_eq!(Packet { connection: 0, datagram }.encode(acknowledged, &[], &mut bytes), Ok(29));
-        // What has been acknowledged has arrived.
+        // Acknowledged packets have arrived.
         let largest = number.checked_add_signed(largest).max(acknowledged);
         let (read, _) = Packet::decode(&bytes, largest).expect("a packet");
         prop_assert_eq!(read.datagram.number, number);

@@ -12,7 +12,7 @@ fn both() -> (SenderConfig, ReceiverConfig) {
     )
 }
 
-/// The handshake; then what the sender sends, with an endless stream.
+/// The handshake of a sender with an endless stream.
 fn opened(sender: SenderConfig, receiver: ReceiverConfig) -> (Sender, Receiver, Vec<Segment>) {
     let (mut s, mut r) = (Sender::new(sender), Receiver::new(receiver));
     s.offer(u64::MAX);
@@ -41,7 +41,7 @@ fn rfc3168_6_1_1_both_sides_must_agree_and_only_new_data_are_capable() {
 }
 
 #[test]
-fn rfc3168_6_1_1_1_a_repeated_syn_does_without() {
+fn rfc3168_6_1_1_1_a_retransmitted_syn_has_no_ecn_bits() {
     let (sender, _) = both();
     let mut s = SenderScript::opened(sender);
     s.after(1000);
@@ -50,7 +50,7 @@ fn rfc3168_6_1_1_1_a_repeated_syn_does_without() {
 }
 
 #[test]
-fn rfc3168_6_1_2_and_6_1_3_a_mark_is_echoed_until_answered_and_halves_the_window_once() {
+fn rfc3168_6_1_2_and_6_1_3_a_mark_is_echoed_until_cwr_and_halves_the_window_once() {
     let (sender, receiver) = both();
     let (mut s, mut r, log) = opened(sender, receiver);
     let (mut now, mut acks) = (ms(150), vec![]);
@@ -76,7 +76,7 @@ fn rfc3168_6_1_2_and_6_1_3_a_mark_is_echoed_until_answered_and_halves_the_window
     assert_eq!(answers, 1);
     let before = sent.iter().position(|s| s.flags.has(Flags::CWR)).expect("CWR");
     assert_eq!(before, 4, "two for each of the two acknowledgments before the mark");
-    // It ends the echo; what comes before it is still echoed.
+    // It ends the echo; segments before it are still echoed.
     now = ms(250);
     let echoes: Vec<_> = sent
         .iter()
@@ -90,7 +90,7 @@ fn rfc3168_6_1_2_and_6_1_3_a_mark_is_echoed_until_answered_and_halves_the_window
         .collect();
     assert_eq!(echoes[..4], [true; 4]);
     assert!(echoes[4..].iter().all(|&echo| !echo));
-    // Everything of the marked window has arrived and something after it: the window may grow again.
+    // The marked window and data after it have arrived: the window may grow again.
     assert_eq!((s.phase(), s.stats().ecn_reductions, r.stats().marked), (Phase::Open, 1, 1));
 }
 
@@ -119,6 +119,6 @@ fn rfc3168_6_1_2_a_loss_in_the_marked_window_does_not_reduce_again() {
     }
     assert_eq!((s.sender.phase(), s.sender.cwnd_segments()), (Phase::Recovery, 5));
     let repeated = s.poll();
-    // A repetition is not ECN-capable (§6.1.5).
+    // A retransmission is not ECN-capable (§6.1.5).
     assert_eq!((repeated[0].ecn, repeated[0].len), (Ecn::NotEct, 1000));
 }

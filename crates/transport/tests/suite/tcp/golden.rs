@@ -1,7 +1,7 @@
 //! The congestion window over a path of known losses, reviewed by hand against RFC 5681, RFC 6675 and RFC 6582.
 //!
-//! The path takes 50 ms each way and has no other limit. Segments are 1,000 bytes; the first transmissions of some
-//! are dropped, of one also the first repetition, so that its timer runs out.
+//! The path has a delay of 50 ms each way and no other limit. Segments have 1,000 bytes. The first transmissions of some
+//! are dropped, and of one also the first retransmission, so that its timer expires.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use fairhop_transport::tcp::{Receiver, Segment, Sender, SenderConfig, Seq};
 
 use super::script::{MSS, ReceiverScript, SenderScript, ms};
 
-/// Segments that are dropped, each as often as it is named.
+/// Segments to drop; each entry drops one transmission.
 const DROPPED: [i64; 7] = [25, 60, 61, 64, 66, 120, 120];
 
 struct Path {
@@ -55,7 +55,7 @@ impl Path {
         }
     }
 
-    /// Goes to the next time at which something happens and does it all.
+    /// Advances to the next event and processes all events at that time.
     fn step(&mut self) {
         let times = [self.flying.front().map(|f| f.0), self.sender.next_timer(), self.receiver.next_timer()];
         self.now = times.into_iter().flatten().min().expect("an endless stream");
@@ -74,7 +74,7 @@ impl Path {
     }
 }
 
-/// Time in ms, phase, window, threshold (segments), whenever one of the last three has changed.
+/// Time in ms, phase, window and threshold in segments, at each change of the last three.
 fn trace(config: SenderConfig, until: Nanos) -> String {
     let mut path = Path::new(config);
     let (mut table, mut last) = (String::new(), String::new());
@@ -99,9 +99,9 @@ fn trace(config: SenderConfig, until: Nanos) -> String {
 #[test]
 fn the_window_with_sack_over_known_losses() {
     // 100 → 300: slow start, 10, 20, then 10 to 24 arrive and so does 26, which the ACK of 24 SACKs: 36. Three
-    // segments past 25 are SACKed: 36 / 2. 60 and 61 went out by limited transmit before that and are in the same
-    // recovery; 64 and 66 went out later and halve the window again once that one is over, at 600. Congestion
-    // avoidance: one more each round trip. 120 is lost at 900 and noticed at 1000; its repetition is lost, the timer
+    // segments past 25 are SACKed: 36 / 2. 60 and 61 were sent by limited transmit before that and are in the same
+    // recovery; 64 and 66 were sent later and halve the window again once that one is over, at 600. Congestion
+    // avoidance: one more each round trip. 120 is lost at 900 and noticed at 1000; its retransmission is lost, the timer
     // runs out a second after it, and the threshold, which had answered for the loss, stays. Then 1, 2, 4, 5 (the
     // threshold), and one more each round trip; 11 is odd, and its last segment waits for the next round trip's.
     assert_eq!(trace(SenderScript::config(), ms(3300)), SACK);
@@ -109,8 +109,8 @@ fn the_window_with_sack_over_known_losses() {
 
 #[test]
 fn the_window_without_sack_over_known_losses() {
-    // As above up to 35, as only what is acknowledged counts: 35 / 2. 60 and 61 are repeated in turn, one each round
-    // trip. 64 and 66 take 17 / 2 and two round trips, 120 takes 10 / 2. Its repetition is lost; when the timer has run
+    // As above up to 35, as only what is acknowledged counts: 35 / 2. 60 and 61 are retransmitted in turn, one each round
+    // trip. 64 and 66 take 17 / 2 and two round trips, 120 takes 10 / 2. Its retransmission is lost; when the timer has run
     // out, one acknowledgment covers the second's worth of data that arrived behind it. Duplicates had told of all
     // but the last flight, so that it brings no more than that: to the threshold, 5.
     let config = SenderConfig { sack: false, ..SenderScript::config() };

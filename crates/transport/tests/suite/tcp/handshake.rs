@@ -1,4 +1,4 @@
-//! Opening, closing, and what the sides agree on.
+//! Opening, closing and negotiation.
 
 use fairhop_model::units::Nanos;
 use fairhop_transport::tcp::{
@@ -40,7 +40,7 @@ fn rfc9293_3_5_and_3_6_a_connection_opens_carries_and_closes_both_ways() {
 }
 
 #[test]
-fn options_are_used_only_where_both_sides_want_them() {
+fn options_are_used_only_if_both_sides_offer_them() {
     for (a, b) in [(false, false), (false, true), (true, false), (true, true)] {
         let sender = SenderConfig { sack: a, timestamps: a, ..SenderScript::config() };
         let receiver = ReceiverConfig { sack: b, timestamps: b, ..ReceiverScript::config() };
@@ -53,7 +53,7 @@ fn options_are_used_only_where_both_sides_want_them() {
 }
 
 #[test]
-fn rfc9293_3_7_1_the_smaller_segment_size_holds_and_536_where_none_is_said() {
+fn rfc9293_3_7_1_the_smaller_segment_size_applies_and_536_without_the_option() {
     let mut s = SenderScript::opened(SenderConfig { mss: 8960, ..SenderScript::config() });
     s.answer_syn(0);
     assert_eq!(s.sender.effective_mss(), 1460);
@@ -66,7 +66,7 @@ fn rfc9293_3_7_1_the_smaller_segment_size_holds_and_536_where_none_is_said() {
 }
 
 #[test]
-fn rfc7323_2_the_scale_follows_from_the_buffer_and_syns_are_not_scaled() {
+fn rfc7323_2_the_buffer_determines_the_scale_and_syns_are_not_scaled() {
     for (buffer, shift) in [(65_535, 0), (65_536, 1), (4 << 20, 7), (1_000_000_000, 14)] {
         let (_, _, log) =
             exchange(SenderScript::config(), ReceiverConfig { buffer, ..ReceiverScript::config() });
@@ -79,7 +79,7 @@ fn rfc7323_2_the_scale_follows_from_the_buffer_and_syns_are_not_scaled() {
 }
 
 #[test]
-fn rfc6298_5_5_a_lost_syn_is_repeated_with_doubled_timeouts_and_given_up() {
+fn rfc6298_5_5_a_lost_syn_is_retransmitted_with_doubled_timeouts_until_the_connection_fails() {
     let mut s = SenderScript::opened(SenderConfig { syn_retries: 3, ..SenderScript::config() });
     let mut at = vec![];
     while let Some(next) = s.sender.next_timer() {
@@ -91,7 +91,7 @@ fn rfc6298_5_5_a_lost_syn_is_repeated_with_doubled_timeouts_and_given_up() {
 }
 
 #[test]
-fn rfc6928_2_one_lost_syn_leaves_the_initial_window_two_take_it() {
+fn rfc6928_2_one_lost_syn_keeps_the_initial_window_and_two_reduce_it() {
     for (lost, first_flight) in [(1_u32, 10), (2, 1)] {
         let mut s = SenderScript::opened(SenderScript::config());
         s.sender.offer(u64::MAX);
@@ -107,7 +107,7 @@ fn rfc6928_2_one_lost_syn_leaves_the_initial_window_two_take_it() {
 }
 
 #[test]
-fn a_lost_acknowledgment_of_the_handshake_or_of_the_close_is_repeated_when_asked_for() {
+fn a_lost_acknowledgment_of_the_handshake_or_of_the_close_is_sent_again_on_a_retransmission() {
     let mut s = SenderScript::established(SenderScript::config());
     s.answer_syn(10);
     s.acks();
@@ -124,7 +124,7 @@ fn a_lost_acknowledgment_of_the_handshake_or_of_the_close_is_repeated_when_asked
 }
 
 #[test]
-fn the_receiver_repeats_its_syn_and_its_fin_until_they_are_acknowledged() {
+fn the_receiver_retransmits_its_syn_and_its_fin_until_they_are_acknowledged() {
     let mut r = ReceiverScript::established(ReceiverScript::config());
     r.segment(0, MSS, Flags::ACK | Flags::FIN);
     let fin = r.poll()[0];
@@ -132,7 +132,7 @@ fn the_receiver_repeats_its_syn_and_its_fin_until_they_are_acknowledged() {
     assert_eq!(r.receiver.state(), ReceiverState::LastAck);
     assert_eq!(r.after(1000).poll()[0].seq, fin.seq);
     assert_eq!(r.after(2000).poll()[0].seq, fin.seq);
-    // A segment of before is answered with the number after the FIN.
+    // An old segment is answered with the number after the FIN.
     r.segment(0, MSS, Flags::ACK);
     assert_eq!(r.poll()[0].seq, fin.seq + 1);
 
@@ -168,7 +168,7 @@ fn rfc7323_5_3_old_timestamps_are_dropped_and_answered() {
     r.segment_at(i64::from(MSS), MSS, Flags::ACK, Some(499));
     assert_eq!(r.acks(), [(1, vec![])]);
     assert_eq!((r.receiver.delivered(), r.receiver.stats().paws_drops), (u64::from(MSS), 1));
-    // Without the option: dropped in silence.
+    // Without the option: dropped without an answer.
     r.segment(i64::from(MSS), MSS, Flags::ACK);
     assert_eq!((r.acks(), r.receiver.stats().paws_drops), (vec![], 2));
 }

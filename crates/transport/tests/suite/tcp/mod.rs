@@ -1,4 +1,4 @@
-//! TCP against its standards: scripts named after RFC sections, a pair of machines over a hostile pipe, a golden trace.
+//! TCP against its standards: scripts named after RFC sections, both machines over an impaired path, and a golden trace.
 
 mod ecn;
 mod golden;

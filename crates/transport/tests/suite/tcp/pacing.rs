@@ -1,4 +1,4 @@
-//! Pacing, as Linux does it inside TCP.
+//! Pacing inside TCP, as in Linux.
 
 use fairhop_model::units::Nanos;
 use fairhop_transport::tcp::{CongestionKind, SenderConfig};
@@ -10,19 +10,19 @@ fn bbr() -> SenderConfig {
 }
 
 #[test]
-fn the_first_ten_segments_leave_at_once_and_then_one_payload_at_the_rate_apart() {
+fn the_first_ten_segments_leave_at_once_and_the_others_at_the_pacing_rate() {
     let mut s = SenderScript::established(bbr());
-    // The high gain, ten segments in 100 ms, less 1 %, in Linux's whole numbers.
+    // The high gain times ten segments in 100 ms, less 1 %, in Linux's integer arithmetic.
     let rate = s.sender.pacing_rate().expect("BBR paces");
     assert!((283_000..=286_000).contains(&rate), "{rate}");
     assert_eq!(s.sent().len(), 10);
-    // Everything arrives at once: the window is 20, but the pace lets the first out, and then one after the other.
+    // All segments are acknowledged at once: the window is 20, but pacing releases one after the other.
     s.after(100).ack(10);
     let rate = s.sender.pacing_rate().expect("BBR paces");
     let gap = Nanos(1_000_000_000_000 / rate);
     assert_eq!(s.sent(), [10]);
     let mut next = s.sender.next_timer().expect("held back");
-    // The first came late against the pace, so that half of its gap is forgiven.
+    // The first was late, which shortens its gap by half.
     assert_eq!(next, s.now + Nanos(gap.0 - gap.0 / 2));
     for number in 11..15 {
         s.now = next - Nanos(1);
@@ -37,7 +37,7 @@ fn the_first_ten_segments_leave_at_once_and_then_one_payload_at_the_rate_apart()
 }
 
 #[test]
-fn a_sender_without_a_pace_has_no_timer_for_one() {
+fn a_sender_without_pacing_has_no_pacing_timer() {
     let mut s = SenderScript::established(SenderScript::config());
     assert_eq!((s.sender.pacing_rate(), s.sent().len()), (None, 10));
     assert_eq!(s.sender.next_timer(), Some(s.now + s.sender.rto()));

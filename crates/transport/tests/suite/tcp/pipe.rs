@@ -1,8 +1,7 @@
-//! Both machines over a pipe that loses, reorders, duplicates and delays, on virtual time.
+//! Both machines over a path that loses, reorders, duplicates and delays, in virtual time.
 //!
-//! The pipe keeps its own account of which octets reached the receiver and checks every segment against it: what is
-//! delivered is exactly the stream, what is SACKed did arrive, the window's right edge never goes back, nothing is
-//! sent past it.
+//! The path records which octets reached the receiver and checks every segment against them: exactly the stream is
+//! delivered, only octets that arrived are SACKed, the window's right edge never moves back, nothing is sent past it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,10 +22,10 @@ struct Pipe {
     receiver_seq: Seq,
     now: Nanos,
     impairments: Impairments,
-    /// Chances out of 100 that a packet is marked which may be (RFC 3168).
+    /// Probability in per cent that an ECN-capable packet is marked (RFC 3168).
     marking: u64,
-    dice: Rng,
-    /// In order of arrival; the flag says that it goes to the receiver.
+    rng: Rng,
+    /// In order of arrival; the flag is set for segments to the receiver.
     flying: BTreeMap<(Nanos, u64), (bool, Segment)>,
     posted: u64,
     offered: u64,
@@ -48,7 +47,7 @@ impl Pipe {
             now: Nanos::ZERO,
             impairments,
             marking: 0,
-            dice: Rng(impairments.seed | 1),
+            rng: Rng(impairments.seed | 1),
             flying: BTreeMap::new(),
             posted: 0,
             offered,
@@ -66,16 +65,16 @@ impl Pipe {
 
     fn post(&mut self, to_receiver: bool, segment: Segment) {
         let mut segment = segment;
-        if segment.ecn.is_capable() && self.dice.roll(100) < self.marking {
+        if segment.ecn.is_capable() && self.rng.below(100) < self.marking {
             segment.ecn = Ecn::Ce;
         }
-        for arrival in self.impairments.arrivals(&mut self.dice, self.now) {
+        for arrival in self.impairments.arrivals(&mut self.rng, self.now) {
             self.posted += 1;
             self.flying.insert((arrival, self.posted), (to_receiver, segment));
         }
     }
 
-    /// The offset of the next octet that the arrived ones do not reach without a gap.
+    /// Offset of the first octet that has not arrived.
     fn prefix(&self) -> u64 {
         self.arrived.prefix()
     }
@@ -148,11 +147,11 @@ impl Pipe {
         assert!(taken <= self.prefix());
         let stats = self.receiver.stats();
         if stats.bytes_past_window == 0 && stats.paws_drops == 0 {
-            assert_eq!(taken, self.prefix(), "what arrived in order was taken in");
+            assert_eq!(taken, self.prefix(), "all octets in order were delivered");
         }
     }
 
-    /// Runs until both sides are done; panics if they never are.
+    /// Runs until both sides are finished; panics if they never are.
     fn run(mut self, reader: Reader) -> Self {
         let mut next_read = reader.first();
         self.receiver.set_reading(next_read.is_none());
@@ -189,7 +188,7 @@ impl Pipe {
     }
 }
 
-/// Every variant, with every way to find and repair losses.
+/// Every variant, with every loss detection and recovery.
 fn sender() -> impl Strategy<Value = SenderConfig> {
     let window = prop::option::of(1..20_u32);
     let congestion = prop::sample::select(CongestionKind::ALL.to_vec());
@@ -254,7 +253,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_stream_arrives_whole_and_in_order_through_any_weather(
+    fn a_stream_arrives_whole_and_in_order_through_any_impairments(
         impairments in impairments(), marking in 0..30_u64, sender in sender(), receiver in receiver(), reader in reader(),
         offered in 0..60_000_u64,
     ) {
@@ -268,7 +267,7 @@ proptest! {
         let impairments = Impairments::fair(delay_ms);
         let sender = SenderConfig { min_rto: Nanos::from_secs(1), ..sender };
         let pipe = Pipe::new(sender, receiver, offered, impairments).run(Reader::Eager);
-        // But for probes of the tail (RFC 8985 §7), where acknowledgments are long held back.
+        // Except tail loss probes (RFC 8985 §7), if acknowledgments are delayed for long.
         let stats = pipe.sender.stats();
         prop_assert!(stats.segments_retransmitted <= stats.loss_probes);
         prop_assert!(pipe.receiver.stats().duplicates <= stats.loss_probes);
@@ -277,7 +276,7 @@ proptest! {
     }
 
     #[test]
-    fn a_header_is_read_as_it_was_written(
+    fn a_header_decodes_to_what_was_encoded(
         numbers in any::<(u32, u32, u16, u8)>(), mss in any::<Option<u16>>(), scale in any::<Option<u8>>(),
         sack_permitted in any::<bool>(), blocks in prop::collection::vec(any::<(u32, u32)>(), 0..5),
         times in any::<Option<(u32, u32)>>(), ports in any::<(u16, u16)>(), len in 0..65_000_u32,
@@ -295,7 +294,7 @@ proptest! {
         let length = segment.encode_header(&mut out, ports.0, ports.1);
         prop_assert_eq!(length, segment.header_bytes() as usize);
         let read = Segment::decode_header(&out[..length], len).expect("what was written");
-        // As many blocks as there was room for.
+        // As many blocks as fit.
         let kept = read.segment.sack.as_slice();
         prop_assert_eq!(kept, &sack.as_slice()[..kept.len()]);
         prop_assert_eq!(Segment { sack, ..read.segment }, segment);
@@ -303,7 +302,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_header_reader_fail_otherwise_than_with_an_error(
+    fn decoding_a_header_never_panics(
         bytes in prop::collection::vec(any::<u8>(), 0..80),
     ) {
         let _ = Segment::decode_header(&bytes, 0);

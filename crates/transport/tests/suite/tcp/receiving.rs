@@ -26,7 +26,7 @@ fn rfc5681_4_2_every_second_segment_is_acknowledged_and_one_alone_after_the_dela
 }
 
 #[test]
-fn rfc5681_4_2_what_is_past_a_gap_and_what_fills_one_is_acknowledged_at_once() {
+fn rfc5681_4_2_segments_past_a_hole_and_those_that_fill_one_are_acknowledged_at_once() {
     let mut r = established();
     assert_eq!(r.data(1).acks(), [(0, vec![(1, 2)])]);
     assert_eq!(r.data(3).acks(), [(0, vec![(3, 4), (1, 2)])]);
@@ -37,14 +37,14 @@ fn rfc5681_4_2_what_is_past_a_gap_and_what_fills_one_is_acknowledged_at_once() {
 }
 
 #[test]
-fn rfc2018_4_the_first_block_is_the_one_that_grew_last_and_four_are_told() {
+fn rfc2018_4_the_first_block_is_the_one_that_grew_last_and_four_are_reported() {
     let mut r = established();
     for i in [2, 4, 6, 8] {
         r.data(i);
     }
     assert_eq!(r.data(10).acks(), [(0, vec![(10, 11), (8, 9), (6, 7), (4, 5)])]);
     assert_eq!(r.data(5).acks(), [(0, vec![(4, 7), (10, 11), (8, 9), (2, 3)])]);
-    // 0 and 1 fill the gap up to 3.
+    // 0 and 1 fill the hole up to 3.
     assert_eq!(r.data(0).acks(), [(1, vec![(4, 7), (10, 11), (8, 9), (2, 3)])]);
     assert_eq!(r.data(1).acks(), [(3, vec![(4, 7), (10, 11), (8, 9)])]);
 }
@@ -61,7 +61,7 @@ fn rfc2883_4_a_duplicate_is_the_first_block_of_one_acknowledgment() {
 }
 
 #[test]
-fn rfc9293_3_8_6_the_window_closes_with_the_buffer_and_opens_only_by_something_worth_while() {
+fn rfc9293_3_8_6_the_window_closes_with_the_buffer_and_opens_by_at_least_a_segment() {
     let mut r = ReceiverScript::established(ReceiverConfig { buffer: 4 * MSS, ..ReceiverScript::config() });
     r.receiver.set_reading(false);
     let mut windows = vec![];
@@ -74,12 +74,12 @@ fn rfc9293_3_8_6_the_window_closes_with_the_buffer_and_opens_only_by_something_w
     r.data(4);
     assert_eq!(r.poll()[0].window, 0);
     assert_eq!(r.receiver.stats().bytes_past_window, u64::from(MSS));
-    // Less than a segment opens nothing, not even when asked.
+    // Room for less than a segment does not open the window, not even after a probe.
     assert_eq!(r.receiver.read(999), 999);
     assert_eq!(r.poll(), []);
     r.segment(i64::from(4 * MSS) - 1, 0, Flags::ACK);
     assert_eq!(r.poll()[0].window, 0);
-    // With the next octet it is a segment: an update goes out.
+    // The next octet makes it a segment: an update is sent.
     r.receiver.read(1);
     assert_eq!(r.poll()[0].window, 1000);
     assert_eq!(r.receiver.delivered(), 1000);
@@ -111,20 +111,20 @@ fn linux() -> ReceiverConfig {
 }
 
 #[test]
-fn linux_acknowledges_sixteen_segments_at_once_and_then_each_second() {
+fn linux_acknowledges_sixteen_segments_at_once_and_then_every_second_one() {
     let mut r = ReceiverScript::established(ReceiverConfig { autotune: false, ..linux() });
     let acked: Vec<_> = (0..22).map(|number| r.data(number).acks().len()).collect();
     assert_eq!(acked, [[1; 16].as_slice(), &[0, 1, 0, 1, 0, 1]].concat());
-    // What is left over waits 40 ms.
+    // A single segment waits 40 ms.
     assert!(r.data(22).acks().is_empty());
     assert!(r.after(39).acks().is_empty());
     assert_eq!(r.after(1).acks(), [(23, vec![])]);
 }
 
 #[test]
-fn linux_tells_of_a_gap_three_times_at_once_and_then_when_its_timer_says() {
+fn linux_reports_a_hole_three_times_at_once_and_then_by_timer() {
     let mut r = ReceiverScript::established(ReceiverConfig { quick_acks: 0, autotune: false, ..linux() });
-    // The script's handshake takes no time, and a twentieth of it is none: the next look at the clock.
+    // The script's handshake takes no time, and so does a twentieth of it: the timer expires at once.
     for number in 1..4 {
         assert_eq!(r.data(number).acks(), [(0, vec![(1, number + 1)])]);
     }
@@ -132,6 +132,6 @@ fn linux_tells_of_a_gap_three_times_at_once_and_then_when_its_timer_says() {
     assert!(r.data(5).acks().is_empty());
     assert_eq!(r.receiver.next_timer(), Some(r.now));
     assert_eq!(r.after(1).acks(), [(0, vec![(1, 6)])]);
-    // The gap is filled: at once.
+    // Filling the hole is acknowledged at once.
     assert_eq!(r.data(0).acks(), [(6, vec![])]);
 }

@@ -5,7 +5,7 @@ use fairhop_transport::tcp::congestion::Phase;
 
 use super::script::{MSS, SenderScript};
 
-/// Ten segments are out, `0` to `9`.
+/// Segments `0` to `9` are sent.
 fn ten_out(config: SenderConfig) -> SenderScript {
     let mut s = SenderScript::established(config);
     assert_eq!(s.sent(), (0..10).collect::<Vec<_>>());
@@ -25,7 +25,7 @@ fn rfc6928_2_the_first_flight_is_ten_segments() {
 }
 
 #[test]
-fn rfc5681_3_1_slow_start_sends_as_much_again_as_arrived() {
+fn rfc5681_3_1_slow_start_sends_two_segments_for_each_that_arrived() {
     let mut s = ten_out(SenderScript::config());
     assert_eq!(s.ack(2).sent(), [10, 11, 12, 13]);
     assert_eq!(s.ack(10).sent(), (14..30).collect::<Vec<_>>());
@@ -33,7 +33,7 @@ fn rfc5681_3_1_slow_start_sends_as_much_again_as_arrived() {
 }
 
 #[test]
-fn rfc3042_the_first_two_duplicates_each_let_a_new_segment_out() {
+fn rfc3042_the_first_two_duplicates_each_send_a_new_segment() {
     for config in [SenderScript::config(), without_sack()] {
         let mut s = ten_out(config);
         assert_eq!(s.sack(0, &[(1, 2)]).sent(), [10]);
@@ -44,31 +44,31 @@ fn rfc3042_the_first_two_duplicates_each_let_a_new_segment_out() {
 }
 
 #[test]
-fn rfc6675_5_recovery_repeats_holes_first_and_keeps_the_pipe_at_half_the_window() {
+fn rfc6675_5_recovery_retransmits_holes_first_and_keeps_the_pipe_at_half_the_window() {
     let mut s = ten_out(SenderScript::config());
     // Segments 0, 1 and 4 are lost.
     assert_eq!(s.sack(0, &[(2, 3)]).sent(), [10]);
     assert_eq!(s.sack(0, &[(2, 4)]).sent(), [11]);
     // The third SACKed segment: 0 and 1 are lost, 4 is not yet. ssthresh = 10 / 2. Pipe is 12 − 3 − 2 = 7, over the
-    // window, but the first repetition goes out.
+    // window, but the first retransmission is sent.
     assert_eq!(s.sack(0, &[(5, 6), (2, 4)]).sent(), [0]);
     assert_eq!((s.sender.phase(), s.sender.cwnd_segments()), (Phase::Recovery, 5));
     assert_eq!(s.sender.in_flight(), 8);
-    // Each further SACK takes one out of the pipe: 7, 6 (4 is lost with the second: 5), 4.
+    // Each further SACK removes one from the pipe: 7, 6 (4 is lost with the second: 5), 4.
     assert_eq!(s.sack(0, &[(5, 7), (2, 4)]).sent(), NOTHING);
     assert_eq!(s.sender.in_flight(), 7);
-    // Past 4 now are 5, 6 and 7: pipe 7 − 1 − 1 = 5.
+    // Now 5, 6 and 7 past 4 are SACKed: pipe 7 − 1 − 1 = 5.
     assert_eq!(s.sack(0, &[(5, 8), (2, 4)]).sent(), NOTHING);
     assert_eq!(s.sack(0, &[(5, 9), (2, 4)]).sent(), [1]);
     assert_eq!(s.sack(0, &[(5, 10), (2, 4)]).sent(), [4]);
-    // Limited transmit's segments arrive; nothing is left to repeat, new data go out.
+    // The segments of limited transmit arrive; all losses are retransmitted, so new data are sent.
     assert_eq!(s.sack(0, &[(5, 11), (2, 4)]).sent(), [12]);
     assert_eq!(s.sack(0, &[(5, 12), (2, 4)]).sent(), [13]);
-    // The repetitions arrive.
+    // The retransmissions arrive.
     assert_eq!(s.after(100).sack(1, &[(5, 12), (2, 4)]).sent(), [14]);
     assert_eq!(s.sack(4, &[(5, 12)]).sent(), [15]);
     assert_eq!(s.sender.phase(), Phase::Recovery);
-    // The last one: everything of before the recovery has arrived. 12 to 15 are in flight.
+    // The last one: all data before the recovery point have arrived. 12 to 15 are in flight.
     assert_eq!(s.ack(12).sent(), [16]);
     assert_eq!((s.sender.phase(), s.sender.cwnd_segments()), (Phase::Open, 5));
     assert_eq!(s.sender.stats().segments_retransmitted, 3);
@@ -76,39 +76,39 @@ fn rfc6675_5_recovery_repeats_holes_first_and_keeps_the_pipe_at_half_the_window(
 }
 
 #[test]
-fn rfc6675_4_without_new_data_unjudged_holes_and_then_the_tail_are_repeated_once() {
+fn rfc6675_4_without_new_data_unjudged_holes_and_then_the_tail_are_retransmitted_once() {
     let mut s = SenderScript::opened(SenderScript::config());
     s.sender.offer(8 * u64::from(MSS));
     s.after(100).answer_syn(10);
     s.acks();
     assert_eq!(s.sent(), (0..8).collect::<Vec<_>>());
     s.after(100);
-    // 0, 2, 4 and 6, 7 do not arrive; 1, 3 and 5 do. Lost: 0. (Past 2 are only two.)
+    // 1, 3 and 5 arrive; 0, 2, 4, 6 and 7 do not. 0 is lost; only two are SACKed past 2.
     assert_eq!(s.sack(0, &[(1, 2)]).sent(), NOTHING);
     assert_eq!(s.sack(0, &[(3, 4), (1, 2)]).sent(), NOTHING);
-    // cwnd 4; pipe 8 − 3 − 1 + 1 = 5 after the repetition.
+    // cwnd 4; pipe 8 − 3 − 1 + 1 = 5 after the retransmission.
     assert_eq!(s.sack(0, &[(5, 6), (3, 4), (1, 2)]).sent(), [0]);
     assert_eq!(s.sender.in_flight(), 5);
-    // 0 arrives: pipe 4 → rule 3 may repeat nothing yet; then 2 is acknowledged and room comes.
+    // 0 arrives: pipe 4, no room for rule 3 yet; then the acknowledgment of 2 makes room.
     assert_eq!(s.after(100).sack(2, &[(3, 4), (5, 6)]).sent(), NOTHING);
     assert_eq!(s.sender.in_flight(), 4);
-    // The original of 2 was only late: pipe 3, rule 3 repeats 4.
+    // The original of 2 was only late: pipe 3, rule 3 retransmits 4.
     assert_eq!(s.sack(4, &[(5, 6)]).sent(), [4]);
-    // 4 arrives as well: of 6 and 7 nothing is known, pipe 2: the rescue repeats the tail, once.
+    // 4 arrives too. 6 and 7 are not reported, pipe 2: the rescue retransmits the tail, once.
     assert_eq!(s.after(50).ack(6).sent(), [7]);
     assert_eq!(s.poll(), []);
 }
 
 #[test]
-fn rfc6582_3_2_partial_acknowledgments_repeat_one_hole_each_and_a_full_one_ends_it() {
+fn rfc6582_3_2_partial_acknowledgments_retransmit_one_hole_each_and_a_full_one_ends_it() {
     let mut s = ten_out(without_sack());
-    // 0 and 3 are lost; eight of ten arrive and make duplicates.
+    // 0 and 3 are lost; eight of ten arrive and cause duplicates.
     assert_eq!(s.ack(0).sent(), [10]);
     assert_eq!(s.ack(0).sent(), [11]);
     assert_eq!(s.ack(0).sent(), [0]);
     assert_eq!((s.sender.phase(), s.sender.cwnd_segments()), (Phase::Recovery, 5));
     // In flight 12 − 3 − 1 + 1 = 9 against 5: RFC 6582's window of 5 + 3 against 12 outstanding. Four more duplicates
-    // bring it to 5, the fifth lets a new segment out.
+    // reduce it to 5, the fifth sends a new segment.
     for _ in 0..4 {
         assert_eq!(s.ack(0).sent(), NOTHING);
     }
@@ -116,27 +116,27 @@ fn rfc6582_3_2_partial_acknowledgments_repeat_one_hole_each_and_a_full_one_ends_
     // The two of limited transmit arrive.
     assert_eq!(s.ack(0).sent(), [13]);
     assert_eq!(s.ack(0).sent(), [14]);
-    // Partial: 0 to 2 arrived. The next hole is repeated; deflated by three, inflated by one, one new segment is let
-    // out when there is room: 15 − 3 outstanding, 10 − 2 stood for by duplicates, 3 lost and repeated: 4 in flight.
+    // Partial: 0 to 2 arrived. The next hole is retransmitted; deflated by three, inflated by one, one new segment is
+    // sent when there is room: 15 − 3 outstanding, 10 − 2 counted by duplicates, 3 lost and retransmitted: 4 in flight.
     assert_eq!(s.after(100).ack(3).sent(), [3, 15]);
     assert_eq!(s.sender.in_flight(), 5);
-    // Full: everything before 12 arrived.
+    // Full: all data before 12 arrived.
     s.after(100).ack(12);
     assert_eq!((s.sender.phase(), s.sender.cwnd_segments()), (Phase::Open, 5));
     assert_eq!(s.sent(), [16]);
 }
 
 #[test]
-fn rfc6582_3_2_duplicates_of_before_a_timeout_start_no_fast_retransmit() {
+fn rfc6582_3_2_duplicates_from_before_a_timeout_start_no_fast_retransmit() {
     let mut s = ten_out(without_sack());
     s.after(900);
     assert_eq!(s.sent(), [0]);
-    // The originals were only late: their duplicates say nothing.
+    // The originals were only late: their duplicates do not count.
     for _ in 0..5 {
         assert_eq!(s.ack(0).sent(), NOTHING);
     }
     assert_eq!(s.ack(10).sender.phase(), Phase::Open);
-    // Ten arrived: four take the window from 1 to the threshold, six are worth one more.
+    // Ten arrived: four grow the window from 1 to the threshold, six by one more.
     assert_eq!(s.sent(), [10, 11, 12, 13, 14, 15]);
     // Nothing after the recovery point is acknowledged yet.
     for _ in 0..4 {
@@ -146,7 +146,7 @@ fn rfc6582_3_2_duplicates_of_before_a_timeout_start_no_fast_retransmit() {
 }
 
 #[test]
-fn rfc5681_3_1_a_timeout_starts_again_with_one_segment_and_half_the_threshold() {
+fn rfc5681_3_1_a_timeout_restarts_with_one_segment_and_half_the_window_as_threshold() {
     let mut s = ten_out(without_sack());
     s.after(900);
     assert_eq!(s.sent(), [0]);
@@ -162,7 +162,7 @@ fn rfc5681_3_1_a_timeout_starts_again_with_one_segment_and_half_the_threshold() 
 }
 
 #[test]
-fn rfc6675_5_1_a_timeout_keeps_what_was_sacked() {
+fn rfc6675_5_1_a_timeout_keeps_sacked_segments() {
     let mut s = ten_out(SenderScript::config());
     assert_eq!(s.sack(0, &[(2, 3), (8, 9)]).sent(), [10, 11]);
     s.after(900);
@@ -173,7 +173,7 @@ fn rfc6675_5_1_a_timeout_keeps_what_was_sacked() {
 }
 
 #[test]
-fn rfc5681_3_1_a_second_timeout_of_the_same_segment_leaves_the_threshold() {
+fn rfc5681_3_1_a_second_timeout_of_the_same_segment_keeps_the_threshold() {
     let mut s = ten_out(SenderScript::config());
     s.after(900).sent();
     s.after(2000);
@@ -189,7 +189,7 @@ fn rfc2883_4_a_reported_duplicate_is_counted_and_is_no_duplicate_acknowledgment(
     s.sack(5, &[(3, 4)]).sack(5, &[(3, 4)]).sack(5, &[(3, 4)]);
     assert_eq!((s.sender.stats().dsacks, s.sender.stats().duplicate_acks), (3, 0));
     assert_eq!(s.sender.phase(), Phase::Open);
-    // A duplicate of what is SACKed lies in the second block.
+    // A duplicate of SACKed data lies in the second block.
     s.sack(5, &[(8, 9), (7, 10)]);
     assert_eq!((s.sender.stats().dsacks, s.sender.stats().duplicate_acks), (4, 1));
 }
@@ -208,7 +208,7 @@ fn the_window_does_not_grow_while_the_application_does_not_fill_it() {
 }
 
 #[test]
-fn a_maximum_window_bounds_what_is_outstanding_and_the_window_stops_at_twice_that() {
+fn a_maximum_window_bounds_outstanding_segments_and_the_window_stops_at_twice_that() {
     let mut s = SenderScript::established(SenderConfig { max_window: Some(4), ..SenderScript::config() });
     assert_eq!(s.sent(), [0, 1, 2, 3]);
     for i in 1..100 {

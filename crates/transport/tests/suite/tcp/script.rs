@@ -1,4 +1,4 @@
-//! A sender or a receiver facing a scripted other side. Segments are 1,000 bytes and named by their place in the
+//! A sender or a receiver with a scripted other side. Segments have 1,000 bytes and are named by their place in the
 //! stream: segment 3 holds octets 3,000 to 3,999.
 
 use fairhop_model::units::Nanos;
@@ -46,7 +46,7 @@ impl SenderScript {
         script
     }
 
-    /// The SYN is out.
+    /// The SYN is sent.
     pub(crate) fn opened(config: SenderConfig) -> Self {
         let mut script = Self {
             sender: Sender::new(config),
@@ -74,14 +74,14 @@ impl SenderScript {
         self.sender.on_segment(self.now, &syn_ack);
     }
 
-    /// Lets milliseconds go by, with the timer if it is due.
+    /// Advances the time in milliseconds and fires the timer if it is due.
     pub(crate) fn after(&mut self, millis: u64) -> &mut Self {
         self.now += ms(millis);
         self.sender.on_timer(self.now);
         self
     }
 
-    /// Takes the bare acknowledgment of the handshake and checks that there is one.
+    /// Checks that the handshake is acknowledged.
     pub(crate) fn acks(&mut self) {
         let ack = self.sender.poll_transmit(self.now).expect("an acknowledgment");
         assert_eq!((ack.len, ack.flags, ack.seq, ack.ack), (0, Flags::ACK, wire(0), self.peer_seq));
@@ -91,7 +91,7 @@ impl SenderScript {
         std::iter::from_fn(|| self.sender.poll_transmit(self.now)).collect()
     }
 
-    /// What goes out now, as segment numbers.
+    /// Segments sent now, by number.
     pub(crate) fn sent(&mut self) -> Vec<u64> {
         self.poll().iter().map(|s| s.seq.since(wire(0)) as u64 / u64::from(MSS)).collect()
     }
@@ -106,12 +106,12 @@ impl SenderScript {
         }
     }
 
-    /// Everything before this segment arrived.
+    /// Acknowledges all segments before this one.
     pub(crate) fn ack(&mut self, next: u64) -> &mut Self {
         self.sack(next, &[])
     }
 
-    /// The same, and of later segments those from the first number to before the second.
+    /// The same, and SACKs segments from the first number to before the second.
     pub(crate) fn sack(&mut self, next: u64, blocks: &[(u64, u64)]) -> &mut Self {
         let mss = u64::from(MSS);
         let mut ack = self.ack_segment(next * mss);
@@ -130,7 +130,7 @@ pub(crate) struct ReceiverScript {
     pub(crate) shift: u8,
 }
 
-/// An acknowledgment in segment numbers: up to where, and the SACK blocks.
+/// An acknowledgment in segment numbers: the next expected one, and the SACK blocks.
 pub(crate) type Ack = (u64, Vec<(u64, u64)>);
 
 impl ReceiverScript {
@@ -190,7 +190,7 @@ impl ReceiverScript {
         self
     }
 
-    /// The acknowledgments that go out now.
+    /// Acknowledgments sent now.
     pub(crate) fn acks(&mut self) -> Vec<Ack> {
         let number = |seq: Seq| seq.since(wire(0)) as u64 / u64::from(MSS);
         self.poll()

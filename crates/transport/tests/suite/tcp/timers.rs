@@ -1,4 +1,4 @@
-//! The retransmission timer, window probes, giving up.
+//! The retransmission timer, window probes, failing connections.
 
 use fairhop_model::units::Nanos;
 use fairhop_transport::tcp::{Segment, SenderConfig, SenderState, Timestamps};
@@ -33,7 +33,7 @@ fn rfc6298_5_the_timer_starts_with_the_first_segment_and_again_with_each_acknowl
 }
 
 #[test]
-fn rfc6298_3_karn_a_repeated_segment_gives_no_sample_and_the_backoff_stays() {
+fn rfc6298_3_karn_a_retransmitted_segment_gives_no_sample_and_the_backoff_stays() {
     let mut s = SenderScript::established(SenderScript::config());
     s.sent();
     s.after(1000).sent();
@@ -50,14 +50,14 @@ fn rfc6298_3_karn_a_repeated_segment_gives_no_sample_and_the_backoff_stays() {
 }
 
 #[test]
-fn rfc7323_4_1_timestamps_measure_repeated_segments_too() {
+fn rfc7323_4_1_timestamps_measure_retransmitted_segments_too() {
     let config = SenderConfig { timestamps: true, min_rto: ms(10), ..SenderScript::config() };
     let mut s = SenderScript::established(config);
     assert_eq!(s.sender.effective_mss(), MSS - 12);
     s.poll();
     s.after(1000);
-    let repeated = s.poll()[0];
-    let times = repeated.timestamps.expect("timestamps");
+    let retransmitted = s.poll()[0];
+    let times = retransmitted.timestamps.expect("timestamps");
     assert_eq!((times.value, times.echo), (1100, 5000));
     s.after(60);
     let mut ack = s.ack_segment(u64::from(MSS - 12));
@@ -68,7 +68,7 @@ fn rfc7323_4_1_timestamps_measure_repeated_segments_too() {
 }
 
 #[test]
-fn rfc6298_5_5_timeouts_double_until_the_connection_is_given_up() {
+fn rfc6298_5_5_timeouts_double_until_the_connection_fails() {
     let mut s = SenderScript::established(SenderConfig {
         data_retries: 3,
         max_rto: ms(3500),
@@ -86,7 +86,7 @@ fn rfc6298_5_5_timeouts_double_until_the_connection_is_given_up() {
 }
 
 #[test]
-fn rfc9293_3_8_6_1_a_closed_window_is_probed_for_ever_and_an_opened_one_is_used_at_once() {
+fn rfc9293_3_8_6_1_a_closed_window_is_probed_without_limit_and_an_opened_one_is_used_at_once() {
     let mut s = SenderScript::established(SenderConfig { data_retries: 3, ..SenderScript::config() });
     assert_eq!(s.sent().len(), 10);
     s.window = 0;
@@ -117,7 +117,7 @@ fn rfc9293_3_8_6_2_1_less_than_a_segment_of_window_waits_for_the_override_timer(
     s.window = 4500;
     s.answer_syn(0);
     s.acks();
-    // 500 bytes of window stay unused: under half of the largest window.
+    // 500 bytes of window stay unused: less than half of the maximum window.
     assert_eq!(s.poll().iter().map(|p| p.len).collect::<Vec<_>>(), [1000; 4]);
     s.window = 500;
     s.after(50);
@@ -130,7 +130,7 @@ fn rfc9293_3_8_6_2_1_less_than_a_segment_of_window_waits_for_the_override_timer(
 }
 
 #[test]
-fn rfc5681_4_1_an_idle_sender_begins_again_with_the_initial_window() {
+fn rfc5681_4_1_an_idle_sender_restarts_with_the_initial_window() {
     let mut s = SenderScript::opened(SenderScript::config());
     s.sender.offer(70 * u64::from(MSS));
     s.after(100).answer_syn(10);
@@ -144,6 +144,6 @@ fn rfc5681_4_1_an_idle_sender_begins_again_with_the_initial_window() {
     s.sender.offer(100 * u64::from(MSS));
     s.after(60_000);
     assert_eq!(s.sent().len(), 10);
-    // The threshold remembers three quarters of the window.
+    // The threshold keeps three quarters of the window.
     assert_eq!(s.sender.ssthresh(), None);
 }
