@@ -139,7 +139,7 @@ impl Sender {
             delivered_bytes: 0,
             delivered: 0,
             window: Window { cwnd: config.initial_window, ssthresh: Window::UNKNOWN },
-            rate: congestion.wants_rate().then(Box::default),
+            rate: congestion.needs_rate().then(Box::default),
             congestion,
             rtt: Rtt::default(),
             phase: Phase::Open,
@@ -336,7 +336,7 @@ impl Sender {
             disordered: self.loss_timer.is_some(),
         };
         self.congestion.on_ack(&mut self.window, &event);
-        if let Some(rate) = self.rate.as_deref_mut().filter(|_| self.congestion.holds_back()) {
+        if let Some(rate) = self.rate.as_deref_mut().filter(|_| self.congestion.limits_itself()) {
             rate.limit(self.delivered, self.in_flight);
         }
         self.set_recovery_timer(now);

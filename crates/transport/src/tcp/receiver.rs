@@ -1,6 +1,6 @@
 //! The receiving machine: RFC 9293's passive opener, with delayed acknowledgments (RFC 9293 §3.8.6.3, RFC 5681 §4.2),
-//! SACK (RFC 2018) and reports of duplicates (RFC 2883), a window whose right edge never goes back, silly-window
-//! avoidance (RFC 9293 §3.8.6.2.2), and PAWS (RFC 7323 §5) where timestamps are on.
+//! SACK (RFC 2018) and reports of duplicates (RFC 2883), a window whose right edge never moves back, silly-window
+//! avoidance (RFC 9293 §3.8.6.2.2), and PAWS (RFC 7323 §5) with timestamps.
 //!
 //! With ECN (RFC 3168 §6.1.3) it echoes a mark until the sender has set CWR.
 //!

@@ -140,7 +140,7 @@ impl SackBlocks {
         &self.blocks[..usize::from(self.count)]
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub const fn len(&self) -> usize {
         self.count as usize
     }

@@ -109,7 +109,7 @@ pub struct Sender {
     cwr_due: bool,
     /// The variant paces; the next packet waits for its time.
     paces: bool,
-    held: bool,
+    pacing_wait: bool,
     /// Earliest time of the next packet.
     release: Nanos,
     prr: Prr,
@@ -165,7 +165,7 @@ impl Sender {
             expected: Seq(0),
             board: Scoreboard::default(),
             window: Window { cwnd: config.initial_window, ssthresh: Window::UNKNOWN },
-            rate: congestion.wants_rate().then(Box::default),
+            rate: congestion.needs_rate().then(Box::default),
             congestion,
             rtt: RttEstimator::new(rtt),
             phase: Phase::Open,
@@ -177,7 +177,7 @@ impl Sender {
             ecn: false,
             cwr_due: false,
             paces: false,
-            held: false,
+            pacing_wait: false,
             release: Nanos::ZERO,
             prr: Prr::default(),
             racktlp: None,
@@ -289,7 +289,7 @@ impl Sender {
     /// Time at which to call [`Sender::on_timer`], if any. Valid after [`Sender::poll_transmit`] has returned none.
     pub fn next_timer(&self) -> Option<Nanos> {
         let timer = self.timer.map(|(_, at)| at);
-        if !self.held {
+        if !self.pacing_wait {
             return timer;
         }
         Some(timer.map_or(self.release, |at| at.min(self.release)))

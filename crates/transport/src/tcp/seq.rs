@@ -13,7 +13,7 @@ impl Seq {
         (self.0.wrapping_sub(other.0) as i32) < 0
     }
 
-    /// How far this number is past `origin`; negative if it is earlier.
+    /// Distance of this number from `origin`; negative if it is earlier.
     pub const fn since(self, origin: Self) -> i64 {
         self.0.wrapping_sub(origin.0) as i32 as i64
     }

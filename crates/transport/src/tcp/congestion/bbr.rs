@@ -613,11 +613,11 @@ impl CongestionControl for Bbr {
         Some(self.pacing_rate)
     }
 
-    fn wants_rate(&self) -> bool {
+    fn needs_rate(&self) -> bool {
         true
     }
 
-    fn holds_back(&self) -> bool {
+    fn limits_itself(&self) -> bool {
         self.mode == Mode::ProbeRtt
     }
 

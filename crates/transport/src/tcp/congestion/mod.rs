@@ -90,7 +90,7 @@ pub enum HyStart {
     PlusPlus,
 }
 
-/// What the sender may have in flight, in segments.
+/// Congestion window and slow-start threshold, in segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Congestion window.
@@ -167,10 +167,10 @@ impl AdditiveIncrease {
     }
 }
 
-/// Where loss recovery stands.
+/// State of loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing is known to be lost.
+    /// No known loss.
     Open,
     /// The window is being reduced because the network marked a packet (RFC 3168); nothing is known to be lost.
     Cwr,
@@ -199,7 +199,7 @@ pub struct RateSample {
 /// Data arrived at the other side.
 #[derive(Clone, Copy, Debug)]
 pub struct AckEvent {
-    /// When the acknowledgment came.
+    /// Arrival time of the acknowledgment.
     pub now: Nanos,
     /// Segments newly reported as arrived, cumulatively or selectively.
     pub newly_delivered: u32,
@@ -234,7 +234,7 @@ pub struct AckEvent {
     pub min_rtt: Option<Nanos>,
     /// The acknowledgment covers a single segment, so that the receiver may have delayed it.
     pub maybe_delayed: bool,
-    /// Delivery rate; none if it is unknown, and always none unless [`CongestionControl::wants_rate`].
+    /// Delivery rate; none if it is unknown, and always none unless [`CongestionControl::needs_rate`].
     pub rate: Option<RateSample>,
     /// Segments in flight before this acknowledgment.
     pub prior_in_flight: u32,
@@ -246,7 +246,7 @@ pub struct AckEvent {
     pub ece: bool,
     /// Payload of a full segment in bytes.
     pub mss: u32,
-    /// Where loss recovery stands after it.
+    /// State of loss recovery after it.
     pub phase: Phase,
     /// Segments have arrived past a hole that is not filled. With [`Phase::Open`] this is Linux's state Disorder
     /// (`TCP_CA_Disorder`): a loss is possible but not established.
@@ -295,7 +295,7 @@ pub struct LossEvent {
     pub min_rtt: Option<Nanos>,
     /// Payload of a full segment in bytes.
     pub mss: u32,
-    /// Where loss recovery stood before.
+    /// State of loss recovery before.
     pub phase: Phase,
 }
 
@@ -365,12 +365,12 @@ pub trait CongestionControl {
     }
 
     /// Whether acknowledgments need a [`RateSample`].
-    fn wants_rate(&self) -> bool {
+    fn needs_rate(&self) -> bool {
         false
     }
 
     /// Whether the variant currently limits the data in flight itself, so that rate samples count as limited.
-    fn holds_back(&self) -> bool {
+    fn limits_itself(&self) -> bool {
         false
     }
 
@@ -475,12 +475,12 @@ impl CongestionControl for Congestion {
         each!(self, variant => variant.pacing_rate())
     }
 
-    fn wants_rate(&self) -> bool {
-        each!(self, variant => variant.wants_rate())
+    fn needs_rate(&self) -> bool {
+        each!(self, variant => variant.needs_rate())
     }
 
-    fn holds_back(&self) -> bool {
-        each!(self, variant => variant.holds_back())
+    fn limits_itself(&self) -> bool {
+        each!(self, variant => variant.limits_itself())
     }
 
     fn owns_window(&self) -> bool {

@@ -19,9 +19,9 @@ use super::{AckEvent, AdditiveIncrease, CongestionControl, LossEvent, Phase, Sta
 pub struct Vegas {
     growth: AdditiveIncrease,
     round_trips: RoundTrips,
-    /// Recovery or a timeout has turned Vegas off.
+    /// Vegas is off because of recovery or a timeout.
     off: bool,
-    /// Where SND.NXT was when the round trip began, and where it was last seen.
+    /// SND.NXT at the start of the round trip, and at the last acknowledgment.
     round_end: u64,
     nxt: u64,
 }

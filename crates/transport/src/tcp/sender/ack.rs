@@ -103,7 +103,7 @@ impl Sender {
         };
         self.congestion.on_ack(&mut self.window, &event);
         if let Some(rate) = self.rate.as_deref_mut()
-            && self.congestion.holds_back()
+            && self.congestion.limits_itself()
         {
             rate.limit(self.delivered, self.board.in_flight());
         }

@@ -59,7 +59,7 @@ impl Sender {
 
     /// Linux's `tcp_rate_check_app_limited`: the window allows more, but there is nothing to send.
     fn note_app_limit(&mut self) {
-        let limited = !self.held
+        let limited = !self.pacing_wait
             && self.offered.saturating_sub(self.nxt) < u64::from(self.mss)
             && self.board.in_flight() < self.window.cwnd;
         if let Some(rate) = self.rate.as_deref_mut().filter(|_| limited) {
@@ -68,12 +68,12 @@ impl Sender {
     }
 
     /// Whether pacing delays the next packet.
-    fn is_held(&mut self, now: Nanos) -> bool {
-        self.held = false;
+    fn waits_for_pacing(&mut self, now: Nanos) -> bool {
+        self.pacing_wait = false;
         if !self.paces || now >= self.release {
             return false;
         }
-        self.held = self.board.in_flight() < self.window.cwnd
+        self.pacing_wait = self.board.in_flight() < self.window.cwnd
             && (self.board.next_lost().is_some() || self.next_new_segment().is_some());
         true
     }
@@ -134,7 +134,7 @@ impl Sender {
         {
             return Some(segment);
         }
-        if self.is_held(now) {
+        if self.waits_for_pacing(now) {
             return None;
         }
         if self.board.in_flight() >= self.window.cwnd {

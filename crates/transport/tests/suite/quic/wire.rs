@@ -122,9 +122,9 @@ fn packets_that_cannot_be_encoded_are_rejected_with_their_reason() {
     assert_eq!(encoded(stream(0, 2), &[1]), Err(E::Payload { frame: 2, given: 1 }));
     assert_eq!(encoded(ping, &[1]), Err(E::Payload { frame: 0, given: 1 }));
     // Header and tag, type and stream, offset, a length of four bytes: the rest is payload.
-    let most = MAX_DATAGRAM - 27 - 2 - 1 - 4;
-    assert_eq!(encoded(stream(0, most as u32), &vec![1; most]).map(|bytes| bytes.len()), Ok(MAX_DATAGRAM));
-    assert_eq!(encoded(stream(0, most as u32 + 1), &vec![1; most + 1]), Err(E::Long));
+    let max = MAX_DATAGRAM - 27 - 2 - 1 - 4;
+    assert_eq!(encoded(stream(0, max as u32), &vec![1; max]).map(|bytes| bytes.len()), Ok(MAX_DATAGRAM));
+    assert_eq!(encoded(stream(0, max as u32 + 1), &vec![1; max + 1]), Err(E::Long));
     assert_eq!(encoded(stream((1 << 62) - 1, 1), &[1]), Err(E::Large));
     assert_eq!(encoded(Datagram { max_data: Some(1 << 62), ..Datagram::default() }, &[]), Err(E::Large));
     let number = |number| Packet { connection: 0, datagram: Datagram { number, ..ping } };

@@ -118,7 +118,7 @@ fn rfc3168_6_1_2_a_loss_in_the_marked_window_does_not_reduce_again() {
         s.sack(1, &[(2, end)]);
     }
     assert_eq!((s.sender.phase(), s.sender.cwnd_segments()), (Phase::Recovery, 5));
-    let repeated = s.poll();
+    let sent = s.poll();
     // A retransmission is not ECN-capable (§6.1.5).
-    assert_eq!((repeated[0].ecn, repeated[0].len), (Ecn::NotEct, 1000));
+    assert_eq!((sent[0].ecn, sent[0].len), (Ecn::NotEct, 1000));
 }

@@ -98,21 +98,21 @@ fn trace(config: SenderConfig, until: Nanos) -> String {
 
 #[test]
 fn the_window_with_sack_over_known_losses() {
-    // 100 → 300: slow start, 10, 20, then 10 to 24 arrive and so does 26, which the ACK of 24 SACKs: 36. Three
-    // segments past 25 are SACKed: 36 / 2. 60 and 61 were sent by limited transmit before that and are in the same
-    // recovery; 64 and 66 were sent later and halve the window again once that one is over, at 600. Congestion
-    // avoidance: one more each round trip. 120 is lost at 900 and noticed at 1000; its retransmission is lost, the timer
-    // runs out a second after it, and the threshold, which had answered for the loss, stays. Then 1, 2, 4, 5 (the
-    // threshold), and one more each round trip; 11 is odd, and its last segment waits for the next round trip's.
+    // 100 to 300 ms: slow start to 10 and 20; then 10 to 24 and 26 arrive (the ACK of 24 SACKs 26): 36. Three segments
+    // past 25 are SACKed: 36 / 2. Limited transmit sent 60 and 61 before that, so they are in the same recovery. 64 and 66
+    // were sent later and halve the window again after that recovery, at 600. Congestion avoidance adds one segment per
+    // round trip. 120 is lost at 900 and detected at 1000. Its retransmission is lost and the timer expires one second
+    // later; the threshold, already reduced, stays. Then 1, 2, 4, 5 (the threshold), and one more per round trip. 11 is
+    // odd, and its last segment waits for the next round trip's.
     assert_eq!(trace(SenderScript::config(), ms(3300)), SACK);
 }
 
 #[test]
 fn the_window_without_sack_over_known_losses() {
-    // As above up to 35, as only what is acknowledged counts: 35 / 2. 60 and 61 are retransmitted in turn, one each round
-    // trip. 64 and 66 take 17 / 2 and two round trips, 120 takes 10 / 2. Its retransmission is lost; when the timer has run
-    // out, one acknowledgment covers the second's worth of data that arrived behind it. Duplicates had told of all
-    // but the last flight, so that it brings no more than that: to the threshold, 5.
+    // As above up to 35, because only acknowledged segments count: 35 / 2. 60 and 61 are retransmitted in turn, one per
+    // round trip. 64 and 66 reduce to 17 / 2 and take two round trips, 120 reduces to 10 / 2. Its retransmission is lost.
+    // After the timeout one acknowledgment covers all data that arrived past it within the second. Duplicates have counted
+    // all but the last flight, so only that flight grows the window: to the threshold, 5.
     let config = SenderConfig { sack: false, ..SenderScript::config() };
     assert_eq!(trace(config, ms(2600)), NO_SACK);
 }

@@ -21,7 +21,7 @@ fn the_first_ten_segments_leave_at_once_and_the_others_at_the_pacing_rate() {
     let rate = s.sender.pacing_rate().expect("BBR paces");
     let gap = Nanos(1_000_000_000_000 / rate);
     assert_eq!(s.sent(), [10]);
-    let mut next = s.sender.next_timer().expect("held back");
+    let mut next = s.sender.next_timer().expect("a pacing timer");
     // The first was late, which shortens its gap by half.
     assert_eq!(next, s.now + Nanos(gap.0 - gap.0 / 2));
     for number in 11..15 {
@@ -31,7 +31,7 @@ fn the_first_ten_segments_leave_at_once_and_the_others_at_the_pacing_rate() {
         s.now = next;
         s.sender.on_timer(s.now);
         assert_eq!(s.sent(), [number]);
-        next = s.sender.next_timer().expect("held back");
+        next = s.sender.next_timer().expect("a pacing timer");
         assert_eq!(next, s.now + gap);
     }
 }
