@@ -143,13 +143,20 @@ mod tests {
         }
         let sample = rate.on_ack(ms(109), newest(9, ms(9)), 10, 10, 10, Some(ms(100))).expect("a sample");
         assert_eq!((sample.delivered, sample.interval), (10, ms(109)));
-        // The next flight is sent in 40 ms and acknowledged within 1 ms: the sending time counts.
+        // Two segments with one acknowledgment in between: the acknowledging time counts, 141 ms against 143.
         rate.on_sent(10, ms(110), 10, false);
         rate.on_sent(11, ms(150), 10, false);
         assert!(rate.on_ack(ms(250), newest(10, ms(110)), 1, 11, 11, Some(ms(100))).is_some());
-        rate.on_sent(12, ms(251), 11, false);
         let sample = rate.on_ack(ms(252), newest(11, ms(150)), 1, 12, 12, Some(ms(100))).expect("a sample");
         assert_eq!((sample.delivered, sample.prior_delivered, sample.interval), (2, 10, ms(143)));
+        // The acknowledgment of one segment is delayed by 50 ms, that of the next is not: the sending time counts.
+        let mut rate = RateEstimator::default();
+        rate.on_sent(0, ms(0), 0, true);
+        let sample = rate.on_ack(ms(150), newest(0, ms(0)), 1, 1, 1, Some(ms(100))).expect("a sample");
+        assert_eq!((sample.delivered, sample.interval), (1, ms(150)));
+        rate.on_sent(1, ms(160), 1, false);
+        let sample = rate.on_ack(ms(260), newest(1, ms(160)), 1, 2, 2, Some(ms(100))).expect("a sample");
+        assert_eq!((sample.delivered, sample.prior_delivered, sample.interval), (1, 1, ms(160)));
     }
 
     #[test]

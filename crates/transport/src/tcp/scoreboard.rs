@@ -518,6 +518,8 @@ mod tests {
     #[test]
     fn a_segment_is_sacked_only_when_one_block_covers_all_of_it() {
         let mut board = board(3);
+        board.selectively_acknowledge(&[Range { start: 15, end: 25 }]);
+        assert_eq!(board.sacked, 0);
         board.selectively_acknowledge(&[Range { start: 15, end: 30 }]);
         assert_eq!(board.sacked, 1);
         board.selectively_acknowledge(&[Range { start: 10, end: 30 }]);

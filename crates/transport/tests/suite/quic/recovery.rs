@@ -48,7 +48,7 @@ fn rfc9002_6_1_1_a_packet_is_lost_when_a_packet_three_later_has_arrived_and_its_
     assert_eq!((script.sender.cwnd_packets(), script.sender.in_flight()), (5, 7));
     assert!(script.sends(ms(101)).is_empty());
     script.acks(ms(102), &[(2, 5)]);
-    // Packet 1 is lost too, in the same recovery, and two have arrived: one may are sent, the oldest lost bytes.
+    // Packet 1 is lost too, in the same recovery, and two have arrived: one may be sent, with the oldest lost bytes.
     assert_eq!((script.sender.stats().recoveries, script.sender.in_flight()), (1, 4));
     assert_eq!(script.sends(ms(102)), [(10, sent[0].1)]);
 }
@@ -91,25 +91,44 @@ fn rfc9002_6_2_the_probe_timeout_backs_off_and_its_probes_keep_the_window() {
 
 #[test]
 fn rfc9002_7_6_continuous_losses_over_three_probe_timeouts_leave_the_minimum_window() {
-    // A sample of 100 ms; 20 packets at 101 ms, probes a PTO of 100 + 4·50 + 25 = 325 ms later, and 650 and 1300 ms after
-    // those. What arrives is the second of the last two probes, 124 ms after it was sent: then the PTO is 103 + 174 + 25 ms,
-    // three times 906 ms. Lost is all that was sent
-    // before it: for 325 ms, or for 975. The smallest window grows by what arrived.
-    for (rounds, window, persistent) in [(2, 10, 0), (3, 3, 1)] {
+    // A sample of 100 ms and 20 packets at 101 ms. Probes follow a PTO of 100 + 4·50 + 25 = 325 ms later, and 650 and
+    // 1300 ms after that; in the second case the first timer fires 375 ms late. Only the second of the last two probes
+    // arrives, 124 ms after it was sent. The PTO is then 103 + 174 + 25 ms, and three times that 906 ms. All packets before
+    // the last probes are lost: over 325, 700 and 975 ms. The minimum window grows by the packet that arrived.
+    let cases: [(&[u64], u32, u64); 3] =
+        [(&[426, 1076], 10, 0), (&[801, 1451], 10, 0), (&[426, 1076, 2376], 3, 1)];
+    for (probes, window, persistent) in cases {
         let mut script = Script::new();
         script.sends(ms(0));
         script.acks(ms(100), &[(0, 9)]);
         assert_eq!(script.sends(ms(101)).len(), 20);
         let mut last = 29;
-        for at in [426, 1076, 2376].into_iter().take(rounds) {
-            assert_eq!(script.sender.next_timer(), Some(ms(at)));
+        for &at in probes {
+            let timer = if at == 801 { 426 } else { at };
+            assert_eq!(script.sender.next_timer(), Some(ms(timer)));
             script.sender.on_timer(ms(at));
             assert_eq!(script.sends(ms(at)).len(), 2);
             last += 2;
         }
-        let at = [426, 1076, 2376][rounds - 1];
-        script.acks(ms(at + 124), &[(last, last)]);
-        assert_eq!(script.sender.stats().persistent_congestion, persistent);
+        script.acks(ms(probes[probes.len() - 1] + 124), &[(last, last)]);
+        assert_eq!(script.sender.stats().persistent_congestion, persistent, "{probes:?}");
         assert_eq!((script.sender.cwnd_packets(), script.sender.ssthresh_packets()), (window, Some(10)));
+    }
+}
+
+#[test]
+fn rfc9002_7_7_packets_are_paced_at_five_quarters_of_the_window_per_round_trip() {
+    let config = SenderConfig { datagram_bytes: 1000, ..SenderConfig::default() };
+    let mut script = Script { sender: Sender::new(config) };
+    script.sender.offer(u64::MAX);
+    assert_eq!(script.sends(ms(0)).len(), 10);
+    script.acks(ms(100), &[(0, 9)]);
+    // 20 packets · 5/4 in 100 ms: one every 4 ms, after an initial window at once.
+    assert_eq!(script.sender.cwnd_packets(), 20);
+    assert_eq!(script.sends(ms(100)).len(), 10);
+    for at in [104, 108, 112] {
+        assert_eq!(script.sender.next_timer(), Some(ms(at)));
+        script.sender.on_timer(ms(at));
+        assert_eq!(script.sends(ms(at)).len(), 1);
     }
 }

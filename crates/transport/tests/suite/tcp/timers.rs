@@ -68,6 +68,21 @@ fn rfc7323_4_1_timestamps_measure_retransmitted_segments_too() {
 }
 
 #[test]
+fn rfc7323_5_3_the_sender_drops_acknowledgments_with_old_timestamps() {
+    let mut s = SenderScript::established(SenderConfig { timestamps: true, ..SenderScript::config() });
+    s.poll();
+    s.after(50);
+    let payload = u64::from(MSS - 12);
+    // The SYN with ACK had 5000.
+    for (value, acked) in [(4999, 0), (5001, payload)] {
+        let mut ack = s.ack_segment(payload);
+        ack.timestamps = Some(Timestamps { value, echo: 100 });
+        s.sender.on_segment(s.now, &ack);
+        assert_eq!(s.sender.bytes_acked(), acked, "{value}");
+    }
+}
+
+#[test]
 fn rfc6298_5_5_timeouts_double_until_the_connection_fails() {
     let mut s = SenderScript::established(SenderConfig {
         data_retries: 3,
@@ -107,6 +122,15 @@ fn rfc9293_3_8_6_1_a_closed_window_is_probed_without_limit_and_an_opened_one_is_
     s.window = 2;
     assert_eq!(s.after(50).ack(10).sent(), [10, 11]);
     assert_eq!(s.sender.stats().window_probes, 9);
+}
+
+#[test]
+fn linux_an_acknowledgment_without_news_does_not_shrink_the_window() {
+    let mut s = SenderScript::established(SenderScript::config());
+    s.window = 1;
+    assert_eq!(s.ack(0).sent().len(), 10, "an old acknowledgment may arrive late");
+    // With new data acknowledged, the window of 1,024 bytes applies: no room beside the nine segments in flight.
+    assert!(s.after(50).ack(1).sent().is_empty());
 }
 
 #[test]
