@@ -18,7 +18,7 @@ pub struct SenderConfig {
     /// Pace packets at 5/4 of the window per round trip (RFC 9002 §7.7), unless the controller paces itself; an initial
     /// window of packets may be sent at once.
     pub pacing: bool,
-    /// Initial credit of the receiver in bytes ([`super::ReceiverConfig::buffer`]).
+    /// Initial credit of the receiver in bytes ([`crate::quic::ReceiverConfig::buffer`]).
     pub initial_max_data: u64,
     /// The receiver's max_ack_delay (RFC 9000 §18.2: 25 ms).
     pub max_ack_delay: Nanos,
