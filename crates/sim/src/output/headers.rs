@@ -225,12 +225,12 @@ pub(crate) fn ipv4(out: &mut Vec<u8>, packet: &Packet, addresses: Addresses, ttl
         }
         Body::Aimd(datagram) => {
             udp(out, packet, length);
-            aimd(out, packet, aimd::wire::Body::Data(datagram));
+            aimd(out, |tag| aimd::wire::Packet::Data { tag, datagram }, packet);
             6
         }
         Body::AimdAck(ack) => {
             udp(out, packet, length);
-            aimd(out, packet, aimd::wire::Body::Ack(ack));
+            aimd(out, |tag| aimd::wire::Packet::Ack { tag, ack }, packet);
             6
         }
         Body::Rtp { sequence, timestamp, ssrc, payload_type } => {
@@ -264,11 +264,10 @@ fn udp(out: &mut Vec<u8>, packet: &Packet, length: u32) {
     out.extend([0, 0]);
 }
 
-/// Appends an AIMD header; the number of the flow stands for what its sender would have drawn.
-fn aimd(out: &mut Vec<u8>, packet: &Packet, body: aimd::wire::Body) {
+/// Appends an AIMD header; the number of the flow stands for the random tag of the stream.
+fn aimd(out: &mut Vec<u8>, tagged: impl Fn(u32) -> aimd::wire::Packet, packet: &Packet) {
     let mut header = [0; aimd::wire::MAX_HEADER];
-    let packet = aimd::wire::Packet { flow: flow_of(packet.stream) as u32, body };
-    let bytes = packet.encode(&mut header).unwrap_or(0);
+    let bytes = tagged(flow_of(packet.stream) as u32).encode(&mut header).unwrap_or(0);
     out.extend_from_slice(&header[..bytes]);
 }
 

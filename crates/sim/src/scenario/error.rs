@@ -11,7 +11,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
+use miette::{Diagnostic, LabeledSpan, MietteError, NamedSource, SourceCode, SourceSpan, SpanContents};
+
+use super::excerpt;
 
 /// Something that cannot be simulated, at a place in the scenario's tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,12 +157,28 @@ impl Diagnostic for Problem {
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
-        Some(&*self.source)
+        Some(self)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let label = (!self.label.is_empty()).then(|| self.label.clone());
-        Some(Box::new(std::iter::once(LabeledSpan::new_primary_with_span(label, self.span.clone()))))
+        let end = match excerpt::cut(self.source.inner(), &self.span, excerpt::CONTEXT) {
+            Some(shown) => self.span.end.min(shown.end),
+            None => self.span.end,
+        };
+        let span = self.span.start..end;
+        Some(Box::new(std::iter::once(LabeledSpan::new_primary_with_span(label, span))))
+    }
+}
+
+impl SourceCode for Problem {
+    fn read_span<'a>(
+        &'a self,
+        span: &SourceSpan,
+        lines_before: usize,
+        lines_after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        excerpt::read_span(&self.source, span, lines_before, lines_after)
     }
 }
 

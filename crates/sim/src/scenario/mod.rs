@@ -14,6 +14,7 @@ mod control;
 mod dscp;
 mod edca;
 mod error;
+mod excerpt;
 mod flows;
 mod library;
 mod queue;

@@ -1,9 +1,9 @@
-//! C-FRIEND: AIMD(α, β) with α = 3(1 − β)/(1 + β) sends as much as TCP does where both meet the same losses (cai2005,
-//! equation 1), here each alone on a path of 100 ms that loses packets independently.
+//! C-FRIEND: AIMD(α, β) with α = 3(1 − β)/(1 + β) gets the throughput of TCP under the same losses (cai2005, equation 1). Each flow
+//! is alone on a path of 100 ms with independent losses.
 //!
-//! The theory is that of a sawtooth: with a loss every 1/p packets the mean window of any friendly pair is √(3/2p). What
-//! it leaves out are timeouts and that losses come at random.
-// The table, which `--nocapture` shows.
+//! The theory assumes a sawtooth: with a loss every 1/p packets, the mean window of any TCP-friendly pair is √(3/2p). It
+//! ignores timeouts and the randomness of losses.
+// `--nocapture` shows the table.
 #![allow(clippy::print_stdout)]
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use crate::network::Uniform;
 
 const ONE_WAY: Nanos = Nanos::from_millis(50);
 
-/// Packets a round trip of an AIMD flow.
+/// Packets per round trip of an AIMD flow.
 fn datagrams(beta: f64, loss: f64) -> f64 {
     let mut sender = Sender::new(SenderConfig::tcp_friendly(beta));
     let mut receiver = Receiver::new(ReceiverConfig::default());
@@ -41,7 +41,7 @@ fn datagrams(beta: f64, loss: f64) -> f64 {
     packets as f64 * ONE_WAY.as_secs_f64() * 2.0 / now.as_secs_f64()
 }
 
-/// Packets a round trip of NewReno with an acknowledgment for each segment, as AIMD has it.
+/// Packets per round trip of NewReno with an acknowledgment for each segment, as in AIMD.
 fn newreno(loss: f64) -> f64 {
     let mut sender = tcp::Sender::new(tcp::SenderConfig::default());
     let mut receiver =
@@ -73,7 +73,7 @@ fn newreno(loss: f64) -> f64 {
 }
 
 #[test]
-fn c_friend_friendly_pairs_send_as_much_as_tcp_under_the_same_losses() {
+fn c_friend_tcp_friendly_pairs_get_the_throughput_of_tcp_under_the_same_losses() {
     println!("| loss | √(3/2p) | NewReno | AIMD(1, 0.5) | AIMD(0.529, 0.7) | AIMD(0.2, 0.875) |");
     for loss in [0.001_f64, 0.003, 0.01] {
         let theory = (1.5 / loss).sqrt();

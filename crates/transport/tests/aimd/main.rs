@@ -1,7 +1,8 @@
-//! AIMD(α, β) datagrams (cai2005, section II): the machines by script, under everything that a network does to packets,
-//! and over a link of fixed capacity.
+//! AIMD(α, β) datagrams (cai2005, section II): the machines by script, over random networks, and over a link of fixed
+//! capacity.
 
 mod friendliness;
+mod handshake;
 mod network;
 mod outage;
 mod properties;

@@ -1,4 +1,4 @@
-//! A network between the two machines that loses, delays, reorders and repeats packets.
+//! A network between the two machines that loses, delays, reorders and duplicates packets.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,12 +20,12 @@ impl Uniform {
     }
 }
 
-/// What happens to packets on one way.
+/// Treatment of packets in one direction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
     pub(crate) loss: f64,
     pub(crate) repeated: f64,
-    /// Every packet takes between these, so that they overtake each other.
+    /// Range of the delay. Different delays reorder packets.
     pub(crate) delay_ms: (f64, f64),
 }
 
@@ -35,17 +35,17 @@ enum Flying {
     Ack(Ack),
 }
 
-/// Both machines and what is on the way between them.
+/// Both machines and the packets in flight.
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) now: Nanos,
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
-    /// Places in the stream of the packets that were delivered, in the order of their arrival.
+    /// Stream positions of the delivered packets, in order of arrival.
     pub(crate) delivered: Vec<u64>,
     ways: [Way; 2],
     uniform: Uniform,
-    /// Arrivals: time and place in `flying`.
+    /// Arrivals: time and index in `flying`.
     due: BinaryHeap<Reverse<(Nanos, usize)>>,
     flying: Vec<Flying>,
 }
@@ -76,7 +76,7 @@ impl Network {
         }
     }
 
-    /// Sends what can be sent, and never more than the window allows.
+    /// Sends packets; asserts that the window is not exceeded.
     fn pump(&mut self) {
         loop {
             let window = self.sender.window();
@@ -87,7 +87,7 @@ impl Network {
         }
     }
 
-    /// Goes to the next event. Tells whether there is one.
+    /// Advances to the next event. Returns whether there is one.
     pub(crate) fn step(&mut self) -> bool {
         self.pump();
         let arrival = self.due.peek().map(|&Reverse((at, _))| at);

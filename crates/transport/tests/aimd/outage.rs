@@ -1,10 +1,10 @@
-//! C-OUTAGE and C-OPT without cross traffic: a flow over a wireless link in slots with a Markov channel and ARQ, and the
-//! largest rwnd with which no more than 1 % of its packets are more than 10 slots late, beside the analysis (cai2005,
-//! equation 3 and figures 3 and 4).
+//! C-OUTAGE and C-OPT without cross traffic: a flow over a slotted wireless link with a Markov channel and ARQ. The largest
+//! rwnd with at most 1 % of the packets more than 10 slots late is compared with the analysis (cai2005, equation 3 and
+//! figures 3 and 4).
 //!
-//! A packet and its acknowledgment take R = 17 slots without a wait. The base station has a buffer of rwnd packets and
-//! repeats a lost frame until it gets through, in the next slot or after leaving one out.
-// The table, which `--nocapture` shows.
+//! A packet and its acknowledgment take R = 17 slots without queueing. The base station has a buffer of rwnd packets and
+//! retransmits a lost frame until it arrives, in the next slot or after a skipped one.
+// `--nocapture` shows the table.
 #![allow(clippy::print_stdout)]
 
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ const RTT_SLOTS: u64 = 17;
 const DELAY_SLOTS: u64 = 10;
 const BOUND: f64 = 0.01;
 
-/// The part of late packets and the packets that cross the link in a slot.
+/// The fraction of late packets, and the packets delivered per slot.
 fn run(link: &Link, rwnd: u16, slots: u64) -> (f64, f64) {
     let mut sender = Sender::new(SenderConfig::default());
     let mut receiver = Receiver::new(ReceiverConfig { rwnd, ..ReceiverConfig::default() });
@@ -62,7 +62,7 @@ fn run(link: &Link, rwnd: u16, slots: u64) -> (f64, f64) {
     (late as f64 / crossed as f64, crossed as f64 / slots as f64)
 }
 
-/// The largest window that keeps the bound, sought from a little less than what the analysis gives.
+/// The largest window within the bound, searched from slightly below the analysis.
 fn largest(link: &Link, analysis: u32) -> u32 {
     let windows = analysis.saturating_sub(3)..;
     windows.take_while(|&rwnd| run(link, rwnd as u16, 300_000).0 <= BOUND).last().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! What holds whatever the network does.
+//! Properties that hold for every network.
 
 use std::collections::BTreeSet;
 
@@ -25,10 +25,10 @@ fn accounted(stats: &SenderStats, outstanding: u32) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// The window is never exceeded (asserted at every packet), every packet has one fate, nothing is delivered twice or
-    /// invented, and the stream always comes to its end. Numbers begin near the wrap of 24 bits.
+    /// The window is never exceeded (asserted at every packet), every packet has one outcome, nothing is delivered twice or
+    /// invented, and the stream always ends. Numbers begin near the wrap of 24 bits.
     #[test]
-    fn the_stream_ends_whatever_is_lost_repeated_or_overtaken(
+    fn the_stream_ends_despite_loss_duplication_and_reordering(
         ways in [way(0.6), way(0.6)],
         beta in 0.05_f64..0.95, initial_window in 1_u32..20, max_window in 1_u16..200, rwnd in 0_u16..100,
         packets in 1_u64..800, first in (1_u64 << 24) - 400..(1 << 24) + 10, seed in any::<u64>(),
@@ -60,9 +60,9 @@ proptest! {
         prop_assert_eq!(network.receiver.stats().missing(), packets - received.received);
     }
 
-    /// A network that does no harm: nothing is lost, nothing is taken as lost, and no timer runs out.
+    /// A network without loss and reordering: nothing is counted as lost, and there is no timeout.
     #[test]
-    fn nothing_is_taken_as_lost_where_nothing_is(
+    fn without_losses_no_packet_counts_as_lost(
         delay in 0.1_f64..400.0, packets in 1_u64..3_000, rwnd in 1_u16..200, beta in 0.1_f64..0.9,
     ) {
         let clean = Way { loss: 0.0, repeated: 0.0, delay_ms: (delay, delay) };
@@ -75,9 +75,9 @@ proptest! {
         prop_assert_eq!(network.sender.min_rtt(), Some(Nanos::from_millis_f64(delay) * 2));
     }
 
-    /// Acknowledgments and datagrams that nobody has any business to send: no panic, and the books stay right.
+    /// Arbitrary acknowledgments and datagrams: no panic, and the counts stay consistent.
     #[test]
-    fn packets_out_of_nowhere_do_no_harm(
+    fn arbitrary_packets_keep_the_counts_consistent(
         acks in prop::collection::vec((0_u64..64, any::<u8>(), any::<u16>(), any::<u32>(), 0_u64..500), 1..200),
         datagrams in prop::collection::vec((any::<u64>(), any::<u32>()), 1..200),
     ) {
@@ -101,15 +101,15 @@ proptest! {
     }
 }
 
-/// A stream that goes around the 24 bits more than once, with losses all the way.
+/// A stream that wraps the 24 bits more than once, with losses.
 #[test]
-fn numbers_may_wrap_as_often_as_they_like() {
+fn numbers_may_wrap_repeatedly() {
     let way = Way { loss: 0.02, repeated: 0.0, delay_ms: (10.0, 10.0) };
     let sender = SenderConfig { initial_window: 2_000, ..SenderConfig::default() };
     let mut network =
         Network::new(sender, ReceiverConfig { rwnd: 40, ..ReceiverConfig::default() }, [way, way], 3);
     let packets = (1 << 24) + 100_000;
-    // Numbers are jumped over in blocks: what is sent in between never leaves the machine.
+    // Numbers are skipped in blocks: the packets between are never sent.
     let mut jumped = 0;
     while jumped + 1_000 < packets {
         network.sender.offer(200);

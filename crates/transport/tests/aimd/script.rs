@@ -39,7 +39,7 @@ fn ack_all(sender: &mut Sender, now: Nanos, numbers: std::ops::Range<u64>) {
 fn avoiding(config: SenderConfig) -> (Sender, u64) {
     let mut sender = sender(SenderConfig { initial_window: 20, ..config });
     sender.on_ack(ms(100), &ack(19, 0));
-    // Nothing is known of 0 to 10; of 11 to 18 it is known that they are missing. Three more make them lost.
+    // 0 to 10 are not covered, 11 to 18 are reported missing. Three more arrivals make them lost.
     pump(&mut sender, ms(100));
     for number in 20..23 {
         sender.on_ack(ms(101), &ack(number, (1 << (number - 19)) - 1));
@@ -80,7 +80,7 @@ fn congestion_avoidance_adds_alpha_in_a_round_trip() {
 }
 
 #[test]
-fn the_first_loss_shows_when_three_later_packets_have_arrived_and_the_window_falls_to_beta_of_the_outstanding()
+fn the_first_loss_is_detected_when_three_later_packets_have_arrived_and_the_window_falls_to_beta_of_the_outstanding()
  {
     let mut sender = sender(SenderConfig { initial_window: 10, beta: 0.875, ..SenderConfig::default() });
     // 0 is missing; 1, 2 and 3 arrive.
@@ -89,13 +89,13 @@ fn the_first_loss_shows_when_three_later_packets_have_arrived_and_the_window_fal
     assert_eq!((sender.stats().lost, sender.outstanding()), (0, 8));
     sender.on_ack(ms(100), &ack(3, 0b11));
     assert_eq!((sender.stats().lost, sender.stats().backoffs), (1, 1));
-    // Ten were outstanding before this batch of answers, the lost one among them.
+    // Ten were outstanding before this batch of acknowledgments, including the lost one.
     assert_eq!((sender.cwnd(), sender.ssthresh()), (8.75, Some(8.75)));
     assert_eq!(sender.outstanding(), 6);
 }
 
 #[test]
-fn packets_that_are_only_late_by_two_places_cost_nothing() {
+fn reordering_by_two_places_is_no_loss() {
     let mut sender = sender(SenderConfig { initial_window: 10, ..SenderConfig::default() });
     sender.on_ack(ms(100), &ack(1, 0b0));
     sender.on_ack(ms(100), &ack(2, 0b1));
@@ -105,7 +105,7 @@ fn packets_that_are_only_late_by_two_places_cost_nothing() {
 }
 
 #[test]
-fn all_losses_of_a_window_make_one_backoff_and_a_loss_of_the_next_window_another() {
+fn all_losses_of_a_window_cause_one_backoff_and_a_loss_in_the_next_window_another() {
     let (mut sender, next) = avoiding(SenderConfig::default());
     let (oldest, before) = (next - u64::from(sender.outstanding()), sender.stats().backoffs);
     // Of eight packets in the window four are lost, every other one.
@@ -125,7 +125,7 @@ fn all_losses_of_a_window_make_one_backoff_and_a_loss_of_the_next_window_another
 }
 
 #[test]
-fn up_to_eight_lost_acknowledgments_are_made_good_by_the_next_one() {
+fn the_next_acknowledgment_replaces_up_to_eight_lost_ones() {
     let mut sender = sender(SenderConfig { initial_window: 10, ..SenderConfig::default() });
     sender.on_ack(ms(100), &ack(8, 0xff));
     assert_eq!((sender.stats().acked, sender.stats().lost, sender.outstanding()), (9, 0, 1));
@@ -133,19 +133,19 @@ fn up_to_eight_lost_acknowledgments_are_made_good_by_the_next_one() {
 }
 
 #[test]
-fn a_packet_that_no_acknowledgment_tells_of_leaves_the_window_without_a_backoff() {
+fn a_packet_that_no_acknowledgment_covers_leaves_the_window_without_a_backoff() {
     let mut sender = sender(SenderConfig { initial_window: 12, ..SenderConfig::default() });
     sender.on_ack(ms(100), &ack(11, 0xff));
     let stats = *sender.stats();
     assert_eq!((stats.acked, stats.unreported, stats.lost, stats.backoffs), (9, 3, 0, 0));
     assert_eq!(sender.outstanding(), 0);
-    // An old acknowledgment that was overtaken still tells.
+    // A reordered old acknowledgment still counts.
     sender.on_ack(ms(101), &ack(2, 0b11));
     assert_eq!((sender.stats().acked, sender.stats().unreported), (12, 0));
 }
 
 #[test]
-fn a_timeout_takes_all_as_lost_halves_ssthresh_and_doubles_the_timer_until_an_answer_comes() {
+fn a_timeout_counts_all_as_lost_halves_ssthresh_and_doubles_the_timer_until_an_acknowledgment() {
     let mut sender = sender(SenderConfig { initial_window: 8, ..SenderConfig::default() });
     assert_eq!(sender.next_timer(), Some(ms(1000)));
     sender.on_timer(ms(999));
@@ -156,7 +156,7 @@ fn a_timeout_takes_all_as_lost_halves_ssthresh_and_doubles_the_timer_until_an_an
     assert_eq!(sender.next_timer(), Some(ms(3000)));
     sender.on_timer(ms(3000));
     assert_eq!(sender.ssthresh(), Some(2.0));
-    // The answer to a packet that was taken as lost comes late: nothing is sent again, so it is a sample.
+    // A late acknowledgment of a packet counted as lost is a sample, since nothing is retransmitted.
     sender.on_ack(ms(3100), &ack(7, 0xff));
     assert_eq!((sender.srtt(), sender.stats().spurious, sender.stats().lost), (Some(ms(3100)), 8, 8));
     assert_eq!(sender.window(), 8, "late answers do not open the window");
@@ -172,7 +172,7 @@ fn the_receiver_bounds_the_window_and_zero_counts_as_one() {
 }
 
 #[test]
-fn who_was_idle_for_a_timeout_begins_with_the_small_window() {
+fn after_an_idle_timeout_the_sender_restarts_with_the_small_window() {
     let mut sender = Sender::new(SenderConfig::default());
     sender.offer(6);
     pump(&mut sender, Nanos::ZERO);
@@ -197,7 +197,7 @@ fn the_window_does_not_grow_while_it_is_not_used() {
 }
 
 #[test]
-fn acknowledgments_of_what_was_never_sent_change_nothing() {
+fn acknowledgments_of_packets_never_sent_change_nothing() {
     let mut sender = sender(SenderConfig { initial_window: 4, ..SenderConfig::default() });
     for seq in [4, 100, 1 << 23, (1 << 24) - 1] {
         sender.on_ack(ms(50), &Ack { rwnd: 0, ..ack(seq, 0xff) });

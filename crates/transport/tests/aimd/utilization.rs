@@ -1,7 +1,7 @@
 //! C-UTIL: one flow on a link of fixed capacity (cai2005, section III-B, figure 1 and equation 2).
 //!
-//! The link sends a packet a slot from a buffer of B packets; a packet and its acknowledgment take R slots together
-//! without a wait, the slot of the link among them. Rounds in which the queue is empty are stage I.
+//! The link sends one packet per slot from a buffer of B packets. A packet and its acknowledgment take R slots without
+//! queueing, including the slot of the link. Rounds with an empty queue are stage I.
 
 use std::collections::VecDeque;
 
@@ -11,18 +11,18 @@ use fairhop_transport::aimd::{Ack, Datagram, Receiver, ReceiverConfig, Sender, S
 
 const SLOT: Nanos = Nanos(5_000_000);
 
-/// What a flow made of the link.
+/// How a flow used the link.
 struct Run {
-    /// Packets that crossed the link in a slot, over all slots.
+    /// Packets per slot, over all slots.
     utilization: f64,
-    /// The same over the slots of stage I; none where there is none.
+    /// The same over the slots of stage I; none without stage I.
     stage_one: Option<f64>,
     lost: u64,
 }
 
-/// Follows a flow for so many slots, after a tenth of them that do not count. A round of stage I is some empty slots and
-/// then a window of packets back to back, R slots together. So stage I lasts from the first empty slot after a loss to the
-/// end of the round of the last one before the next loss, R − 1 slots later.
+/// Runs a flow for `slots` slots after a warm-up of a tenth of them. A round of stage I is R slots: empty slots, then a
+/// window of packets back to back. So stage I lasts from the first empty slot after a loss to the end of the round of the
+/// last empty slot before the next loss, R − 1 slots later.
 fn run(config: SenderConfig, rwnd: u16, rtt_slots: u64, buffer: usize, slots: u64) -> Run {
     let mut sender = Sender::new(config);
     let mut receiver = Receiver::new(ReceiverConfig { rwnd, ..ReceiverConfig::default() });
@@ -30,7 +30,7 @@ fn run(config: SenderConfig, rwnd: u16, rtt_slots: u64, buffer: usize, slots: u6
     let mut returning: VecDeque<(u64, Ack)> = VecDeque::new();
     sender.offer(u64::MAX);
     let (mut crossed, mut counted, mut lost) = (0_u64, 0_u64, 0);
-    // Since the first empty slot of a cycle: slots and packets; and both when the last empty slot was.
+    // Slots and packets since the first empty slot of a cycle, and both at the last empty slot.
     let mut stage: Option<[u64; 4]> = None;
     let (mut stage_slots, mut stage_packets) = (0_u64, 0_u64);
     for slot in 0..slots {
@@ -41,7 +41,7 @@ fn run(config: SenderConfig, rwnd: u16, rtt_slots: u64, buffer: usize, slots: u6
         }
         sender.on_timer(now);
         while let Some(datagram) = sender.poll_transmit(now) {
-            // The packet in the slot is in the link and not in the buffer.
+            // The packet in the slot is on the link, not in the buffer.
             if queue.len() > buffer {
                 lost += u64::from(slot >= slots / 10);
                 if let Some([.., slots, packets]) = stage.take() {
@@ -86,7 +86,7 @@ fn run(config: SenderConfig, rwnd: u16, rtt_slots: u64, buffer: usize, slots: u6
 }
 
 #[test]
-fn c_util_stage_one_is_within_3_percent_of_the_formula() {
+fn c_util_stage_one_is_within_3_percent_of_the_formula_and_within_4_for_tcp_on_a_short_path() {
     for (beta, rtt_slots, buffers) in [
         (0.5, 40, &[10, 20, 30][..]),
         (0.7, 40, &[4, 9, 13][..]),
@@ -109,7 +109,7 @@ fn c_util_stage_one_is_within_3_percent_of_the_formula() {
                 "| {beta} | {rtt_slots} | {buffer} | {expected:.4} | {stage_one:.4} | {:.4} |",
                 found.utilization
             );
-            // Windows are whole packets. Where α is one and R small, that is half a packet of 17 too few.
+            // Windows are whole packets. With α = 1 and R = 17, on average half a packet is missing.
             let bound = if beta == 0.5 && rtt_slots == 17 { 0.04 } else { 0.03 };
             assert!((stage_one / expected - 1.0).abs() < bound, "{beta} {rtt_slots} {buffer}: {stage_one}");
         }
@@ -117,9 +117,9 @@ fn c_util_stage_one_is_within_3_percent_of_the_formula() {
 }
 
 #[test]
-fn c_util_with_the_buffer_of_full_use_and_three_packets_the_link_never_rests() {
+fn c_util_with_the_buffer_for_full_use_plus_three_packets_the_link_is_always_busy() {
     for (beta, rtt_slots) in [(0.5, 40), (0.7, 40), (0.875, 17), (0.875, 100)] {
-        // The loss shows three packets later, and windows are whole packets.
+        // A loss is detected three packets later, and windows are whole packets.
         let buffer = full_use_buffer(beta, rtt_slots as f64).ceil() as usize + 3;
         let found =
             run(SenderConfig::tcp_friendly(beta), u16::MAX, rtt_slots, buffer, 10_000 * rtt_slots.min(40));
