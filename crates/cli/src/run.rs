@@ -262,6 +262,10 @@ impl Replicating {
         if self.campaign.interrupt.is_requested() {
             return Ok(None);
         }
+        if let Some(keep) = &self.keep {
+            // A folder that cannot be made is an error before the run, not after it.
+            keep.folder.directory()?;
+        }
         let capture = self.keep.as_ref().map(|keep| keep.capture(&mut world)).transpose()?.flatten();
         let mut observed = Observed {
             replications: self,

@@ -48,10 +48,8 @@ pub(super) fn is_refusal(error: &io::Error) -> bool {
 /// The addresses of a host, with [`DEFAULT_PORT`] unless a port is given: `192.0.2.7`, `host.example:5000`,
 /// `[2001:db8::7]:5000`.
 pub(super) fn resolve(host: &str) -> io::Result<Vec<SocketAddr>> {
-    let has_port = host.rsplit_once(':').is_some_and(|(name, port)| {
-        // An IPv6 address contains colons, and has brackets if a port follows.
-        port.parse::<u16>().is_ok() && (!name.contains(':') || name.ends_with(']'))
-    });
+    // An IPv6 address contains colons, and has brackets if a port follows.
+    let has_port = host.rsplit_once(':').is_some_and(|(name, _)| !name.contains(':') || name.ends_with(']'));
     let found = if has_port {
         host.to_socket_addrs()
     } else {

@@ -168,18 +168,46 @@ fn both_ends_report_the_losses_and_delays_of_the_path() {
     assert!(sent["rtt_ms"]["min"].as_f64() >= Some(40.0), "{sent:#}");
 }
 
+/// A stream opened and ended by hand, so that it lasts exactly as long as the test needs.
+struct OpenStream(UdpSocket);
+
+impl OpenStream {
+    const ID: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
+
+    fn open(to: &str) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        socket.connect(to).expect("an address");
+        let stream = Self(socket);
+        let cookie = stream.ask(&[&[HELLO, 0, 0, 0][..], &Self::ID, &[0; 8]].concat());
+        let accept = stream.ask(&[&[HELLO, 0, 0, 0][..], &Self::ID, &cookie[12..20]].concat());
+        assert_eq!((cookie[0], accept[0]), (0x21, 0x22));
+        stream
+    }
+
+    fn end(self) {
+        let report = self.ask(&[&[END, 0, 0, 0][..], &Self::ID[4..]].concat());
+        assert_eq!(report[0], 0x27);
+    }
+
+    fn ask(&self, packet: &[u8]) -> Vec<u8> {
+        self.0.send(packet).expect("sent");
+        let mut answer = [0; 64];
+        let length = self.0.recv(&mut answer).expect("an answer");
+        answer[..length].to_vec()
+    }
+}
+
 #[test]
 fn streams_are_served_one_after_another_and_a_second_sender_is_refused_meanwhile() {
-    let receiver = Receiver::start(&[]);
-    let arguments = ["--duration", "0.6", "--payload", "100", "--rate-limit", "80"];
-    let send = || fairhop(&[&["send", &receiver.address], &arguments[..]].concat());
-    let mut first = send().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs");
-    thread::sleep(Duration::from_millis(200));
-    let refused = send().output().expect("the program runs");
+    let receiver = Receiver::start(&["--timeout", "600"]);
+    let first = OpenStream::open(&receiver.address);
+    let arguments = ["--duration", "0.3", "--payload", "100", "--rate-limit", "80", "--timeout", "60"];
+    let send = || output(&[&["send", &receiver.address], &arguments[..]].concat());
+    let refused = send();
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("serves another sender"), "{}", text(&refused.stderr));
-    assert!(first.wait().expect("an end").success());
-    let second = send().output().expect("the program runs");
+    first.end();
+    let second = send();
     assert!(second.status.success(), "{}", text(&second.stderr));
     assert!(text(&second.stdout).starts_with("AIMD(0.200, 0.875) to 127.0.0.1:"), "{}", text(&second.stdout));
 }
