@@ -89,7 +89,7 @@ const HELLO: u8 = 0x20;
 const DATA: u8 = 0x24;
 const END: u8 = 0x26;
 
-/// A path to `to` of 20 ms each way that loses every 20th packet of data and the first `hellos` hellos. Returns its
+/// A path to `to` of 20 ms each way that loses every fifth packet of data and the first `hellos` hellos. Returns its
 /// address, and a channel with the data packets lost so far at every end packet.
 fn path(to: &str, hellos: u64) -> (String, mpsc::Receiver<u64>) {
     const DELAY: Duration = Duration::from_millis(20);
@@ -137,7 +137,7 @@ fn path(to: &str, hellos: u64) -> (String, mpsc::Receiver<u64>) {
             if kind == HELLO && opened <= hellos {
                 continue;
             }
-            if kind == DATA && data.is_multiple_of(20) {
+            if kind == DATA && data.is_multiple_of(5) {
                 lost += 1;
             } else {
                 let _ = forward.send((Instant::now() + DELAY, bytes[..length].to_vec()));
@@ -155,7 +155,7 @@ fn both_ends_report_the_losses_and_delays_of_the_path() {
     let receiver = Receiver::start(&["--once"]);
     let (address, reported) = path(&receiver.address, 0);
     let sent =
-        output(&["send", &address, "--duration", "1", "--payload", "100", "--rate-limit", "400", "--json"]);
+        output(&["send", &address, "--duration", "2", "--payload", "100", "--rate-limit", "400", "--json"]);
     assert!(sent.status.success(), "{}", text(&sent.stderr));
     let sent: Value = serde_json::from_slice(&sent.stdout).expect("one JSON object");
     let received = receiver.wait();
