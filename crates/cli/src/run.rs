@@ -342,7 +342,9 @@ impl Replicating {
         }
         match self.tracing.write(&traces, self.keep.as_ref()) {
             Ok(paths) => {
-                paths.iter().for_each(|path| ui::remark(&format!("a trace is in {}", path.display())))
+                for path in paths {
+                    ui::remark(&format!("a trace is in {}", path.display()));
+                }
             }
             Err(error) => failures.push(error.into()),
         }
@@ -428,7 +430,7 @@ impl<'a> Capturing<'a> {
 
     /// Bytes captured since the last call.
     fn step(&mut self) -> u64 {
-        let bytes = self.capture.bytes();
+        let bytes = self.capture.captured_bytes();
         bytes - std::mem::replace(&mut self.bytes, bytes)
     }
 

@@ -85,7 +85,7 @@ impl Capture {
     }
 
     /// Bytes captured so far, written or still in memory.
-    pub fn bytes(&self) -> u64 {
+    pub fn captured_bytes(&self) -> u64 {
         self.0.borrow().captured
     }
 
