@@ -1,6 +1,7 @@
-# One world of the peer comparison in ns-2.35: a string, parallel strings, a grid or one cell, with calls, TCP, bursts and CBR.
+# One network of the peer comparison in ns-2.35: a string, parallel strings, a grid or one cell, with calls, TCP, bursts
+# and CBR.
 #
-#   ns world.tcl key value ...        (keys and defaults: `opt` below)
+#   ns network.tcl key value ...        (keys and defaults: `opt` below)
 #
 # Static routes without a routing protocol. The stock binary has none for wireless nodes, and waiting for DSDV to
 # converge costs hundreds of simulated seconds. Here every node has one link layer per neighbour, without an ARP table
@@ -10,9 +11,9 @@
 #   MAC --> LL --> up(i) --> Phy/Repeater (turns it) --> LL to the next hop --> the same queue
 #                       \-> ports(i) (own address)
 #
-# A packet that came from the MAC is marked as going up, and the link layer would only pass it on upwards;
-# `Phy/Repeater` is the one stock object that turns such a packet round. So no packet is spent on routing or ARP, and no
-# 20 bytes are added at the source as routing agents do.
+# A packet from the MAC is marked as going up, and the link layer would only pass it upwards; `Phy/Repeater` is the only
+# stock object that reverses its direction. So there are no routing or ARP packets, and no 20 bytes are added at the
+# source, as routing agents would.
 #
 # Sizes: the MAC header of ns-2.35 has 34 bytes (four addresses), so every packet gets 2 bytes more than its IP size,
 # and a frame has IP packet + 8 LLC/SNAP + 28 MAC like everywhere else in this comparison.
@@ -31,7 +32,7 @@ array set opt {
 array set opt $argv
 set started [clock milliseconds]
 
-# Only the headers in use: a packet of ns-2 otherwise carries those of every protocol it knows, and is slower for it.
+# Only the headers in use: by default a packet of ns-2 carries those of every protocol, which makes it slower.
 if {$opt(headers) eq "few"} {
     remove-all-packet-headers
     foreach h {IP TCP RTP Mac LL ARP Flags} { add-packet-header $h }
@@ -45,7 +46,7 @@ Mac/802_11 set ShortRetryLimit_ $opt(short_retry)
 Mac/802_11 set LongRetryLimit_ $opt(long_retry)
 Mac/802_11 set RTSThreshold_ [expr {$opt(rts) ? 0 : 3000}]
 if {$opt(standard) eq "11a"} {
-    # Preamble 16 us and SIGNAL 4 us, written as bits at 6 Mb/s because that is all ns-2 knows.
+    # Preamble 16 us and SIGNAL 4 us, as bits at 6 Mb/s: ns-2 has no other form.
     Mac/802_11 set CWMin_ 15
     Mac/802_11 set SlotTime_ 0.000009
     Mac/802_11 set SIFS_ 0.000016
@@ -101,8 +102,8 @@ $rng seed [expr {$opt(seed) + 1000}]
 set topo [new Topography]
 $topo load_flatgrid 20000 20000
 create-god $count
-# Wireless nodes are not made without a trace file. Unless one is asked for, nothing is written: drops, the only thing
-# that is traced by default, go to the null agent below.
+# ns-2 creates no wireless node without a trace file. Without `mactrace` nothing is written: drops, the only events
+# traced by default, go to the null agent below.
 set mt [expr {$opt(mactrace) ne "" ? "ON" : "OFF"}]
 $ns trace-all [open [expr {$mt eq "ON" ? $opt(mactrace) : "/dev/null"}] w]
 $ns node-config -adhocRouting DumbAgent -llType LL -macType Mac/802_11 -ifqType Queue/DropTail -ifqLen $opt(queue) \
@@ -119,7 +120,7 @@ for {set i 0} {$i < $count} {incr i} {
     set node($i) [$ns node]
     $node($i) random-motion 0
     lassign [lindex $places $i] x y
-    # Two-ray ground wants positive coordinates inside the area.
+    # Two-ray ground needs positive coordinates inside the area.
     $node($i) set X_ [expr {$x + 100.0}]
     $node($i) set Y_ [expr {$y + 100.0}]
     $node($i) set Z_ 0.0
@@ -136,7 +137,7 @@ for {set i 0} {$i < $count} {incr i} {
 }
 set ports($far) [new Classifier/Port]
 
-# What goes from node `i` to neighbour `j`: {for packets from above, for packets from the air}.
+# The link layers from node `i` to neighbour `j`: {for packets from above, for packets from the air}.
 proc link_to {i j} {
     global links mac ifq up
     if {![info exists links($i,$j)]} {
@@ -151,7 +152,7 @@ proc link_to {i j} {
     }
     return $links($i,$j)
 }
-# Routes along `path`, a list of nodes, both ways. `beyond` names the addresses behind its two ends.
+# Routes along `path`, a list of nodes, both ways. `before` and `after` are addresses behind its two ends.
 proc route {path {before {}} {after {}}} {
     global up down
     set n [llength $path]
@@ -221,7 +222,7 @@ if {$opt(trace) ne ""} { set trace [open $opt(trace) w] }
 set fid 0
 set port 0
 
-# Puts an agent pair in place; with tracing, a line for each packet sent and each received, told apart by flow.
+# Attaches a pair of agents. With tracing, each packet sent and each received writes a line with its flow.
 proc attach {src dst from to traced} {
     global down ports port fid trace
     incr port
@@ -248,7 +249,7 @@ proc attach {src dst from to traced} {
     }
     incr fid
 }
-# UDP from `from` to `to`: `burst` packets of `ip` bytes every `interval` seconds from a random phase on.
+# UDP from `from` to `to`: `burst` packets of `ip` bytes every `interval` seconds, starting at a random phase.
 proc datagrams {name from to ip burst interval start} {
     global ns rng fid opt
     set udp [new Agent/UDP]

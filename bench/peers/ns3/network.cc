@@ -1,5 +1,5 @@
-// One world of the peer comparison in ns-3.37: a string, parallel strings, a grid or one cell, with calls, TCP, bursts
-// and CBR. The same worlds as ../ns2/world.tcl, with two realizations of the capture rule:
+// One network of the peer comparison in ns-3.37: a string, parallel strings, a grid or one cell, with calls, TCP, bursts
+// and CBR. The same networks as ../ns2/network.tcl, with two realizations of the capture rule:
 //
 //   disc  no capture. Loss matrix: -70 dBm from a neighbour that can be decoded, -70.2 dBm from one that can only be
 //         sensed, nothing from beyond. Preambles lock from -70.1 dBm up, energy is detected from -71.2 dBm up. So a
