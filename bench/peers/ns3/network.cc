@@ -5,12 +5,12 @@
 //         sensed, nothing from beyond. Preambles lock from -70.1 dBm up, energy is detected from -71.2 dBm up. So a
 //         sensed frame is energy only (it never locks the receiver and EIFS never follows it), and any overlap leaves
 //         about 0 dB of SINR, which kills both frames. DSSS survives that, so under 802.11b a sensed frame comes with
-//         -50 dBm, and a preamble model of our own keeps it from locking.
+//         -50 dBm, and a custom preamble model keeps it from locking.
 //   lock  first come. Log-distance with exponent 3 and 46 m between neighbours: SNR 13.5, 4.5 and -0.8 dB at 1, 2 and 3
 //         hops. A frame from two hops away locks the receiver, cannot be decoded and is followed by EIFS; a frame being
 //         received survives one that starts later two hops away.
 //
-// Output, one line a flow, after the warm-up:
+// Output after the warm-up, one line per flow:
 //   udp NAME SENT GOODPUT_MBPS DELAY_US...     one delay for each packet received of those sent
 //   tcp NAME GOODPUT_MBPS SENT_MBPS
 //   wall_ms RUN TOTAL
@@ -76,7 +76,7 @@ Options opt;
 /// Power of a frame from a neighbour under `disc`, in dBm.
 constexpr double decodableDbm = -70.0;
 
-/// Locks on frames from neighbours and on nothing else, however strong: `disc` under DSSS.
+/// Locks only on frames from neighbours, whatever the power of others: `disc` under DSSS.
 class NeighbourPreambleDetectionModel : public PreambleDetectionModel
 {
   public:
@@ -96,7 +96,7 @@ class NeighbourPreambleDetectionModel : public PreambleDetectionModel
 
 NS_OBJECT_ENSURE_REGISTERED(NeighbourPreambleDetectionModel);
 
-/// Datagrams one way: `burst` of them every `interval`, from a random phase on. Delays are kept for packets sent after
+/// Datagrams one way: `burst` of them every `interval`, starting at a random phase. Delays are kept for packets sent after
 /// the warm-up and early enough to have arrived before the end.
 struct Stream
 {
