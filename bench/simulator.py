@@ -106,5 +106,6 @@ def replace_between(page: Path, name: str, text: str) -> None:
     whole = page.read_text(encoding="utf-8")
     head, _, rest = whole.partition(begin)
     tail = rest.partition(end)[2]
-    if old != text.strip("\n"):
-        page.write_text(f"{head}{begin}\n{text}\n{end}{tail}", encoding="utf-8")
+    new = text.strip("\n")
+    if old != new:
+        page.write_text(f"{head}{begin}\n{new}\n\n{end}{tail}", encoding="utf-8")

@@ -1,13 +1,12 @@
-"""Run the commands that the documents show, and put what they print into them; with --check, compare it instead.
+"""Run the commands that the documents show and write their output into the documents; with --check, compare it.
 
-In a document, a block marked `console` holds commands, each behind `$ `, and what they print on standard output (where
-a command fails, on standard error too). A block whose first line is a comment with the name of a file, as
-`# mesh.toml`, is that file. The blocks of a document share one empty directory and are run from top to bottom, each
-with bash, with `fairhop` on the path. The simulator gives the same bytes everywhere, so any difference is a change of
-the program that the document has not followed, or the other way round.
+A block marked `console` holds commands, each after `$ `, and their standard output (and standard error, if a command
+fails). A block whose first line is a comment with a file name, such as `# mesh.toml`, is that file. The blocks of a
+document run from top to bottom in one directory that is empty at first, each with bash and with `fairhop` on the path.
+The simulator prints the same bytes everywhere, so a difference means that the program or the document has changed.
 
-A command whose first program is not on this machine, or whose Python modules are not, is left alone. What other
-people's programs print depends on their version: it is put into the document, but not compared.
+A command is skipped if its program or its Python modules are not installed. The output of other projects' programs
+depends on their version: it is written into the document, but not compared.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "docs/README.md", "docs/guides/*.md")
-#: The picture that `fairhop demo` draws, and where it is kept.
+#: The picture that `fairhop demo` draws.
 PICTURE = ROOT / "docs" / "demo.svg"
-#: Longer than any command takes, even in a build with checks on a busy machine.
-PATIENCE_S = 300
+#: Longer than any command takes, even in a debug build on a busy machine.
+TIMEOUT_S = 300
 
-#: Programs that print the same in all versions.
+#: Programs whose output does not depend on their version.
 STABLE = ("cat", "ls", "python3")
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -42,30 +41,30 @@ IMPORT = re.compile(r"^(?:import|from) (\w+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Shell:
-    """Where the commands of a document run."""
+    """The directory and the program with which the commands of a document run."""
 
     directory: Path
     program: Path
-    #: Leave what other people's programs print alone.
-    own_alone: bool
+    #: Skip the programs of other projects.
+    own_only: bool
 
     def modules(self, command: str) -> set[str]:
-        """What the Python file of a command imports."""
+        """The modules that the Python file of a command imports."""
         scripts = [self.directory / word for word in command.split() if word.endswith(".py")]
         return {name for script in scripts for name in IMPORT.findall(script.read_text(encoding="utf-8"))}
 
     def runs(self, command: str) -> bool:
-        """Whether the command is to be run: the machine has what it starts, and the modules of its Python file."""
+        """Whether to run the command: its program and the modules of its Python file are installed."""
         program = command.split()[0]
         if program == "fairhop":
             return True
         modules = self.modules(command)
-        if self.own_alone and (program not in STABLE or not modules <= sys.stdlib_module_names):
+        if self.own_only and (program not in STABLE or not modules <= sys.stdlib_module_names):
             return False
         return shutil.which(program) is not None and all(importlib.util.find_spec(name) for name in modules)
 
     def run(self, command: str) -> str:
-        """What the command prints."""
+        """The output of the command."""
         bin_directory = self.directory.parent / "bin"
         if not bin_directory.exists():
             bin_directory.mkdir()
@@ -84,7 +83,7 @@ class Shell:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=TIMEOUT_S,
             check=False,
         )
         lines = (done.stdout + (done.stderr if done.returncode else "")).splitlines()
@@ -92,13 +91,13 @@ class Shell:
 
 
 def refreshed(text: str, shell: Shell) -> str:
-    """The document with what its commands print now."""
+    """The document with the current output of its commands."""
 
     def block(match: re.Match[str]) -> str:
         kind, body = match.groups()
         if kind == "console":
             pieces = COMMAND.split(body)
-            # What precedes the first command, and then commands and outputs in turn.
+            # The text before the first command, then commands and outputs alternately.
             body = pieces[0]
             for command, output in zip(pieces[1::2], pieces[2::2], strict=True):
                 printed = shell.run(command) if shell.runs(command) else output
@@ -110,25 +109,25 @@ def refreshed(text: str, shell: Shell) -> str:
     return BLOCK.sub(block, text)
 
 
-def refresh(document: Path, program: Path, own_alone: bool) -> str:
-    """A document as it should be."""
+def refresh(document: Path, program: Path, own_only: bool) -> str:
+    """The current text of a document."""
     with tempfile.TemporaryDirectory() as directory:
-        shell = Shell(Path(directory) / "work", program, own_alone)
+        shell = Shell(Path(directory) / "work", program, own_only)
         shell.directory.mkdir()
         return refreshed(document.read_text(encoding="utf-8"), shell)
 
 
 def redraw(program: Path) -> str:
-    """The demo's picture as it should be."""
+    """The current picture of the demo."""
     with tempfile.TemporaryDirectory() as directory:
-        subprocess.run([program, "demo", "--out", directory], check=True, capture_output=True, timeout=PATIENCE_S)
+        subprocess.run([program, "demo", "--out", directory], check=True, capture_output=True, timeout=TIMEOUT_S)
         return (Path(directory) / PICTURE.name).read_text(encoding="utf-8")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--program", type=Path, required=True, help="the fairhop to run")
-    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 where something differs")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if something differs")
     args = parser.parse_args()
 
     program = args.program.resolve()
@@ -149,11 +148,11 @@ def main() -> int:
             )
         else:
             path.write_text(new, encoding="utf-8")
-            print(f"{name}: refreshed")
+            print(f"{name}: updated")
     if args.check and stale:
-        print(f"{stale} documents do not show what the program prints; `make docs` refreshes them", file=sys.stderr)
+        print(f"{stale} documents differ from what the program prints; `make docs` updates them", file=sys.stderr)
         return 1
-    print(f"{len(documents)} documents and the demo's picture show what the program prints")
+    print(f"{len(documents)} documents and the demo's picture match what the program prints")
     return 0
 
 

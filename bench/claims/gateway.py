@@ -256,8 +256,8 @@ def k_scale_3(lab: Lab) -> Section:
             point = Point(rule, 6, more=(f"internet.delay_ms={delay_ms}",))
             setting = best(lab, point, "data pacing") or Setting("data pacing", RATES[0])
             paced = point.tcp(judge, setting.control())
-            enough = [w for w in WINDOWS if point.tcp(judge, window(w)).mean >= 0.9 * paced.mean]
-            needed.append(min(enough, default=0))
+            enough = (w for w in WINDOWS if point.tcp(judge, window(w)).mean >= 0.9 * paced.mean)
+            needed.append(next(enough, 0))
             by_window, by_pace = (
                 point.worst(judge, control) for control in (window(needed[-1] or WINDOWS[-1]), setting.control())
             )
