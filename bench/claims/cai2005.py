@@ -327,14 +327,14 @@ def c_udp(lab: Lab) -> Section:
                 f"traffic.1.rate_kbps={rate * UDP_PAYLOAD * 8 / SLOT_S / 1e3:.3f}",
             )
             got = lab.measure("c-udp", sets, lambda r: per_slot(r, "udp-0", UDP_PAYLOAD) * (1 - outage(r, "udp-0")))
-            gone = lab.measure("c-udp", sets, lambda r: 100 * loss(r, "udp-0"))
+            lost_udp = lab.measure("c-udp", sets, lambda r: 100 * loss(r, "udp-0"))
             bad = lab.measure("c-udp", sets, lambda r: 100 * (1 - (1 - loss(r, "udp-0")) * (1 - outage(r, "udp-0"))))
             less &= got.mean < in_time.mean
             no_more &= got.mean - got.half <= in_time.mean + in_time.half
-            lossier &= gone.mean >= lost.mean
+            lossier &= lost_udp.mean >= lost.mean
             worse &= bad.mean > missed.mean
             name = "UDP, ARQ" if arq == "persistent" else "UDP, no ARQ"
-            rows.append([name, f"{rate}", got.text(3), gone.text(), bad.text()])
+            rows.append([name, f"{rate}", got.text(3), lost_udp.text(), bad.text()])
     verdict = REPRODUCED if less and worse else SHAPE if no_more and lossier else DIFFERS
     goodput = "lower at every rate" if less else "never higher" if no_more else "higher at some rates"
     text = (

@@ -99,19 +99,19 @@ def best(lab: Lab, point: Point, actuator: str) -> Setting | None:
     A setting that is bad for calls or clearly worse for TCP on the first seed is not tried on the others.
     """
     searched, first = lab.over(SEARCHED), lab.over(SEARCHED[:1])
-    most, found = 0.0, None
+    top_mbps, found = 0.0, None
 
     def consider(setting: Setting) -> None:
-        nonlocal most, found
+        nonlocal top_mbps, found
         control = setting.control()
-        if not point.all_good(first, control) or point.tcp(first, control).mean < WORTH_A_LOOK * most:
+        if not point.all_good(first, control) or point.tcp(first, control).mean < WORTH_A_LOOK * top_mbps:
             return
-        if point.all_good(searched, control) and point.tcp(searched, control).mean > most:
-            most, found = point.tcp(searched, control).mean, setting
+        if point.all_good(searched, control) and point.tcp(searched, control).mean > top_mbps:
+            top_mbps, found = point.tcp(searched, control).mean, setting
 
     for value in sorted(ACTUATORS[actuator][1], reverse=True):
         setting = Setting(actuator, value)
-        if setting.ceiling_mbps() < most:
+        if setting.ceiling_mbps() < top_mbps:
             break
         consider(setting)
     if found and actuator != "window":
@@ -153,9 +153,11 @@ def k_region(lab: Lab) -> Section:
             rows.append([f"`{rule}`", name, *cells])
         line = [max(0.0, alone * (1 - calls / 11)) for calls in CALLS]
         ahead = sum(w > max(d, a) for w, d, a in zip(*(carried[name] for name in ACTUATORS), strict=True))
-        most = [max(column) for column in zip(*carried.values(), strict=True)]
-        over = [calls for calls, m, nominal in zip(CALLS, most, line, strict=True) if m > max(1.05 * nominal, 0.02)]
-        last = max((calls for calls, m in zip(CALLS, most, strict=True) if m > 0), default=0)
+        best_mbps = [max(column) for column in zip(*carried.values(), strict=True)]
+        over = [
+            calls for calls, m, nominal in zip(CALLS, best_mbps, line, strict=True) if m > max(1.05 * nominal, 0.02)
+        ]
+        last = max((calls for calls, m in zip(CALLS, best_mbps, strict=True) if m > 0), default=0)
         shape = not over and last >= 10
         verdicts.append(REPRODUCED if shape and 2 * ahead > len(CALLS) else SHAPE if shape else DIFFERS)
         position = f"over the nominal line at {', '.join(map(str, over))} calls" if over else "under the nominal line"

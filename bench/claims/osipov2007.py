@@ -204,7 +204,7 @@ def o_share_1(lab: Lab) -> Section:
         regions = layout.bottlenecks()
         assert regions[1, 2, 3] == 3 and regions[1, 4] == 4 and max(map(len, regions)) == 3, layout
         held, thr_max = limits(lab, "first", layout)
-        shares = [rate / most for rate, most in zip(held, thr_max, strict=True)]
+        shares = [rate / limit for rate, limit in zip(held, thr_max, strict=True)]
         exact &= all(abs(share - paper) < 1e-3 for share, paper in zip(shares, SHARES, strict=True))
         shown.append(", ".join(f"{share:.3f}" for share in shares))
     found = "; ".join(dict.fromkeys(shown))

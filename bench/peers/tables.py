@@ -91,10 +91,10 @@ def compared(entry: dict[str, Any], rule: str, figure: str) -> str:
 
 
 def voice_capacity(case: Case, result: dict[str, Any], rule: Rule, side: str) -> int:
-    """Most calls of a case whose mean MOS is good; 0 if none is or none was run."""
-    most = 0
+    """The largest number of calls of a case with a good mean MOS; 0 if there is none."""
+    largest = 0
     for point in case.points:
         score = result["points"].get(point.label, {}).get(rule.name, {}).get(side, {}).get("mos")
         if score is not None and score["mean"] >= MOS_GOOD:
-            most = max(most, point.network.calls)
-    return most
+            largest = max(largest, point.network.calls)
+    return largest

@@ -96,7 +96,7 @@ class NeighbourPreambleDetectionModel : public PreambleDetectionModel
 
 NS_OBJECT_ENSURE_REGISTERED(NeighbourPreambleDetectionModel);
 
-/// Datagrams one way: `burst` of them every `interval`, starting at a random phase. Delays are kept for packets sent after
+/// Datagrams one way: `burst` of them every `interval`, starting at a random phase. Delays are stored for packets sent after
 /// the warm-up and early enough to have arrived before the end.
 struct Stream
 {
