@@ -2,7 +2,7 @@
 
 A series with good calls beside one call or more is drawn as a line. A cross is what a control carries while calls are
 bad: no part of the region. Whiskers are 95 % confidence intervals over seeds. Colours are those of Okabe and Ito
-(2008), which colour-blind readers can tell apart, and each control has its own marker position in the legend.
+(2008), which colour-blind readers can distinguish.
 """
 
 from __future__ import annotations
@@ -88,8 +88,11 @@ def dot(x: float, y: float, colour: str, width: float) -> str:
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{width + 1.5}" fill="{colour}"/>'
 
 
-def cross(x: float, y: float, colour: str) -> str:
-    return line(x - 3, y - 3, x + 3, y + 3, colour, 1.4) + line(x - 3, y + 3, x + 3, y - 3, colour, 1.4)
+def cross(x: float, y: float, colour: str, width: float) -> str:
+    arm, stroke = width + 1.5, 0.6 + width / 2
+    return line(x - arm, y - arm, x + arm, y + arm, colour, stroke) + line(
+        x - arm, y + arm, x + arm, y - arm, colour, stroke
+    )
 
 
 def whisker(x: float, low: float, high: float, colour: str) -> str:
@@ -142,7 +145,7 @@ def drawn(series: Series, axes: Axes, colour: str, width: float, shift: float) -
         low, high = axes.y(point.mean - point.half), axes.y(point.mean + point.half)
         if low - high > 4:
             parts += [whisker(x, low, high, colour)]
-        parts += [dot(x, y, colour, width) if point.good else cross(x, y, colour)]
+        parts += [dot(x, y, colour, width) if point.good else cross(x, y, colour, width)]
     return [*parts, "</g>"]
 
 
@@ -155,12 +158,12 @@ def legend(several: Sequence[Series], widths: Sequence[float], axes: Axes) -> li
         if series.has_line:
             parts += [line(left, y, left + 24, y, colour, width), dot(left + 12, y, colour, width)]
         else:
-            parts += [dot(left + 6, y, colour, width), cross(left + 18, y, colour)]
+            parts += [dot(left + 6, y, colour, width), cross(left + 18, y, colour, width)]
         parts += [text(left + 34, y + 4, series.name)]
     y = TOP + 10 + LEGEND_LINE * (len(several) + 1)
     parts += [dot(left + 12, y, FAINT, 2), text(left + 34, y + 4, "calls are good", colour=FAINT)]
     y += LEGEND_LINE
-    parts += [cross(left + 12, y, FAINT), text(left + 34, y + 4, "calls are bad", colour=FAINT)]
+    parts += [cross(left + 12, y, FAINT, 1.6), text(left + 34, y + 4, "calls are bad", colour=FAINT)]
     y += LEGEND_LINE
     parts += [whisker(left + 12, y - 7, y + 7, FAINT), text(left + 34, y + 4, "95 % interval", colour=FAINT)]
     return parts
