@@ -205,22 +205,27 @@ def max_flows(lab: Lab, rule: str, more: Sets, control: str) -> int:
 
 #: Internet delays of K-SCALE-1 and -2: as the scenario has it, and an RTT of 150 ms.
 NEAR, FAR = (), ("internet.delay_ms=75",)
-ACK_EACH = "traffic.1.delayed_ack_segments=1"
+#: ACKs of the downloads: the scenario's, and those of ns-2's default receiver.
+ACKS: tuple[tuple[str, Sets], ...] = (
+    ("one for two segments", ()),
+    ("one for each segment", ("traffic.1.delayed_ack_segments=1",)),
+)
 
 
 def k_scale(lab: Lab) -> Section:
     """The smallest window is one segment: how many downloads can have one beside three calls, and how many can be
-    paced. The table shows the same with an ACK for each segment, which has no part in the verdicts."""
+    paced. The table shows rule `none` with an ACK for each segment too, which has no part in the verdicts."""
     few = lab.few(3)
     rows: list[list[str]] = []
     near, far = [], []
     verdicts_near, verdicts_far = [], []
     for rule in RULES:
-        for acks, more in (("one for two segments", ()), ("one for each segment", (ACK_EACH,))):
+        for acks, more in ACKS[: 2 if rule == "none" else 1]:
             short = max_flows(few, rule, (*more, *NEAR), window(1))
             distant = max_flows(few, rule, (*more, *FAR), window(1))
             paced = max_flows(few, rule, (*more, *NEAR), pacing(400))
-            rows.append([f"`{rule}`", acks, *(str(n) if n < FLOWS[-1] else f"{n}+" for n in (short, distant, paced))])
+            shown = (str(n) if n < FLOWS[-1] else f"{n} or more" for n in (short, distant, paced))
+            rows.append([f"`{rule}`", acks, *shown])
             if more:
                 continue
             limit = f"no limit up to {paced}" if paced == FLOWS[-1] else f"up to {paced}"
