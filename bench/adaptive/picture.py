@@ -18,6 +18,8 @@ from store import Figures
 CALLS = tuple(range(12))
 WIDTH, HEIGHT = 900, 560
 LEFT, RIGHT, TOP, BOTTOM = 70, 210, 80, 120
+#: Space between the frame and the first and last number of calls, for markers that are shifted sideways.
+INSET = 22
 INK, FAINT, GRID = "#222222", "#666666", "#DDDDDD"
 COLOURS = ("#222222", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8B6F47", "#999999")
 #: Height of a line of text in the legend and in the note.
@@ -112,7 +114,7 @@ class Axes:
         self.wide, self.high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 
     def x(self, calls: float) -> float:
-        return LEFT + self.wide * calls / CALLS[-1]
+        return LEFT + INSET + (self.wide - 2 * INSET) * calls / CALLS[-1]
 
     def y(self, mbps: float) -> float:
         return TOP + self.high * (1 - max(0.0, min(mbps, self.rows[-1])) / self.rows[-1])
@@ -161,7 +163,7 @@ def legend(several: Sequence[Series], widths: Sequence[float], axes: Axes) -> li
             parts += [dot(left + 6, y, colour, width), cross(left + 18, y, colour, width)]
         parts += [text(left + 34, y + 4, series.name)]
     y = TOP + 10 + LEGEND_LINE * (len(several) + 1)
-    parts += [dot(left + 12, y, FAINT, 2), text(left + 34, y + 4, "calls are good", colour=FAINT)]
+    parts += [dot(left + 12, y, FAINT, 2), text(left + 34, y + 4, "calls are good or none", colour=FAINT)]
     y += LEGEND_LINE
     parts += [cross(left + 12, y, FAINT, 1.6), text(left + 34, y + 4, "calls are bad", colour=FAINT)]
     y += LEGEND_LINE
