@@ -251,7 +251,7 @@ def k_scale(lab: Lab) -> Section:
 
 def k_scale_3(lab: Lab) -> Section:
     """Six calls: the smallest window that carries nine tenths of what the best data pacing carries, near and with
-    100 ms more of RTT; and the worst call under that window and under pacing."""
+    100 ms more of RTT; and the worst call under that window (the largest, if none is enough) and under pacing."""
     judge = judged(lab, FEW)
     rows: list[list[str]] = []
     found: list[str] = []
@@ -273,11 +273,11 @@ def k_scale_3(lab: Lab) -> Section:
                 f"`{rule}`", place, f"{paced.text()} at {setting.text()}", by_pace.text(), str(needed[-1] or "none"),
                 point.tcp(judge, window(needed[-1] or WINDOWS[-1])).text(), by_window.text(),
             ])  # fmt: skip
-        grows, worse = needed[1] > needed[0] > 0, scores[1][0] < scores[1][1]
+        grows, worse = needed[1] > needed[0] > 0, needed[1] > 0 and scores[1][0] < scores[1][1]
         verdicts.append(REPRODUCED if grows and worse else SHAPE if grows or worse else DIFFERS)
         found.append(
-            f"W = {needed[0] or 'none'} near, {needed[1] or 'none'} far; "
-            f"MOS far {scores[1][0]:.2f}, paced {scores[1][1]:.2f}"
+            f"W = {needed[0] or 'none'} near, {needed[1] or 'none'} far"
+            + (f"; MOS far {scores[1][0]:.2f}, paced {scores[1][1]:.2f}" if needed[1] else "")
         )
     paper = "W = 2 near, 7 far, where its bursts hurt the calls"
     claim = Claim("K-SCALE-3", paper, seeds_text(judge), found, verdicts, with_verdict(verdicts, REPRODUCED, SHAPE))
