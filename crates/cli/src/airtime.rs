@@ -1,7 +1,8 @@
 //! `fairhop airtime`: how long frames take, and the most that a path can carry.
 
 use clap::Args;
-use fairhop_model::airtime::{Path, RTP_HEADER, TCP_HEADERS, UDP_HEADERS, shared_links};
+use fairhop_model::airtime::{Path, shared_links};
+use fairhop_model::headers;
 use fairhop_model::phy::{Phy, Preamble, Rate, Standard, frame};
 use fairhop_model::units::Nanos;
 use fairhop_model::voice::Codec;
@@ -51,7 +52,7 @@ pub(crate) struct AirtimeArgs {
         long,
         value_name = "BYTES",
         default_value_t = 1500,
-        value_parser = clap::value_parser!(u32).range(i64::from(TCP_HEADERS) + 1..=MOST_PACKET)
+        value_parser = clap::value_parser!(u32).range(i64::from(headers::IP_TCP) + 1..=MOST_PACKET)
     )]
     packet_bytes: u32,
     /// RTS and CTS before every data frame, or, as in --rts=500, before those of more than so many bytes
@@ -63,7 +64,7 @@ pub(crate) struct AirtimeArgs {
 }
 
 /// An MSDU has 2304 bytes at most (IEEE 802.11-2020, 9.2.4.7.1), 8 of them LLC and SNAP.
-const MOST_PACKET: i64 = 2304 - 8;
+const MOST_PACKET: i64 = 2304 - headers::LLC_SNAP as i64;
 
 fn standard(name: &str) -> Result<Standard, String> {
     [Standard::Dot11a, Standard::Dot11b, Standard::Dot11g]
@@ -143,11 +144,11 @@ impl Reckoning<'_> {
         let data = |name: String, ip_bytes| frame(name, frame::of_ip_packet(ip_bytes), self.path.rate);
         let mut frames = vec![
             data(format!("data, {} byte packet", self.packet_bytes), self.packet_bytes),
-            data("data, TCP ACK".to_owned(), TCP_HEADERS),
+            data("data, TCP ACK".to_owned(), headers::IP_TCP),
         ];
         frames.extend(Codec::ALL.map(|codec| {
             let profile = codec.profile();
-            data(format!("data, {}", profile.name), UDP_HEADERS + RTP_HEADER + profile.payload_bytes)
+            data(format!("data, {}", profile.name), headers::IP_UDP_RTP + profile.payload_bytes)
         }));
         frames.push(frame("ACK".to_owned(), frame::ACK, control));
         frames.push(frame("RTS".to_owned(), frame::RTS, control));
@@ -169,11 +170,11 @@ impl Reckoning<'_> {
     }
 
     fn udp_payload(&self) -> u32 {
-        self.packet_bytes - UDP_HEADERS
+        self.packet_bytes - headers::IP_UDP
     }
 
     fn mss(&self) -> u32 {
-        self.packet_bytes - TCP_HEADERS
+        self.packet_bytes - headers::IP_TCP
     }
 
     /// The path itself, and one hop of it alone.

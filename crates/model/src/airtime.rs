@@ -18,16 +18,10 @@
 //! hops apart, and one of `reach` + 1 consecutive links is in use. A path of h hops thus spends the time of
 //! min(h, that many) exchanges on every packet, in the neighbourhood that it fills most.
 
+use crate::headers;
 use crate::phy::{Phy, Rate, frame};
 use crate::units::{BitRate, Nanos};
 use crate::voice::Codec;
-
-/// Bytes of the IPv4 and UDP headers.
-pub const UDP_HEADERS: u32 = 20 + 8;
-/// Bytes of the RTP header without contributing sources.
-pub const RTP_HEADER: u32 = 12;
-/// Bytes of the IPv4 and TCP headers without options.
-pub const TCP_HEADERS: u32 = 20 + 20;
 
 /// Channel time of one packet on one hop, part by part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +102,7 @@ impl Path<'_> {
 
     /// The most UDP payload that the path carries one way, in datagrams of `payload_bytes`.
     pub fn udp_goodput(&self, payload_bytes: u32) -> BitRate {
-        let packet = self.packet_time(payload_bytes.saturating_add(UDP_HEADERS));
+        let packet = self.packet_time(payload_bytes.saturating_add(headers::IP_UDP));
         let seconds = self.neighbourhood_seconds(&[(packet, 1.0)], &[]);
         bits_in(8.0 * f64::from(payload_bytes), seconds)
     }
@@ -117,9 +111,9 @@ impl Path<'_> {
     /// (12 with timestamps, which segments and ACKs both have), where one ACK answers `segments_per_ack` segments: 2
     /// with delayed ACKs, 1 without; less counts as 1.
     pub fn tcp_goodput(&self, mss: u32, options: u32, segments_per_ack: f64) -> BitRate {
-        let headers = TCP_HEADERS.saturating_add(options);
-        let segment = self.packet_time(mss.saturating_add(headers));
-        let ack = self.packet_time(headers);
+        let header_bytes = headers::IP_TCP.saturating_add(options);
+        let segment = self.packet_time(mss.saturating_add(header_bytes));
+        let ack = self.packet_time(header_bytes);
         let seconds =
             self.neighbourhood_seconds(&[(segment, 1.0)], &[(ack, 1.0 / segments_per_ack.max(1.0))]);
         bits_in(8.0 * f64::from(mss), seconds)
@@ -128,7 +122,7 @@ impl Path<'_> {
     /// The most calls of `codec`, each with a stream either way along the whole path, for which there is airtime.
     pub fn calls(&self, codec: Codec) -> u32 {
         let profile = codec.profile();
-        let packet = self.packet_time(profile.payload_bytes + RTP_HEADER + UDP_HEADERS);
+        let packet = self.packet_time(profile.payload_bytes + headers::IP_UDP_RTP);
         let seconds = self.neighbourhood_seconds(&[(packet, 1.0)], &[(packet, 1.0)]);
         (profile.interval.as_secs_f64() / seconds) as u32
     }

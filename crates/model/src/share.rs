@@ -21,7 +21,8 @@
 
 use std::fmt;
 
-use crate::airtime::{PacketTime, Path, TCP_HEADERS, UDP_HEADERS};
+use crate::airtime::{PacketTime, Path};
+use crate::headers;
 use crate::phy::{Phy, Rate};
 pub use crate::stats::jain_index;
 use crate::units::{BitRate, Nanos};
@@ -289,7 +290,7 @@ impl Chain<'_> {
     /// The C-load of a flow of datagrams with `payload_bytes` at so many a second, one way: the part of the time that the
     /// fullest region of the path is taken by it. `calibration` as of [`Chain::thr_max`]; 0 makes any load infinite.
     pub fn datagram_load(&self, payload_bytes: u32, per_second: f64, calibration: f64) -> f64 {
-        let bytes = payload_bytes.saturating_add(UDP_HEADERS);
+        let bytes = payload_bytes.saturating_add(headers::IP_UDP);
         let seconds = self.region_seconds(|rate| (self.packet_time(rate, bytes), 1.0), |_| None);
         per_second * seconds / calibration
     }
@@ -301,18 +302,18 @@ impl Chain<'_> {
         if self.rates.is_empty() {
             return 1.0;
         }
-        let bytes = mss.saturating_add(TCP_HEADERS).saturating_add(options);
+        let bytes = mss.saturating_add(headers::IP_TCP).saturating_add(options);
         let alone = self.region_seconds(|rate| (self.packet_time(rate, bytes), 1.0), |_| None);
         self.exchange_seconds(mss, options, segments_per_ack) / alone
     }
 
     /// The time that a segment and its part of an ACK take in the fullest region.
     fn exchange_seconds(&self, mss: u32, options: u32, segments_per_ack: f64) -> f64 {
-        let headers = TCP_HEADERS.saturating_add(options);
-        let bytes = mss.saturating_add(headers);
+        let header_bytes = headers::IP_TCP.saturating_add(options);
+        let bytes = mss.saturating_add(header_bytes);
         self.region_seconds(
             |rate| (self.packet_time(rate, bytes), 1.0),
-            |rate| Some((self.packet_time(rate, headers), 1.0 / segments_per_ack.max(1.0))),
+            |rate| Some((self.packet_time(rate, header_bytes), 1.0 / segments_per_ack.max(1.0))),
         )
     }
 

@@ -198,10 +198,8 @@ impl Rate {
 
 /// Sizes of 802.11 frames in bytes (clause 9.3), frame check sequence included.
 pub mod frame {
-    /// MAC header of a data frame with three addresses, and the frame check sequence.
-    pub const DATA_OVERHEAD: u32 = 24 + 4;
-    /// LLC and SNAP headers in front of an IP packet.
-    pub const LLC_SNAP: u32 = 8;
+    use crate::headers;
+
     /// Acknowledgment.
     pub const ACK: u32 = 14;
     /// Request to send.
@@ -211,7 +209,7 @@ pub mod frame {
 
     /// The size on the air of an IP packet.
     pub const fn of_ip_packet(bytes: u32) -> u32 {
-        bytes + LLC_SNAP + DATA_OVERHEAD
+        bytes + headers::LLC_SNAP + headers::MAC
     }
 }
 

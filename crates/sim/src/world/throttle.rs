@@ -13,7 +13,7 @@
 //! transfer of finite size, which counts as long as it might have sent.
 
 use fairhop_control::throttle::{IngressThrottle, spacing};
-use fairhop_model::airtime::TCP_HEADERS;
+use fairhop_model::headers;
 use fairhop_model::phy::Rate;
 use fairhop_model::share::{Chain, Demand, ingress_rate, max_min, regions};
 use fairhop_model::units::{BitRate, Nanos};
@@ -227,7 +227,7 @@ fn load_of(around: &Surroundings<'_>, flow: &Flow, entry: &Traffic) -> Load {
         }
         // Acknowledged as TCP is, about every second packet; what matters is the size of the packets.
         FlowKind::Quic(_) => Load::Tcp {
-            mss: entry.largest_packet_bytes().saturating_sub(TCP_HEADERS),
+            mss: entry.largest_packet_bytes().saturating_sub(headers::IP_TCP),
             options: 0,
             segments_per_ack: 2.0,
         },
