@@ -149,11 +149,11 @@ fn parts() -> Result<Vec<Part>, Failure> {
 }
 
 fn is_call(traffic: &Traffic) -> bool {
-    matches!(traffic, Traffic::Call { .. })
+    matches!(traffic, Traffic::Call(_))
 }
 
 fn is_download(traffic: &Traffic) -> bool {
-    matches!(traffic, Traffic::Bulk { .. })
+    matches!(traffic, Traffic::Bulk(_))
 }
 
 /// What is simulated, in a title and a line.

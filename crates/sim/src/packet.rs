@@ -9,7 +9,6 @@ use fairhop_transport::quic;
 pub use fairhop_transport::tcp::Ecn;
 use fairhop_transport::tcp::Segment;
 
-use crate::queue::Refused;
 use crate::rtcp::Report;
 
 /// The index of a packet in the [`Packets`].
@@ -44,6 +43,15 @@ impl Dscp {
     pub const fn class(self) -> u8 {
         self.0 >> 3
     }
+}
+
+/// Why a queue drops a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no room.
+    Full,
+    /// The discipline drops early, to keep the queue short.
+    Early,
 }
 
 /// What an IP packet carries.

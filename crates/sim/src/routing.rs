@@ -4,6 +4,8 @@
 //! table is asked by source and destination, so that paths set by hand, and several paths to one place, cannot make a
 //! loop. Left out: routing protocols and reaction to loss.
 
+mod config;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -13,7 +15,7 @@ use fairhop_model::units::Nanos;
 use crate::engine::fetch_ahead;
 use crate::mac::MacParams;
 use crate::radio::{Links, RadioParams};
-use crate::scenario::{Metric, Routing};
+pub use config::{Metric, Routing};
 
 /// A next hop with this bit is a direction of a wired link, whose number the other bits are, and no neighbour.
 pub const WIRE: u32 = 1 << 31;

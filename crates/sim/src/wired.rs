@@ -14,11 +14,12 @@ use std::collections::VecDeque;
 
 use fairhop_model::markov::Channel;
 use fairhop_model::units::{BitRate, Nanos};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::engine::{EventKind, Events, Stream};
 use crate::packet::{NodeId, PacketId, Packets};
-use crate::queue::{Queue, Refused, Waiting};
-use crate::scenario::{self, LinkArq, QueueLimit};
+use crate::queue::{Discipline, Queue, QueueLimit, Refused, Waiting};
 
 #[derive(Clone, Copy, Debug)]
 struct OnWire {
@@ -203,6 +204,20 @@ impl LinkRecord {
     }
 }
 
+/// ARQ of a time-slotted link: what the sender does after a lost frame. The doc comments are the descriptions in the JSON
+/// Schema of scenarios.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkArq {
+    /// Retransmits in the next slot, until the frame gets through.
+    #[default]
+    Persistent,
+    /// Leaves the next slot idle and retransmits in the slot after it.
+    Optimal,
+    /// Drops the packet.
+    None,
+}
+
 /// What a link is made of.
 #[derive(Clone, Debug)]
 pub struct LinkParams {
@@ -236,7 +251,7 @@ pub struct Link {
 
 impl Link {
     /// An idle link; `random` is the queue's, `fading` the channel's.
-    pub fn new(params: LinkParams, queue: &scenario::Queue, random: Stream, mut fading: Stream) -> Self {
+    pub fn new(params: LinkParams, queue: &Discipline, random: Stream, mut fading: Stream) -> Self {
         let limit = queue.limit();
         let wait = match (Queue::new(queue, params.rate, random), &params.channel) {
             (queue, Some((channel, arq, slot_bytes))) => {
@@ -510,7 +525,7 @@ mod tests {
             Self::with(&limit.into(), Errors::Never, 0)
         }
 
-        fn with(queue: &scenario::Queue, errors: Errors, overhead: u32) -> Self {
+        fn with(queue: &Discipline, errors: Errors, overhead: u32) -> Self {
             let rate = BitRate(1_000_000);
             let delay = Nanos::from_millis(30);
             let params = LinkParams { from: 0, to: 1, rate, delay, overhead, errors, channel: None };
@@ -592,7 +607,7 @@ mod tests {
     #[test]
     fn a_discipline_keeps_the_times_of_drop_tail() {
         let times = |text: &str| {
-            let queue: scenario::Queue = toml::from_str(text).expect("a queue");
+            let queue: Discipline = toml::from_str(text).expect("a queue");
             let mut bench = Bench::with(&queue, Errors::Never, 14);
             let mut arrivals = Vec::new();
             for (at, count) in [(0, 3), (5, 1), (37, 2), (120, 1)] {

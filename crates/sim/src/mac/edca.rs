@@ -16,109 +16,15 @@
 //! longer than the limit (they are sent whole), duration fields that reserve more than the exchange, group addresses in a
 //! TXOP, and per-category limits on lifetimes.
 
-use fairhop_model::phy::{Phy, Standard};
 use fairhop_model::units::Nanos;
 
 use super::dcf::{Context, Dcf, Done, Frame, FrameKind, Outgoing, Received, State};
-use super::params::MacParams;
+use super::params::{CATEGORIES, EdcaParams, MacParams};
 use crate::engine::{Event, EventKind, Stream};
-use crate::packet::Dscp;
 use crate::queue::{Queue, Refused, Waiting};
-use crate::scenario::{AccessCategory, DscpMapping, Edca as Written};
-
-/// Access categories, from the lowest to the highest.
-const CATEGORIES: usize = 4;
-
-/// Bytes of the QoS control field (9.2.4.5).
-const QOS_CONTROL: u32 = 2;
 
 /// The category of each user priority (table 10-1): background, best effort, video, voice.
 const CATEGORY_OF: [usize; 8] = [1, 0, 0, 1, 2, 2, 3, 3];
-
-/// Parameters of EDCA.
-#[derive(Clone, Debug)]
-pub struct EdcaParams {
-    /// From the lowest category to the highest.
-    categories: [CategoryParams; CATEGORIES],
-    mapping: DscpMapping,
-}
-
-#[derive(Clone, Debug)]
-struct CategoryParams {
-    /// Those of the DCF with the category's AIFS, windows and headers.
-    mac: MacParams,
-    txop_limit: Nanos,
-}
-
-impl EdcaParams {
-    /// The parameters of every category.
-    pub(super) fn each_mac(&mut self) -> impl Iterator<Item = &mut MacParams> {
-        self.categories.iter_mut().map(|category| &mut category.mac)
-    }
-
-    /// The parameters of a scenario over those of the DCF.
-    pub fn new(written: &Written, dcf: &MacParams) -> Self {
-        let phy = &dcf.phy;
-        let overrides = [&written.background, &written.best_effort, &written.video, &written.voice];
-        let categories = std::array::from_fn(|index| {
-            let (cw_min, cw_max) = windows(index, dcf.cw_min, dcf.cw_max, overrides[index]);
-            let aifsn = overrides[index].aifsn.unwrap_or([7, 3, 2, 2][index]);
-            let txop_limit = overrides[index]
-                .txop_limit_us
-                .map_or_else(|| default_txop(phy, index), |us| Nanos::from_secs_f64(us * 1e-6));
-            let mac = MacParams {
-                difs: phy.sifs + phy.slot * u64::from(aifsn),
-                cw_min,
-                cw_max,
-                header_bytes: QOS_CONTROL,
-                edca: None,
-                ..dcf.clone()
-            };
-            CategoryParams { mac, txop_limit }
-        });
-        Self { categories, mapping: written.mapping }
-    }
-
-    /// The user priority of a packet.
-    pub fn user_priority(&self, dscp: Dscp) -> u8 {
-        match self.mapping {
-            DscpMapping::Rfc8325 => rfc8325(dscp),
-            DscpMapping::Precedence => dscp.class(),
-        }
-    }
-}
-
-/// The windows of a category by table 9-155, from those of the physical layer, with what the scenario sets.
-pub fn windows(index: usize, cw_min: u32, cw_max: u32, overrides: &AccessCategory) -> (u32, u32) {
-    let default = match index {
-        0 | 1 => (cw_min, cw_max),
-        2 => (cw_min.div_ceil(2).saturating_sub(1), cw_min),
-        _ => (((cw_min + 1) / 4).saturating_sub(1), cw_min.div_ceil(2).saturating_sub(1)),
-    };
-    (overrides.cw_min.unwrap_or(default.0), overrides.cw_max.unwrap_or(default.1))
-}
-
-/// The TXOP limits of table 9-155.
-fn default_txop(phy: &Phy, index: usize) -> Nanos {
-    Nanos::from_micros(match phy.standard {
-        Standard::Dot11b => [3264, 3264, 6016, 3264][index],
-        Standard::Dot11a | Standard::Dot11g => [2528, 2528, 4096, 2080][index],
-    })
-}
-
-/// The user priority that RFC 8325 §4 recommends; what it does not name is best effort. Network control (CS6, CS7) counts as
-/// coming from within the network; lower effort goes with CS1 (RFC 8622).
-fn rfc8325(dscp: Dscp) -> u8 {
-    match dscp.value() {
-        48 | 56 => 7,
-        44 | 46 => 6,
-        40 => 5,
-        24 | 26 | 28 | 30 | 32 | 34 | 36 | 38 => 4,
-        18 | 20 | 22 => 3,
-        1 | 8 => 1,
-        _ => 0,
-    }
-}
 
 /// One access category.
 #[derive(Clone, Debug)]
@@ -471,52 +377,5 @@ impl Category {
     fn take_next(&mut self, ctx: &mut Context<'_>, params: &MacParams) {
         let next = self.queue.pop(ctx.events.now(), ctx.packets);
         self.current = next.map(|next| Outgoing::new(params, ctx.node, next, &mut self.next_sequence));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn user_priorities_are_those_of_rfc_8325_or_the_precedence() {
-        // RFC 8325 §4.3, figure 1, with the codepoints of RFC 4594.
-        let rfc = [
-            (56, 7),
-            (48, 7),
-            (46, 6),
-            (44, 6),
-            (40, 5),
-            (34, 4),
-            (36, 4),
-            (38, 4),
-            (32, 4),
-            (26, 4),
-            (28, 4),
-            (30, 4),
-            (24, 4),
-            (18, 3),
-            (20, 3),
-            (22, 3),
-            (16, 0),
-            (10, 0),
-            (12, 0),
-            (14, 0),
-            (0, 0),
-            (8, 1),
-            (1, 1),
-        ];
-        for (dscp, up) in rfc {
-            assert_eq!(rfc8325(Dscp::new(dscp).unwrap()), up, "DSCP {dscp}");
-        }
-        assert_eq!([46, 34, 8, 0].map(|dscp| Dscp::new(dscp).unwrap().class()), [5, 4, 1, 0]);
-    }
-
-    #[test]
-    fn windows_are_those_of_table_9_155() {
-        let none = AccessCategory::default();
-        let of = |min, max| std::array::from_fn(|index| windows(index, min, max, &none));
-        assert_eq!(of(15, 1023), [(15, 1023), (15, 1023), (7, 15), (3, 7)]);
-        assert_eq!(of(31, 1023), [(31, 1023), (31, 1023), (15, 31), (7, 15)]);
     }
 }

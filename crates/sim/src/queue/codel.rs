@@ -7,9 +7,8 @@
 
 use fairhop_model::units::Nanos;
 
-use super::{Fifo, Refused, Timed, Waiting};
+use super::{Fifo, QueueLimit, Refused, Timed, Waiting};
 use crate::packet::Packets;
-use crate::scenario::QueueLimit;
 
 /// Parameters of CoDel.
 #[derive(Clone, Copy, Debug)]

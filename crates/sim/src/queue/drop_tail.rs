@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Refused, Waiting};
-use crate::scenario::QueueLimit;
+use super::{QueueLimit, Refused, Waiting};
 
 /// A drop-tail queue. The frame that the MAC is busy with has left it.
 #[derive(Clone, Debug)]

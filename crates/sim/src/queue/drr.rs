@@ -9,9 +9,8 @@ use std::collections::VecDeque;
 
 use fairhop_model::units::Nanos;
 
-use super::{Fifo, Refused, Waiting};
+use super::{Fifo, HostOf, QueueLimit, Refused, Waiting};
 use crate::packet::Packets;
-use crate::scenario::{HostOf, QueueLimit};
 
 #[derive(Clone, Debug, Default)]
 struct Host {

@@ -15,10 +15,9 @@ use std::collections::VecDeque;
 use fairhop_model::units::Nanos;
 
 use super::codel::{Params, State};
-use super::{Fifo, Refused, Waiting};
+use super::{Fifo, HostOf, QueueLimit, Refused, Waiting};
 use crate::engine::Stream;
 use crate::packet::Packets;
-use crate::scenario::{HostOf, QueueLimit};
 
 /// Most packets that are dropped at once.
 const DROP_BATCH: usize = 64;

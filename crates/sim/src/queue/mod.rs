@@ -15,6 +15,7 @@
 //! below the discipline (a station's single frame in service is all that has left the queue).
 
 mod codel;
+mod discipline;
 mod drop_tail;
 mod drr;
 mod fq_codel;
@@ -22,6 +23,8 @@ mod priority;
 mod red;
 
 pub use codel::CoDel;
+pub(crate) use discipline::queue_named_or_not;
+pub use discipline::{Discipline, HostOf, QueueLimit};
 pub use drop_tail::DropTail;
 pub use drr::Drr;
 pub use fq_codel::FqCoDel;
@@ -33,8 +36,8 @@ use std::collections::VecDeque;
 use fairhop_model::units::{BitRate, Nanos};
 
 use crate::engine::Stream;
+pub use crate::packet::Refused;
 use crate::packet::{PacketId, Packets};
-use crate::scenario::{self, QueueLimit};
 
 /// A packet that waits for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,15 +48,6 @@ pub struct Waiting {
     pub next_hop: u32,
     /// Size of the IP packet in bytes.
     pub bytes: u32,
-}
-
-/// Why a queue gives up a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// There is no room.
-    Full,
-    /// The discipline drops early, to keep the queue short.
-    Early,
 }
 
 /// A queue under one of the disciplines. The large ones are boxed, so that a station with a drop-tail queue stays small.
@@ -75,8 +69,8 @@ pub enum Queue {
 
 impl Queue {
     /// An empty queue in front of something that sends at `rate`; `random` is its own.
-    pub fn new(discipline: &scenario::Queue, rate: BitRate, random: Stream) -> Self {
-        use scenario::Queue as As;
+    pub fn new(discipline: &Discipline, rate: BitRate, random: Stream) -> Self {
+        use Discipline as As;
         let limit = discipline.limit();
         match discipline {
             As::DropTail { .. } => Self::DropTail(DropTail::new(limit)),

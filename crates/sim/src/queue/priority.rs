@@ -5,9 +5,8 @@
 //! best effort, as RFC 4594 has CS1. Each class has a drop-tail queue of its own, so that what is less urgent never takes
 //! the room of what is more.
 
-use super::{DropTail, Refused, Waiting};
+use super::{DropTail, QueueLimit, Refused, Waiting};
 use crate::packet::{Dscp, Packets};
-use crate::scenario::QueueLimit;
 
 /// How many classes there are.
 const CLASSES: usize = 8;
@@ -67,14 +66,13 @@ mod tests {
     use super::super::testing::packet;
     use super::*;
     use crate::packet::Ecn;
-    use crate::scenario::{Codepoint, DscpName};
 
     #[test]
     fn the_higher_class_goes_first_and_lower_effort_last() {
         let mut packets = Packets::default();
         let mut queue = Priority::new(QueueLimit::Packets(2));
-        use DscpName::{Af21, Af31, Af41, Be, Cs1, Cs6, Cs7, Ef, Le};
-        let order = [Cs7, Cs6, Ef, Af41, Af31, Af21, Be, Cs1, Le].map(|name| Codepoint::Named(name).dscp());
+        // CS7, CS6, EF, AF41, AF31, AF21, BE, CS1, LE.
+        let order = [56, 48, 46, 34, 26, 18, 0, 8, 1].map(|value| Dscp::new(value).expect("6 bits"));
         for dscp in order.iter().rev() {
             let waiting = packet(&mut packets, 0, 100, Ecn::NotEct);
             packets.get_mut(waiting.packet).dscp = *dscp;

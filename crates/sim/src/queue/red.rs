@@ -12,10 +12,9 @@
 
 use fairhop_model::units::{BitRate, Nanos};
 
-use super::{Fifo, Refused, Waiting};
+use super::{Discipline, Fifo, QueueLimit, Refused, Waiting};
 use crate::engine::Stream;
 use crate::packet::Packets;
-use crate::scenario::{self, QueueLimit};
 
 /// How often Adaptive RED looks at its average (2001, figure 1).
 const ADAPT_INTERVAL: Nanos = Nanos(500_000_000);
@@ -80,8 +79,8 @@ enum Verdict {
 }
 
 impl Red {
-    /// An empty queue in front of a link of `rate`; `discipline` is that of [`scenario::Queue::Red`].
-    pub(super) fn new(discipline: &scenario::Queue, rate: BitRate, random: Stream) -> Self {
+    /// An empty queue in front of a link of `rate`; `discipline` is that of [`Discipline::Red`].
+    pub(super) fn new(discipline: &Discipline, rate: BitRate, random: Stream) -> Self {
         let mut params = Params {
             min: 5.0,
             max: 15.0,
@@ -94,7 +93,7 @@ impl Red {
             packet_time: Nanos::ZERO,
             ecn: false,
         };
-        if let scenario::Queue::Red {
+        if let Discipline::Red {
             min_packets,
             max_packets,
             weight,
@@ -397,7 +396,7 @@ mod tests {
     #[test]
     fn what_is_left_out_is_chosen_from_the_link() {
         let red = |text: &str, mbps| {
-            let discipline: scenario::Queue = toml::from_str(text).expect("a queue");
+            let discipline: Discipline = toml::from_str(text).expect("a queue");
             Red::new(&discipline, BitRate::from_mbps(mbps), Stream::new(1, 0, Purpose::Queue)).params
         };
         let adaptive = red("discipline = \"red\"\npackets = 100\nadaptive = true", 10.0);

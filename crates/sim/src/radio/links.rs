@@ -6,9 +6,9 @@
 
 use fairhop_model::units::{Dbm, Nanos, Power};
 
+use super::config::Propagation;
 use super::params::RadioParams;
 use super::propagation::{LIGHT_M_PER_S, Position, reach_m, received_power};
-use crate::scenario::Propagation;
 
 /// How a node's signal reaches another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,7 +242,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::scenario::Radio;
+    use crate::radio::Radio;
 
     fn links(places: &[(f64, f64)]) -> Links {
         let radio = Radio::default();

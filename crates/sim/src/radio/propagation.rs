@@ -6,8 +6,8 @@
 
 use fairhop_model::units::{Db, Dbm};
 
+use super::config::Propagation;
 use crate::engine::{Purpose, Stream};
-use crate::scenario::Propagation;
 
 /// A place in the plane, in metres.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

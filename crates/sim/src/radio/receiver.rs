@@ -4,7 +4,7 @@
 //! are sent, with the exact times at which they arrive and end here, so that one event at the end of a frame serves
 //! all who hear it.
 //!
-//! The rules (`crate::scenario::Capture`):
+//! The rules ([`Capture`]):
 //! - A receiver that transmits hears nothing; when it starts to transmit it loses what it was receiving.
 //! - An idle receiver locks on a preamble over the detection threshold that stands out of the other energy. A locked
 //!   receiver misses other frames, except under `stronger`, where one that is strong enough takes it over.
@@ -20,9 +20,9 @@
 use fairhop_model::phy::Rate;
 use fairhop_model::units::{Nanos, Power};
 
+use super::config::{Capture, Reception};
 use super::params::RadioParams;
 use crate::engine::Stream;
-use crate::scenario::{Capture, Reception};
 
 /// Why a frame was not received by a station that heard it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

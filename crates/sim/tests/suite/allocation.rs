@@ -1,7 +1,7 @@
 //! Once it is warm, a world allocates nothing: not for a frame, a packet, a segment, a sample or an event.
 
 use crate::support::*;
-use fairhop_sim::scenario::{Capture, Queue, Reception, Traffic};
+use fairhop_sim::scenario::{Bulk, Capture, Discipline, Reception, Traffic};
 
 /// Runs 5 s to get warm and 20 s more; tells how many frames and how many allocations these had.
 fn allocations(lab: &Lab) -> (u64, u64) {
@@ -28,7 +28,7 @@ fn a_warm_world_allocates_nothing() {
         // A window without end grows, and with it now and then the lists of what is in flight, by doubling.
         assert!(unlimited <= 2, "{name} {capture:?}: {unlimited} allocations in {frames} frames");
         for flow in &mut lab.scenario.traffic {
-            if let Traffic::Bulk { max_window_packets, .. } = flow {
+            if let Traffic::Bulk(Bulk { max_window_packets, .. }) = flow {
                 *max_window_packets = Some(8);
             }
         }
@@ -42,14 +42,14 @@ fn a_warm_world_allocates_nothing() {
 fn no_queue_discipline_allocates_for_a_packet() {
     for discipline in ["red", "priority", "codel", "fq-codel", "cake", "drr"] {
         let mut lab = Lab::ready("k-mix", 30.0, 0.0);
-        let queue: Queue =
+        let queue: Discipline =
             toml::from_str(&format!("discipline = \"{discipline}\"\npackets = 50")).expect("a queue");
         lab.scenario.mac.queue = queue.clone();
         if let Some(internet) = &mut lab.scenario.internet {
             internet.queue = queue;
         }
         for flow in &mut lab.scenario.traffic {
-            if let Traffic::Bulk { max_window_packets, .. } = flow {
+            if let Traffic::Bulk(Bulk { max_window_packets, .. }) = flow {
                 *max_window_packets = Some(8);
             }
         }
@@ -75,7 +75,7 @@ fn control_allocates_nothing_for_a_packet() {
         let mut lab = Lab::ready("k-mix", 30.0, 0.0);
         lab.scenario.control = Some(toml::from_str(control).expect("a control"));
         for flow in &mut lab.scenario.traffic {
-            if let Traffic::Bulk { max_window_packets, .. } = flow {
+            if let Traffic::Bulk(Bulk { max_window_packets, .. }) = flow {
                 *max_window_packets = Some(8);
             }
         }

@@ -11,7 +11,7 @@ use fairhop_sim::mac::Frame;
 use fairhop_sim::packet::{Body, NodeId, Packet};
 use fairhop_sim::recorder::Loss;
 use fairhop_sim::results::Summary;
-use fairhop_sim::scenario::{Control, Gateways, QueueLimit, Topology, Traffic};
+use fairhop_sim::scenario::{Bulk, Call, Control, Gateways, QueueLimit, Topology, Traffic};
 use fairhop_sim::world::control::Decision;
 use fairhop_sim::world::{Tap, World};
 
@@ -241,7 +241,7 @@ impl Tap for Listener {
 fn with_rtcp_the_gateway_knows_what_the_way_down_loses_to_the_256th() {
     let mut lab = k_mix("kind = \"none\"").seconds(40.0);
     for traffic in &mut lab.scenario.traffic {
-        if let Traffic::Call { rtcp_interval_s, .. } = traffic {
+        if let Traffic::Call(Call { rtcp_interval_s, .. }) = traffic {
             *rtcp_interval_s = 1.0;
         }
     }
@@ -423,7 +423,7 @@ fn a_window_clamp_holds_transfers_that_begin_under_it() {
     late.run();
     assert_eq!(late.recorder().fingerprint, free.recorder().fingerprint);
     for traffic in &mut lab.scenario.traffic {
-        if let Traffic::Bulk { start_s, .. } = traffic {
+        if let Traffic::Bulk(Bulk { start_s, .. }) = traffic {
             *start_s = 9.0;
         }
     }

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use crate::support::*;
 use fairhop_model::phy::{Phy, Preamble, Rate, Standard, chunk_success, frame, noise_floor};
 use fairhop_model::units::{Db, Nanos};
+use fairhop_model::voice::Codec;
 use fairhop_sim::recorder::Loss;
 use fairhop_sim::scenario::{
-    Capture, CodecName, Gateways, Metric, Place, Propagation, QueueLimit, Reception, TcpProfile, TcpVariant,
-    Topology, Traffic,
+    Bulk, Burst, Call, Capture, Cbr, Gateways, Metric, Place, Propagation, QueueLimit, Reception, TcpProfile,
+    TcpVariant, Topology, Traffic,
 };
 use fairhop_sim::world::World;
 use proptest::prelude::*;
@@ -227,8 +228,7 @@ fn places(nodes: u32, internet: bool) -> impl Strategy<Value = (Place, Place)> {
 }
 
 fn traffic(nodes: u32, internet: bool) -> impl Strategy<Value = Traffic> {
-    let codec =
-        prop::sample::select(vec![CodecName::G729a, CodecName::G711, CodecName::G7231, CodecName::Opus]);
+    let codec = prop::sample::select(vec![Codec::G729a, Codec::G711, Codec::G7231, Codec::Opus]);
     let times = (0.0..0.4, prop::option::of(0.1..1.0));
     let tcp = (
         (prop::option::of(1u64..150_000), 88u32..1460, 1_460u32..100_000, prop::option::of(1u32..20)),
@@ -251,13 +251,23 @@ fn traffic(nodes: u32, internet: bool) -> impl Strategy<Value = Traffic> {
                 0 => {
                     let rtcp_interval_s = if burst_packets.is_multiple_of(2) { 0.1 } else { 0.0 };
                     let (count, dscp) = (2, None);
-                    Traffic::Call { name, from, to, count, dscp, codec, rtcp_interval_s, start_s, stop_s }
+                    Traffic::Call(Call {
+                        name,
+                        from,
+                        to,
+                        count,
+                        dscp,
+                        codec,
+                        rtcp_interval_s,
+                        start_s,
+                        stop_s,
+                    })
                 }
                 1 => {
                     let (size_bytes, mss_bytes, receive_buffer_bytes, max_window_packets) = sizes;
                     let (initial_window_packets, delayed_ack_segments, sack, timestamps, byte_counting) =
                         options;
-                    Traffic::Bulk {
+                    Traffic::Bulk(Bulk {
                         name,
                         from,
                         to,
@@ -283,9 +293,9 @@ fn traffic(nodes: u32, internet: bool) -> impl Strategy<Value = Traffic> {
                         rto_min_ms: Some(200.0),
                         start_s,
                         stop_s,
-                    }
+                    })
                 }
-                2 => Traffic::Cbr {
+                2 => Traffic::Cbr(Cbr {
                     name,
                     from,
                     to,
@@ -296,8 +306,8 @@ fn traffic(nodes: u32, internet: bool) -> impl Strategy<Value = Traffic> {
                     delay_bound_ms: None,
                     start_s,
                     stop_s,
-                },
-                3 => Traffic::Burst {
+                }),
+                3 => Traffic::Burst(Burst {
                     name,
                     from,
                     to,
@@ -308,10 +318,10 @@ fn traffic(nodes: u32, internet: bool) -> impl Strategy<Value = Traffic> {
                     packet_bytes: bytes,
                     start_s,
                     stop_s,
-                },
+                }),
                 _ => {
                     let from = if from == INTERNET { to } else { from };
-                    Traffic::Cbr {
+                    Traffic::Cbr(Cbr {
                         name,
                         from,
                         to: ALL,
@@ -322,7 +332,7 @@ fn traffic(nodes: u32, internet: bool) -> impl Strategy<Value = Traffic> {
                         delay_bound_ms: None,
                         start_s,
                         stop_s,
-                    }
+                    })
                 }
             }
         },

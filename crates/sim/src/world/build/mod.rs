@@ -16,13 +16,14 @@ use crate::engine::{EventKind, Events, Purpose, Stream};
 use crate::mac::{MacParams, Stations};
 use crate::output::headers::Addresses;
 use crate::packet::{NodeId, Packets};
-use crate::queue::Queue;
+use crate::queue::{Discipline, Queue};
 use crate::radio::{LIGHT_M_PER_S, Links, Position, RadioParams, Receiver as RadioReceiver};
 use crate::recorder::Recorder;
 use crate::routing::Routes;
 use crate::scenario::{self, Finding, Scenario};
 use crate::wired::Link;
 use flows::Plan;
+use paths::check_link_rates;
 use wired::{hosts, wire};
 
 impl World {
@@ -33,16 +34,11 @@ impl World {
     /// What only the placed network can tell: flows without a route, paths set by hand over links that do not work,
     /// random nodes that cannot be connected, radios that reach farther than the timing of 802.11 allows.
     pub fn new(scenario: &Scenario, seed: u64) -> Result<Self, Vec<Finding>> {
-        let radio = RadioParams::new(&scenario.radio);
-        let standard = scenario.radio.standard;
-        let data_rate = standard.rate(scenario.radio.rate_mbps).unwrap_or(standard.rates()[0]);
-        let basic_rates: Vec<Rate> = match &scenario.radio.basic_rates_mbps {
-            Some(rates) => rates.iter().filter_map(|&mbps| standard.rate(mbps)).collect(),
-            None => standard.mandatory_rates().to_vec(),
-        };
-        let mac = MacParams::new(&scenario.radio, &scenario.mac, data_rate, &basic_rates);
-        let links = place(scenario, &radio, data_rate, seed)?;
+        let radio = scenario.radio_params();
+        let mac = scenario.mac_params();
+        let links = place(scenario, &radio, mac.data_rate, seed)?;
         check_reach(&links, &mac)?;
+        check_link_rates(scenario, &links, &radio)?;
 
         let nodes = links.positions().len();
         let hosts = hosts(scenario);
@@ -62,7 +58,7 @@ impl World {
         for (index, start) in plan.starts.iter().enumerate() {
             events.push(*start, EventKind::Source, index as u32);
         }
-        let control = control(scenario, &plan, &routes, &wired, &links, &radio, &basic_rates);
+        let control = control(scenario, &plan, &routes, &wired, &links, &radio, mac.basic_rates());
         if let Some(control) = control.as_deref().filter(|control| control.next_time() <= duration) {
             events.push(control.next_time(), EventKind::Control, 0);
         }
@@ -169,11 +165,11 @@ fn control(
 }
 
 /// The queue of every station.
-fn station_queue(scenario: &Scenario) -> scenario::Queue {
+fn station_queue(scenario: &Scenario) -> Discipline {
     match (&scenario.control, &scenario.mac.queue) {
         (Some(scenario::Control::Priority { .. }), queue) => {
             let (packets, bytes) = queue.limits();
-            scenario::Queue::Priority { packets, bytes }
+            Discipline::Priority { packets, bytes }
         }
         (_, queue) => queue.clone(),
     }

@@ -1,5 +1,6 @@
 //! Paths for all flows, and whether the network stays connected through its changes.
 
+use fairhop_model::phy::Standard;
 use fairhop_model::units::Nanos;
 
 use super::check_reach;
@@ -9,7 +10,7 @@ use crate::mac::MacParams;
 use crate::packet::NodeId;
 use crate::radio::{Links, RadioParams};
 use crate::routing::{PathFinder, Wires};
-use crate::scenario::{self, Change, Finding};
+use crate::scenario::{self, Change, Finding, Scenario};
 use crate::world::changes::{both_ways, closed, in_order, make, paths};
 use crate::world::traffic::Flow;
 
@@ -79,7 +80,7 @@ impl Plan<'_> {
                 continue; // with the next one
             }
             let path = format!("change.{place}");
-            check_change(&path, change, &links)?;
+            check_change(&path, change, &links, radio, self.scenario.radio.standard)?;
             let after = |findings: Vec<Finding>| -> Vec<Finding> {
                 let told = |finding: Finding| Finding {
                     path: path.clone(),
@@ -96,7 +97,13 @@ impl Plan<'_> {
 }
 
 /// Whether a change makes sense among the links that there are then.
-fn check_change(path: &str, change: &Change, links: &Links) -> Result<(), Vec<Finding>> {
+fn check_change(
+    path: &str,
+    change: &Change,
+    links: &Links,
+    radio: &RadioParams,
+    standard: Standard,
+) -> Result<(), Vec<Finding>> {
     let at = links.positions();
     let finding = match *change {
         Change::Move { node, .. } => {
@@ -111,19 +118,46 @@ fn check_change(path: &str, change: &Change, links: &Links) -> Result<(), Vec<Fi
                 )
             })
         }
-        Change::Rate { from, to: Some(to), .. } if links.between(from as usize, to as usize).is_none() => {
-            Some(Finding::new(
-                format!("{path}.to"),
-                format!(
-                    "nodes {from} and {to} cannot hear each other: there is no hop whose rate could change"
-                ),
-                "not a neighbour",
-                distance_hint(links, from, to),
-            ))
-        }
-        Change::Rate { .. } => None,
+        Change::Rate { from, to: Some(to), .. } => check_neighbour(path, (from, to), links, radio, standard),
+        Change::Rate { to: None, .. } => None,
     };
     finding.map_or(Ok(()), |finding| Err(vec![finding]))
+}
+
+/// Whether the rates of single links are those of neighbours.
+pub(super) fn check_link_rates(
+    scenario: &Scenario,
+    links: &Links,
+    radio: &RadioParams,
+) -> Result<(), Vec<Finding>> {
+    let rates = scenario.radio.rates.iter().enumerate();
+    let findings: Vec<Finding> = rates
+        .filter_map(|(i, link)| {
+            let path = format!("radio.rates.{i}");
+            check_neighbour(&path, (link.from, link.to), links, radio, scenario.radio.standard)
+        })
+        .collect();
+    if findings.is_empty() { Ok(()) } else { Err(findings) }
+}
+
+/// The error of a rate between nodes that are not neighbours: the receiver decodes no frame of the sender at any rate.
+fn check_neighbour(
+    path: &str,
+    (from, to): (u32, u32),
+    links: &Links,
+    radio: &RadioParams,
+    standard: Standard,
+) -> Option<Finding> {
+    let power = links.between(from as usize, to as usize).map(|link| link.power);
+    let decodes = power.is_some_and(|power| standard.rates().iter().any(|&rate| radio.decodes(rate, power)));
+    (!decodes).then(|| {
+        Finding::new(
+            format!("{path}.to"),
+            format!("node {to} is not a neighbour of node {from}: it decodes none of its frames at any rate"),
+            "not a neighbour",
+            distance_hint(links, from, to),
+        )
+    })
 }
 
 impl Plan<'_> {

@@ -13,8 +13,8 @@ use fairhop_model::units::Nanos;
 use fairhop_sim::mac::{BROADCAST, Frame, FrameKind};
 use fairhop_sim::packet::{Body, NodeId, Packet};
 use fairhop_sim::scenario::{
-    Capture, Internet, NamedPlace, NodeAt, Place, Propagation, QueueLimit, Reception, Scenario, Topology,
-    Traffic, load, ready_made,
+    Burst, Capture, Cbr, Internet, NamedPlace, NodeAt, Place, Propagation, QueueLimit, Reception, Scenario,
+    Topology, Traffic, load, ready_made,
 };
 use fairhop_sim::world::{Tap, World};
 
@@ -175,7 +175,7 @@ impl Lab {
             assert_eq!(count, 1);
             let payload_bytes = bytes - 28;
             let stop_s = Some(start_s + f64::from(payload_bytes) * 0.8e-9);
-            Traffic::Cbr {
+            Traffic::Cbr(Cbr {
                 name,
                 from,
                 to,
@@ -186,10 +186,10 @@ impl Lab {
                 delay_bound_ms: None,
                 start_s,
                 stop_s,
-            }
+            })
         } else {
             let burst_packets = count;
-            Traffic::Burst {
+            Traffic::Burst(Burst {
                 name,
                 from,
                 to,
@@ -200,7 +200,7 @@ impl Lab {
                 packet_bytes: bytes,
                 start_s,
                 stop_s,
-            }
+            })
         });
         self
     }
@@ -214,7 +214,7 @@ impl Lab {
     pub fn stream(mut self, from: Place, to: Place, bytes: u32, per_second: f64) -> Self {
         let payload_bytes = bytes - 28;
         let rate_kbps = per_second * f64::from(payload_bytes) * 8e-3;
-        self.scenario.traffic.push(Traffic::Cbr {
+        self.scenario.traffic.push(Traffic::Cbr(Cbr {
             name: None,
             from,
             to,
@@ -225,7 +225,7 @@ impl Lab {
             delay_bound_ms: None,
             start_s: 0.0,
             stop_s: None,
-        });
+        }));
         self
     }
 

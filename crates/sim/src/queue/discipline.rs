@@ -1,88 +1,90 @@
-//! Queues as a scenario writes them: a discipline with its parameters, and how much it holds. `{ packets = 50 }` alone is
-//! drop-tail.
+//! Parameters of a queue: the discipline with its constants, and the capacity. In a scenario, `{ packets = 50 }` without a
+//! discipline is drop-tail. The doc comments of the types are the descriptions in the JSON Schema.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// How packets wait, and how many. Written without a discipline, as in `{ packets = 50 }`, it is drop-tail.
+/// Queue discipline and capacity. Without a discipline, as in `{ packets = 50 }`, the queue is drop-tail.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "discipline", rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(transform = drop_tail_needs_no_name)]
-pub enum Queue {
-    /// First come, first served; what finds it full is lost.
+pub enum Discipline {
+    /// First in, first out; packets that arrive at a full queue are dropped.
     DropTail {
-        /// Holds this many packets.
+        /// Capacity in packets.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 1_000_000))]
         packets: Option<u32>,
-        /// Holds this many bytes of IP packets.
+        /// Capacity in bytes of IP packets.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 1_000_000_000))]
         bytes: Option<u32>,
     },
     /// Random early detection (Floyd and Jacobson 1993).
     Red {
-        /// Holds this many packets.
+        /// Capacity in packets.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 1_000_000))]
         packets: Option<u32>,
-        /// Holds this many bytes of IP packets.
+        /// Capacity in bytes of IP packets.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 1_000_000_000))]
         bytes: Option<u32>,
-        /// Nothing is dropped early while the average queue is shorter than this. Left out: what makes 5 ms of delay, and at
-        /// least 5.
+        /// Minimum threshold: no early drops while the average queue is shorter. Left out: the packets that the link sends
+        /// in 2.5 ms (half the target delay of 5 ms), and at least 5.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 1_000_000.0))]
         min_packets: Option<f64>,
-        /// The average queue at which packets are dropped with `max_probability`. Left out: three times `min_packets`.
+        /// Maximum threshold: the average queue at which the drop probability is `max_probability`. Left out: three times
+        /// `min_packets`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 1_000_000.0))]
         max_packets: Option<f64>,
-        /// Weight of the queue that a packet finds in the average. Left out: 0.002, or with `adaptive` 1 − e^(−1/C) where C
-        /// is the link's rate in packets a second.
+        /// Weight of the current queue length in the moving average. Left out: 0.002, or with `adaptive` 1 − e^(−1/C), where
+        /// C is the link's rate in packets per second.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 1.0))]
         weight: Option<f64>,
-        /// Chance of a drop when the average is at `max_packets`; with `adaptive`, at the start.
+        /// Drop probability when the average is at `max_packets`; with `adaptive`, its initial value.
         #[serde(default = "tenth")]
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 1.0))]
         max_probability: f64,
-        /// Above `max_packets` the chance rises to 1 at twice as much; false: all are dropped.
+        /// Gentle mode: above `max_packets` the drop probability rises linearly to 1 at twice `max_packets`. false: all packets
+        /// are dropped above `max_packets`.
         #[serde(default = "yes")]
         gentle: bool,
-        /// The chance follows the average (Adaptive RED: Floyd, Gummadi and Shenker 2001).
+        /// Adaptive RED (Floyd, Gummadi and Shenker 2001): the drop probability follows the average queue.
         #[serde(default)]
         adaptive: bool,
-        /// Counts bytes, in units of `mean_packet_bytes`, and drops large packets sooner.
+        /// Byte mode: counts bytes in units of `mean_packet_bytes`, and drops large packets with a higher probability.
         #[serde(default)]
         count_bytes: bool,
-        /// Mean size of a packet: by it the average falls while the queue is idle.
+        /// Mean packet size, from which the decay of the average over an idle period is computed.
         #[serde(default = "mean_packet")]
         #[schemars(range(min = 1, max = 9000))]
         mean_packet_bytes: u32,
-        /// Marks packets whose transport understands ECN instead of dropping them.
+        /// Marks packets of ECN-capable transports instead of dropping them.
         #[serde(default)]
         ecn: bool,
     },
-    /// Strict priority by DSCP class, with a drop-tail queue for each class.
+    /// Strict priority by DSCP class, with a drop-tail queue per class.
     Priority {
-        /// Each class holds this many packets.
+        /// Capacity of each class in packets.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 1_000_000))]
         packets: Option<u32>,
-        /// Each class holds this many bytes of IP packets.
+        /// Capacity of each class in bytes of IP packets.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 1_000_000_000))]
         bytes: Option<u32>,
     },
     /// Controlled delay (RFC 8289).
     Codel {
-        /// Holds this many packets.
+        /// Capacity in packets.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 1_000_000))]
         packets: Option<u32>,
-        /// Holds this many bytes of IP packets.
+        /// Capacity in bytes of IP packets.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 1_000_000_000))]
         bytes: Option<u32>,
@@ -90,21 +92,22 @@ pub enum Queue {
         #[serde(default = "target_ms")]
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000.0))]
         target_ms: f64,
-        /// About the longest round-trip time, in ms: the delay may be above the target for so long.
+        /// Time that the delay may stay above the target before packets are dropped, in ms; about the longest round-trip
+        /// time.
         #[serde(default = "interval_ms")]
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 100_000.0))]
         interval_ms: f64,
-        /// Marks packets whose transport understands ECN instead of dropping them.
+        /// Marks packets of ECN-capable transports instead of dropping them.
         #[serde(default)]
         ecn: bool,
     },
     /// Flow queuing with CoDel (RFC 8290).
     FqCodel {
-        /// Holds this many packets.
+        /// Capacity in packets.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 1_000_000))]
         packets: Option<u32>,
-        /// Holds this many bytes of IP packets.
+        /// Capacity in bytes of IP packets.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 1_000_000_000))]
         bytes: Option<u32>,
@@ -112,30 +115,31 @@ pub enum Queue {
         #[serde(default = "target_ms")]
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000.0))]
         target_ms: f64,
-        /// About the longest round-trip time, in ms: the delay may be above the target for so long.
+        /// Time that the delay may stay above the target before packets are dropped, in ms; about the longest round-trip
+        /// time.
         #[serde(default = "interval_ms")]
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 100_000.0))]
         interval_ms: f64,
-        /// Bytes that a flow may send in its turn.
+        /// Bytes that a flow may send per round.
         #[serde(default = "quantum")]
         #[schemars(range(min = 1, max = 1_000_000))]
         quantum_bytes: u32,
-        /// Queues into which flows are hashed.
+        /// Number of queues into which flows are hashed.
         #[serde(default = "flows")]
         #[schemars(range(min = 1, max = 65_536))]
         flows: u32,
-        /// Marks packets whose transport understands ECN instead of dropping them.
+        /// Marks packets of ECN-capable transports instead of dropping them.
         #[serde(default = "yes")]
         ecn: bool,
     },
-    /// FQ-CoDel that is fair to hosts first and to the flows of a host second, as CAKE's `dual-srchost` and `dual-dsthost` are
-    /// (Høiland-Jørgensen, Täht and Morton 2018).
+    /// FQ-CoDel with fairness first among hosts, then among the flows of a host, as in CAKE's `dual-srchost` and
+    /// `dual-dsthost` modes (Høiland-Jørgensen, Täht and Morton 2018).
     Cake {
-        /// Holds this many packets.
+        /// Capacity in packets.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 1_000_000))]
         packets: Option<u32>,
-        /// Holds this many bytes of IP packets.
+        /// Capacity in bytes of IP packets.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 1_000_000_000))]
         bytes: Option<u32>,
@@ -143,66 +147,67 @@ pub enum Queue {
         #[serde(default = "target_ms")]
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000.0))]
         target_ms: f64,
-        /// About the longest round-trip time, in ms: the delay may be above the target for so long.
+        /// Time that the delay may stay above the target before packets are dropped, in ms; about the longest round-trip
+        /// time.
         #[serde(default = "interval_ms")]
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 100_000.0))]
         interval_ms: f64,
-        /// Bytes that a host may send in its turn.
+        /// Bytes that a host may send per round.
         #[serde(default = "quantum")]
         #[schemars(range(min = 1, max = 1_000_000))]
         quantum_bytes: u32,
-        /// Queues into which flows are hashed.
+        /// Number of queues into which flows are hashed.
         #[serde(default = "flows")]
         #[schemars(range(min = 1, max = 65_536))]
         flows: u32,
-        /// Marks packets whose transport understands ECN instead of dropping them.
+        /// Marks packets of ECN-capable transports instead of dropping them.
         #[serde(default = "yes")]
         ecn: bool,
-        /// Which host of a packet counts.
+        /// The host by which packets are classified.
         #[serde(default)]
         by: HostOf,
     },
     /// Deficit round robin over hosts (Shreedhar and Varghese 1996).
     Drr {
-        /// Holds this many packets.
+        /// Capacity in packets.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 1_000_000))]
         packets: Option<u32>,
-        /// Holds this many bytes of IP packets.
+        /// Capacity in bytes of IP packets.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 1_000_000_000))]
         bytes: Option<u32>,
-        /// Bytes that a host may send in its turn.
+        /// Bytes that a host may send per round.
         #[serde(default = "quantum")]
         #[schemars(range(min = 1, max = 1_000_000))]
         quantum_bytes: u32,
-        /// Which host of a packet counts.
+        /// The host by which packets are classified.
         #[serde(default)]
         by: HostOf,
     },
 }
 
-/// One of the two hosts of a packet.
+/// The host of a packet that a queue classifies by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HostOf {
-    /// The one that sent it.
+    /// The sender.
     #[default]
     Source,
-    /// The one that it goes to.
+    /// The receiver.
     Destination,
 }
 
-/// How much a queue holds.
+/// Capacity of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueLimit {
-    /// This many packets.
+    /// In packets.
     Packets(u32),
-    /// This many bytes of IP packets.
+    /// In bytes of IP packets.
     Bytes(u32),
 }
 
-impl Queue {
+impl Discipline {
     /// `packets` and `bytes` as written.
     pub fn limits(&self) -> (Option<u32>, Option<u32>) {
         match self {
@@ -216,7 +221,7 @@ impl Queue {
         }
     }
 
-    /// How much it holds. A checked scenario says exactly one of packets and bytes; packets go first here.
+    /// The capacity. A checked scenario has exactly one of `packets` and `bytes`; here `packets` takes precedence.
     pub fn limit(&self) -> QueueLimit {
         match self.limits() {
             (Some(packets), _) => QueueLimit::Packets(packets),
@@ -226,7 +231,7 @@ impl Queue {
     }
 }
 
-impl From<QueueLimit> for Queue {
+impl From<QueueLimit> for Discipline {
     /// Drop-tail.
     fn from(limit: QueueLimit) -> Self {
         match limit {
@@ -239,14 +244,17 @@ impl From<QueueLimit> for Queue {
 const TAG: &str = "discipline";
 const DEFAULT: &str = "drop-tail";
 
-/// Reads a queue that need not say `discipline = "drop-tail"`.
-pub(super) fn queue_named_or_not<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Queue, D::Error> {
+/// Deserializes a queue in which `discipline = "drop-tail"` may be left out.
+///
+/// # Errors
+/// The table is not a queue.
+pub(crate) fn queue_named_or_not<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Discipline, D::Error> {
     let mut table = serde_json::Map::deserialize(deserializer)?;
     table.entry(TAG).or_insert_with(|| DEFAULT.into());
-    Queue::deserialize(serde_json::Value::Object(table)).map_err(serde::de::Error::custom)
+    Discipline::deserialize(serde_json::Value::Object(table)).map_err(serde::de::Error::custom)
 }
 
-/// In the schema too, drop-tail may go without its name.
+/// Makes `discipline` optional for drop-tail in the schema as well.
 fn drop_tail_needs_no_name(schema: &mut schemars::Schema) {
     let variants = schema.get_mut("oneOf").and_then(|variants| variants.as_array_mut());
     for variant in variants.into_iter().flatten() {
