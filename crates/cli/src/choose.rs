@@ -6,10 +6,13 @@ use std::path::Path;
 
 use fairhop_sim::scenario::{self, Loaded, Override};
 
-use crate::failure::{Failure, reason};
+use miette::Diagnostic;
 
-/// Larger files are no scenarios; a matrix of path losses between 1,000 nodes fits.
-const MOST_BYTES: u64 = 64 << 20;
+use crate::failure::{Failure, reason};
+use crate::ui;
+
+/// Files larger than a scenario may be are not read to their end.
+const MOST_BYTES: u64 = scenario::MAX_TEXT_BYTES as u64;
 
 /// Reads, checks and changes a scenario.
 ///
@@ -17,7 +20,9 @@ const MOST_BYTES: u64 = 64 << 20;
 /// It cannot be found or read, or something is wrong with it or with the overrides.
 pub(crate) fn load(which: &Path, overrides: &[Override]) -> Result<Loaded, Failure> {
     let (name, text) = find(which)?;
-    Ok(scenario::load(&name, &text, overrides)?)
+    let loaded = scenario::load(&name, &text, overrides)?;
+    ui::complain(loaded.warnings().iter().map(|warning| warning as &dyn Diagnostic));
+    Ok(loaded)
 }
 
 /// The name and the text of a scenario. A file goes before a ready-made scenario of the same name.

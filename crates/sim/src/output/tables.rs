@@ -768,6 +768,8 @@ impl<'a> Direction<'a> {
 pub struct Meta {
     scenario: String,
     resolved: serde_json::Value,
+    /// Messages of [`Scenario::warnings`]; `null` if there are none.
+    warnings: serde_json::Value,
 }
 
 impl Meta {
@@ -779,6 +781,10 @@ impl Meta {
         Ok(Self {
             scenario: toml::to_string(scenario).map_err(|error| MetaError(error.to_string()))?,
             resolved: serde_json::to_value(scenario).map_err(|error| MetaError(error.to_string()))?,
+            warnings: match &scenario.warnings()[..] {
+                [] => serde_json::Value::Null,
+                warnings => warnings.iter().map(|warning| warning.message.as_str()).collect(),
+            },
         })
     }
 
@@ -801,12 +807,15 @@ pub fn write(directory: &Directory, runs: &[RunTables], meta: &Meta) -> Result<V
     let seeds = |runs: &mut dyn Iterator<Item = &RunTables>| {
         serde_json::Value::from(runs.map(|run| run.seed).collect::<Vec<_>>()).to_string()
     };
-    let metadata = [
+    let mut metadata = vec![
         ("fairhop.version", env!("CARGO_PKG_VERSION").to_owned()),
         ("fairhop.scenario", meta.scenario.clone()),
         ("fairhop.seeds", seeds(&mut runs.iter())),
         ("fairhop.partial_seeds", seeds(&mut runs.iter().filter(|run| run.partial))),
     ];
+    if !meta.warnings.is_null() {
+        metadata.push(("fairhop.warnings", meta.warnings.to_string()));
+    }
     fn file<'a, R: Row>(
         directory: &Directory,
         rows: impl Iterator<Item = &'a R>,
@@ -828,7 +837,7 @@ pub fn write(directory: &Directory, runs: &[RunTables], meta: &Meta) -> Result<V
 }
 
 /// Writes `summary.json`: the means over the seeds and their intervals as `--json` prints them, without anything that
-/// the wall clock says, and the resolved scenario under `resolved_scenario`.
+/// the wall clock says, the resolved scenario under `resolved_scenario`, and its warnings, if any, under `warnings`.
 ///
 /// # Errors
 /// The file exists or cannot be written.
@@ -839,6 +848,9 @@ pub fn write_summary(
 ) -> Result<PathBuf, OutputError> {
     let mut summary = replications.entries();
     summary.0.push(("resolved_scenario", &meta.resolved));
+    if !meta.warnings.is_null() {
+        summary.0.push(("warnings", &meta.warnings));
+    }
     directory.write("summary.json", |file| {
         serde_json::to_writer_pretty(&mut *file, &summary)?;
         file.write_all(b"\n")

@@ -12,7 +12,6 @@
 //! Texts larger than [`MAX_TEXT_BYTES`] are refused. Parsing takes time and memory in proportion to the text. At most
 //! [`MAX_PROBLEMS`] problems are reported, and no suggestions are searched after the first [`MAX_COLLECTED`].
 
-mod build;
 mod change;
 mod check;
 mod control;
@@ -23,6 +22,7 @@ mod number;
 mod overrides;
 mod place;
 mod placement;
+mod resolve;
 mod schema;
 mod sections;
 mod suggest;
@@ -68,8 +68,9 @@ pub const MAX_PROBLEMS: usize = 20;
 /// Number of problems of keys and values that are collected, with suggestions; later ones are only counted. It is larger
 /// than [`MAX_PROBLEMS`] since problems are not found in the order of the text.
 pub const MAX_COLLECTED: usize = 100;
-/// Maximum size of a scenario's text in bytes: enough for 100,000 explicit nodes or an 800 × 800 loss matrix.
-pub const MAX_TEXT_BYTES: usize = 4 << 20;
+/// Maximum size of a scenario's text in bytes: enough for 100,000 explicit nodes, or a loss matrix of
+/// 1000 × 1000.
+pub const MAX_TEXT_BYTES: usize = 8 << 20;
 
 /// A checked scenario with the position of each of its values in the text.
 #[derive(Clone, Debug)]

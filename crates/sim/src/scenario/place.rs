@@ -1,11 +1,8 @@
-//! Places that send and receive, and what they resolve to.
+//! Places that send and receive.
 
 use arrayvec::ArrayString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::sections::Scenario;
-use super::wired::Host;
 
 /// The name of a host. Its size is fixed so that places are `Copy`.
 pub type HostName = ArrayString<24>;
@@ -47,26 +44,4 @@ pub enum Endpoint {
     Host(usize),
     /// All neighbours of the sender.
     Broadcast,
-}
-
-impl Scenario {
-    /// The hosts of `[wired]`.
-    pub fn wired_hosts(&self) -> &[Host] {
-        self.wired.as_ref().map_or(&[], |wired| &wired.hosts)
-    }
-
-    /// What a place resolves to: `"gateway"` and `"last"` become their nodes.
-    pub fn resolve_place(&self, place: Place) -> Endpoint {
-        match place {
-            Place::Node(node) => Endpoint::Node(node),
-            Place::Named(NamedPlace::Gateway) => Endpoint::Node(self.topology.gateway()),
-            Place::Named(NamedPlace::Last) => Endpoint::Node(self.topology.last_node()),
-            Place::Named(NamedPlace::Internet) => Endpoint::Internet,
-            Place::Named(NamedPlace::Broadcast) => Endpoint::Broadcast,
-            Place::Host(name) => {
-                let hosts = self.wired_hosts();
-                Endpoint::Host(hosts.iter().position(|host| host.name == name).unwrap_or(hosts.len()))
-            }
-        }
-    }
 }

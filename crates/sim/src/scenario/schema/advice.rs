@@ -6,8 +6,8 @@ use super::super::suggest::{nearest, number_in_unit_of, renamed, same_but_for_un
 use super::super::tree::{Member, Node, Value, shown};
 use super::SCHEMA;
 use super::check::{Checker, TableAt};
-use super::shape::{Shape, description, keys, properties, required, resolve, shape};
-use super::words::{last_of, listed, plain, quoted, thing, ticked, value_name};
+use super::shape::{Shape, describe, description, keys, properties, required, resolve, sentence, shape};
+use super::words::{last_of, listed, plain, quoted, ticked, value_name};
 
 impl Checker<'_> {
     /// Reports a key that the table does not have. Returns the key of which it is probably a misspelling.
@@ -151,21 +151,7 @@ impl Checker<'_> {
     }
 }
 
-/// The description of a key as a help text.
-pub(super) fn describe(property: &'static Json, path: &str) -> String {
-    match description(property) {
-        "" => String::new(),
-        text if last_of(path).parse::<usize>().is_ok() => text.into(),
-        text => format!("{}: {text}", thing(path)),
-    }
-}
-
-/// `advice` and, after a colon, the description of the key.
-pub(super) fn sentence(advice: &str, description: &str) -> String {
-    if description.is_empty() { advice.into() } else { format!("{advice}: {description}") }
-}
-
-/// What was written under a wrong key, in the unit of the right one.
+/// The value written under a wrong key, converted to the unit of the right key.
 fn converted(value: &Value, factor: Option<f64>, right: &str, property: &'static Json) -> Option<String> {
     let number = match value {
         Value::Integer(i) => *i as f64 * factor?,

@@ -6,8 +6,7 @@ use super::super::error::{Problem, Source};
 use super::super::suggest::nearest;
 use super::super::tree::{Member, Node, Span, Value, shown};
 use super::SCHEMA;
-use super::advice::{describe, sentence};
-use super::shape::{Named, Shape, description, keys, required, resolve, shape};
+use super::shape::{Named, Shape, describe, description, keys, required, resolve, sentence, shape};
 use super::words::{join, last_of, listed, plain, quoted, table_name, thing, value_name};
 
 /// Checks the tree against the schema of scenarios. Returns the first `max` problems found, and the number of further ones.
@@ -356,4 +355,30 @@ fn keys_set(members: &[Member], schema: &'static Json) -> Vec<(&'static str, usi
         Some((key.as_str(), member.key_span.source))
     };
     members.iter().filter_map(known).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+    use std::sync::Arc;
+
+    use miette::NamedSource;
+
+    use super::super::super::MAX_COLLECTED;
+    use super::super::super::tree;
+
+    /// Suggestions for one unknown key take time in proportion to the keys of the table: only some are searched.
+    #[test]
+    fn only_the_first_of_many_unknown_keys_get_a_suggestion() {
+        let mut text = "name = \"many\"\nduration_s = 1\n".to_owned();
+        for key in 0..25_000 {
+            let _ = writeln!(text, "key_{key} = 1");
+        }
+        text += "[topology]\nkind = \"string\"\nhops = 1\nspacing_m = 100\n";
+        let (tree, syntax) = tree::parse(&text, 0);
+        assert!(syntax.is_empty());
+        let sources = [Arc::new(NamedSource::new("many.toml", text))];
+        let (problems, uncollected) = super::check(&tree, &sources, MAX_COLLECTED);
+        assert_eq!((problems.len(), uncollected), (MAX_COLLECTED, 25_000 - MAX_COLLECTED));
+    }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::SCHEMA;
-use super::words::quoted;
+use super::words::{last_of, quoted, thing};
 
 /// A word or key with its schema.
 pub(super) type Named = (&'static str, &'static Json);
@@ -109,4 +109,18 @@ impl Shape {
             Self::Boolean => "true or false".into(),
         }
     }
+}
+
+/// The description of a key as a help text.
+pub(super) fn describe(property: &'static Json, path: &str) -> String {
+    match description(property) {
+        "" => String::new(),
+        text if last_of(path).parse::<usize>().is_ok() => text.into(),
+        text => format!("{}: {text}", thing(path)),
+    }
+}
+
+/// `advice` and, after a colon, the description of the key.
+pub(super) fn sentence(advice: &str, description: &str) -> String {
+    if description.is_empty() { advice.into() } else { format!("{advice}: {description}") }
 }

@@ -6,8 +6,6 @@
 mod laws;
 mod tcp;
 
-use std::collections::BTreeMap;
-
 use fairhop_model::headers;
 use fairhop_model::voice::Codec;
 use schemars::JsonSchema;
@@ -18,7 +16,6 @@ pub use tcp::{TcpHyStart, TcpProfile, TcpRecovery, TcpVariant};
 
 use super::dscp::{Codepoint, DscpName};
 use super::place::Place;
-use super::sections::Scenario;
 use crate::packet::Dscp;
 
 /// Keys that every kind of traffic has.
@@ -618,23 +615,5 @@ impl Traffic {
             | Self::Request(Request { mss_bytes, .. }) => Some(*mss_bytes),
             _ => None,
         }
-    }
-}
-
-impl Scenario {
-    /// The names of all flows, one list per entry of `traffic`. Copies are numbered from 0. Entries without a name of their
-    /// own share the numbers of their kind.
-    pub fn flow_names(&self) -> Vec<Vec<String>> {
-        let mut next: BTreeMap<&str, u64> = BTreeMap::new();
-        self.traffic
-            .iter()
-            .map(|entry| {
-                let name = entry.base_name();
-                let number = next.entry(name).or_default();
-                let first = *number;
-                *number += u64::from(entry.count());
-                (first..*number).map(|i| format!("{name}-{i}")).collect()
-            })
-            .collect()
     }
 }
