@@ -33,7 +33,7 @@ fn every_ready_made_scenario_loads_and_is_documented() {
         let scenario = loaded(ready.name, &[]);
         assert!(!scenario.description.is_empty(), "{} has no description", ready.name);
         assert!(ready.title().ends_with(['.', '?']), "{}: {}", ready.name, ready.title());
-        assert!(ready.text.contains("# What to learn: "), "{} has no line "What to learn"", ready.name);
+        assert!(ready.text.contains("# What to learn: "), "{} has no line 'What to learn'", ready.name);
     }
 }
 

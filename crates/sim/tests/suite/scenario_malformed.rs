@@ -52,10 +52,7 @@ fn each_malformed_scenario_is_refused_with_exactly_this_message() {
         };
         for problem in errors.problems() {
             if problem.message().is_empty() || problem.help().is_empty() {
-                wrong.push(format!(
-                    "{name} has no message or no help: {}",
-                    problem.message()
-                ));
+                wrong.push(format!("{name} has no message or no help: {}", problem.message()));
             }
         }
         let got = printed(&errors);
