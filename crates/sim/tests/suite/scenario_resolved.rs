@@ -1,7 +1,13 @@
 //! What scenarios resolve to: the last node, rates of single links, warnings, bounds on input, descriptions.
 
+use std::fs;
+use std::path::Path;
+
 use crate::support::*;
 use fairhop_model::phy::{Rate, Standard};
+use fairhop_sim::output::Directory;
+use fairhop_sim::output::tables::{Meta, write_summary};
+use fairhop_sim::results::{Replications, Summary};
 use fairhop_sim::scenario::{
     Change, Endpoint, Finding, Loaded, MAX_COLLECTED, MAX_PROBLEMS, MAX_TEXT_BYTES, NamedPlace, Override,
     Place, Scenario, load, ready_made, schema,
@@ -118,6 +124,25 @@ fn a_turnaround_of_zero_on_a_line_is_a_warning_at_its_place() {
         scenario.mac.turnaround_us = None;
         assert_eq!(scenario.warnings(), [], "{topology}");
     }
+}
+
+#[test]
+fn warnings_are_stored_with_the_results() {
+    let stored = |name: &str, text: &str| -> Value {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = fs::remove_dir_all(&path);
+        let directory = Directory::create(&path).unwrap();
+        let scenario = scenario(text);
+        let mut world = World::new(&scenario, 1).unwrap();
+        world.run();
+        let results = Replications::of(&[Summary::of(&world, false)]).unwrap();
+        let written = write_summary(&directory, &results, &Meta::new(&scenario).unwrap()).unwrap();
+        serde_json::from_str(&fs::read_to_string(written).unwrap()).unwrap()
+    };
+    let summary = stored("warnings", &format!("{STRING}[mac]\nturnaround_us = 0\n"));
+    let warning = summary["warnings"][0].as_str().unwrap();
+    assert!(warning.starts_with("`turnaround_us` = 0"), "{warning}");
+    assert_eq!(stored("no-warnings", STRING).get("warnings"), None);
 }
 
 /// The reason for the warning: two saturated stations and their receiver on a line, the receiver at its end. Slots count from
