@@ -28,7 +28,7 @@ pub struct Mac {
     #[schemars(range(min = 0, max = 65535))]
     pub rts_threshold_bytes: Option<u32>,
     /// Time from receiving to transmitting, in µs: a station does not notice a medium that becomes busy within this time
-    /// before its slot. Left out: the standard's aRxTxTurnaroundTime. With 0, stations on one line do not collide with each
+    /// before its slot. Left out: the standard's aRxTxTurnaroundTime. With 0, stations on one line may not collide with each
     /// other.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 9.0))]

@@ -146,11 +146,12 @@ fn warnings_are_stored_with_the_results() {
 }
 
 /// The reason for the warning: two saturated stations and their receiver on a line, the receiver at its end. Slots count from
-/// the end of the receiver's ACK, so a frame of the nearer station reaches the farther one at the start of its own slot.
+/// the end of the receiver's ACK, so a frame of the nearer station reaches the farther one at the start of its own slot. Over
+/// 40 and 80 m (133.4 and 266.9 ns), rounding makes it a nanosecond earlier.
 #[test]
 fn a_turnaround_of_zero_suppresses_collisions_on_a_line() {
     let collided = |turnaround_us| {
-        let mut lab = Lab::at([(0.0, 0.0), (30.0, 0.0), (60.0, 0.0)])
+        let mut lab = Lab::at([(0.0, 0.0), (40.0, 0.0), (80.0, 0.0)])
             .stream(node(1), node(0), 1000, 2000.0)
             .stream(node(2), node(0), 1000, 2000.0);
         lab.scenario.mac.turnaround_us = turnaround_us;

@@ -14,11 +14,11 @@ impl Scenario {
         if self.mac.turnaround_us == Some(0.0) && self.topology.may_be_collinear() {
             warnings.push(Finding::new(
                 "mac.turnaround_us",
-                "`turnaround_us` = 0 suppresses collisions of stations on one line",
-                "no collisions",
-                "On a line, the signal of a station reaches the next one exactly at the start of the same slot. Without a \
-                 turnaround time, the next station notices it and defers. Leave `turnaround_us` out for the standard's \
-                 value.",
+                "`turnaround_us` = 0 can suppress collisions of stations on one line",
+                "collisions may be missing",
+                "on a line, the signal of a station reaches the next one at the start of the same slot, to the nanosecond: \
+                 without a turnaround time, the next station may notice it and defer; leave `turnaround_us` out for the \
+                 standard's value",
             ));
         }
         warnings
