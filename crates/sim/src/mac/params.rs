@@ -46,6 +46,9 @@ pub struct MacParams {
     pub header_bytes: u32,
     /// Access categories, where stations have them.
     pub edca: Option<Box<EdcaParams>>,
+    /// Comparison with ns-2; see `mac/ns2.rs`.
+    #[cfg(test)]
+    pub(crate) ns2_rules: bool,
     /// Rates of control frames.
     pub(super) basic_rates: Vec<Rate>,
     /// Senders and hops whose data frames have another rate than `data_rate`, where there are any.
@@ -83,11 +86,22 @@ impl MacParams {
             cts_time: phy.frame_duration(control_rate, frame::CTS),
             header_bytes: 0,
             edca: None,
+            #[cfg(test)]
+            ns2_rules: false,
             basic_rates: basic_rates.to_vec(),
             other_rates: None,
         };
         params.edca = mac.edca.parameters().map(|written| Box::new(EdcaParams::new(&written, &params)));
         params
+    }
+
+    /// Whether stations follow ns-2 in two rules that differ from the standard; only in the test that compares them.
+    #[inline]
+    pub(super) fn follows_ns2(&self) -> bool {
+        #[cfg(test)]
+        return self.ns2_rules;
+        #[cfg(not(test))]
+        false
     }
 
     /// Rates that control frames may have.

@@ -1,15 +1,17 @@
-//! Path loss: from the place of two nodes to the power that one receives from the other.
+//! Path loss: the power that one node receives from another, by their positions.
 //!
-//! Free space (Friis 1946), two-ray ground (Rappaport 2002, §4.6, with the crossover at 4π·h²/λ), log-distance with
-//! log-normal shadowing that is fixed for a pair (ibid., §4.9), a given matrix, and circles. Left out: fading in time,
-//! antenna patterns, obstacles.
+//! Models: free space (Friis 1946), two-ray ground (Rappaport 2002, §4.6, with the crossover at 4π·h²/λ), log-distance
+//! with log-normal shadowing that is fixed for each pair (ibid., §4.9), a given matrix, and circles. Left out: fading in
+//! time, antenna patterns, obstacles.
 
-use fairhop_model::units::{Db, Dbm};
+use fairhop_model::phy::Rate;
+use fairhop_model::units::{Db, Dbm, Power};
 
+use super::params::RadioParams;
 use crate::engine::{Purpose, Stream};
-use crate::scenario::Propagation;
+use crate::scenario::{Propagation, Reception};
 
-/// A place in the plane, in metres.
+/// A position in the plane, in metres.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Position {
     /// Metres to the right.
@@ -19,19 +21,26 @@ pub struct Position {
 }
 
 impl Position {
-    /// The distance to another place in metres.
+    /// The distance to another position in metres.
     pub fn distance_m(self, other: Self) -> f64 {
         libm::hypot(self.x_m - other.x_m, self.y_m - other.y_m)
+    }
+
+    /// Whether another position is farther away than a distance in metres, within rounding.
+    #[inline]
+    pub fn is_farther_m(self, other: Self, distance_m: f64) -> bool {
+        let (x_m, y_m) = (self.x_m - other.x_m, self.y_m - other.y_m);
+        x_m * x_m + y_m * y_m > distance_m * distance_m
     }
 }
 
 /// The speed of light in m/s.
 pub const LIGHT_M_PER_S: f64 = 299_792_458.0;
 
-/// What the circle model calls the power at the edge of reception. Only ratios matter: it has no noise.
+/// Power at the edge of reception in the circle model. Only ratios matter, since the model has no noise.
 pub(super) const RANGE_EDGE: Dbm = Dbm(-80.0);
 
-/// The loss at and over which a matrix means "not heard".
+/// Matrix entries of this loss or more mean that there is no signal at all.
 pub(super) const NOT_HEARD_DB: f64 = 1000.0;
 
 /// The power that node `to` at distance `distance_m` receives from node `from`.
@@ -71,7 +80,7 @@ pub(super) fn received_power(
     }
 }
 
-/// Loss of the circle model against the edge of reception: the fourth power of distance.
+/// Loss of the circle model relative to the edge of reception: the fourth power of distance.
 pub(super) fn range_loss(receive_m: f64, distance_m: f64) -> Db {
     Db(40.0 * libm::log10(distance_m / receive_m))
 }
@@ -84,9 +93,14 @@ fn friis(frequency_ghz: f64, distance_m: f64) -> Db {
     Db(20.0 * libm::log10(4.0 * std::f64::consts::PI * distance_m / wavelength_m(frequency_ghz)))
 }
 
-/// The distance beyond which nobody hears a node of this model: power below `floor`. Unlimited for a matrix; with
-/// shadowing, six standard deviations are allowed for.
+/// The distance in metres beyond which received power is below `floor`. Infinite for a matrix. With shadowing, the
+/// distance includes six standard deviations.
 pub(super) fn reach_m(model: &Propagation, tx_power: Dbm, floor: Dbm) -> f64 {
+    reach_with_shadowing_m(model, tx_power, floor, 6.0)
+}
+
+/// The same with another number of standard deviations of shadowing.
+fn reach_with_shadowing_m(model: &Propagation, tx_power: Dbm, floor: Dbm, deviations: f64) -> f64 {
     let budget = tx_power.0 - floor.0;
     match model {
         Propagation::Range { carrier_sense_m, .. } => *carrier_sense_m,
@@ -101,10 +115,46 @@ pub(super) fn reach_m(model: &Propagation, tx_power: Dbm, floor: Dbm) -> f64 {
         }
         Propagation::LogDistance { exponent, reference_loss_db, reference_m, shadowing_db } => {
             reference_m
-                * libm::exp10((budget - reference_loss_db + 6.0 * shadowing_db) / (10.0 * exponent)).max(1.0)
+                * libm::exp10((budget - reference_loss_db + deviations * shadowing_db) / (10.0 * exponent)).max(1.0)
         }
         Propagation::Matrix { .. } => f64::INFINITY,
     }
+}
+
+/// A distance in metres beyond which no frame can be decoded at a rate where nothing disturbs it
+/// ([`RadioParams::decodes`]); infinite for a matrix.
+pub fn decode_limit_m(model: &Propagation, params: &RadioParams, rate: Rate) -> f64 {
+    /// No draw of [`Stream::normal`] is larger: √(2 · 53 ln 2) = 8.57.
+    const MAX_DEVIATIONS: f64 = 8.6;
+    let threshold = match params.reception {
+        Reception::Threshold => params.sensitivity[rate as usize],
+        Reception::Sinr => params.preamble_detect,
+    };
+    match model {
+        Propagation::Range { receive_m, .. } => receive_m * DISTANCE_SLACK,
+        _ if threshold < FINE_POWER => f64::INFINITY,
+        _ => {
+            let threshold = Dbm(10.0 * libm::log10(threshold.ratio(Power::from_dbm(Dbm(0.0)))));
+            reach_with_shadowing_m(model, params.tx_power, threshold, MAX_DEVIATIONS) * DISTANCE_SLACK
+        }
+    }
+}
+
+/// Powers of this size or more are rounded by less than 0.05 %.
+const FINE_POWER: Power = Power(1000);
+
+/// Covers that rounding where a distance limit is compared: power falls at least with the first power of distance.
+const DISTANCE_SLACK: f64 = 1.001;
+
+/// The distance in metres beyond which there certainly is no link, where it follows from `reach_m`: not for a matrix, not
+/// with shadowing, and not where the floor is so low that powers near it are rounded coarsely. Infinite for those.
+pub(super) fn distance_limit_m(model: &Propagation, params: &RadioParams, reach_m: f64) -> f64 {
+    let fixed = match model {
+        Propagation::Range { .. } | Propagation::FreeSpace { .. } | Propagation::TwoRay { .. } => true,
+        Propagation::LogDistance { shadowing_db, .. } => *shadowing_db == 0.0,
+        Propagation::Matrix { .. } => false,
+    };
+    if fixed && params.floor >= FINE_POWER { reach_m * DISTANCE_SLACK } else { f64::INFINITY }
 }
 
 fn free_space_reach_m(frequency_ghz: f64, budget_db: f64) -> f64 {
@@ -142,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn shadowing_is_the_same_both_ways_and_has_the_deviation_asked_for() {
+    fn shadowing_is_the_same_both_ways_and_has_the_given_deviation() {
         let model = Propagation::LogDistance {
             exponent: 3.0,
             reference_loss_db: 40.0,
@@ -161,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_beyond_reach_is_over_the_floor() {
+    fn power_beyond_reach_is_below_the_floor() {
         let floor = Dbm(-100.0);
         for model in [
             Propagation::FreeSpace { frequency_ghz: 5.0 },

@@ -38,7 +38,7 @@ pub use error::{Finding, Problem, ScenarioErrors};
 pub use library::{Ready, library, nearest_ready_made, ready_made};
 pub use queue::{HostOf, Queue, QueueLimit};
 pub use schema::schema;
-pub use topology::{Endpoint, Position};
+pub use topology::{Endpoint, Linkage};
 pub use types::*;
 pub use wired::{Host, HostName, LinkArq, LinkDirection, LinkLoss, SlottedChannel, Wired, WiredLink};
 

@@ -1,7 +1,7 @@
-//! Where the nodes of a topology stand, and what the places of a scenario mean.
+//! Positions of the nodes of a topology, and the nodes and hosts that the places of a scenario name.
 //!
 //! Nodes are numbered as [`Topology`] says: line by line, row by row, around the circle from the east, in the order of
-//! the list. Random placements are drawn as wholes until one is connected, so that the result is a sample of all
+//! the list. Random placements are drawn as a whole until one is connected, so that the result is a sample of all
 //! connected placements, not one grown around its first node.
 
 use std::f64::consts::PI;
@@ -9,31 +9,38 @@ use std::f64::consts::PI;
 use super::error::Finding;
 use super::types::{NamedPlace, Place, Scenario, Topology};
 use super::wired::Host;
+use crate::engine::{Interrupt, Interrupted};
+use crate::radio::{Grid, Position};
 
-/// x and y in metres.
-pub type Position = (f64, f64);
-
-/// How many placements are drawn before a random topology is given up.
+/// Maximum number of placements that are drawn for a random topology.
 const MAX_PLACEMENTS: u32 = 1_000;
 
-/// How often links are asked for before a random topology is given up; some seconds of work.
-const MAX_LINK_CHECKS: u64 = 1_000_000_000;
+/// Maximum number of pairs of nodes that are checked for a random topology: some seconds of work.
+const MAX_CHECKS: u64 = 250_000_000;
 
-/// Where a [`Place`] is.
+/// Which nodes of a placement can exchange frames.
+pub struct Linkage<'a> {
+    /// Distance in metres beyond which no two nodes can.
+    pub reach_m: f64,
+    /// Whether two nodes at given positions can.
+    pub linked: &'a dyn Fn(&[Position], usize, usize) -> bool,
+}
+
+/// What a [`Place`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// In the mesh.
     Node(u32),
     /// Behind the gateway.
     Internet,
-    /// A host of `[wired]`, by its place in the list; no such place where the name is unknown.
+    /// A host of `[wired]`, by its index; past the end of the list if the name is unknown.
     Host(usize),
     /// All neighbours of the sender.
     Broadcast,
 }
 
 impl Topology {
-    /// How many nodes there are.
+    /// Number of nodes.
     pub fn node_count(&self) -> usize {
         match self {
             Self::String { hops, lines, .. } => (*hops as usize + 1) * *lines as usize,
@@ -44,7 +51,7 @@ impl Topology {
         }
     }
 
-    /// The node where the Internet is attached, the first one of several; it means nothing where there are no nodes.
+    /// The node where the Internet is attached, the first one of several; without meaning if there are no nodes.
     pub fn gateway(&self) -> u32 {
         self.gateways().first().copied().unwrap_or(0)
     }
@@ -61,28 +68,29 @@ impl Topology {
         }
     }
 
-    /// Where the nodes stand. Only a random topology asks `draw`, for numbers evenly spread over [0, 1), and
-    /// `linked`, which says of a placement whether two of its nodes can exchange frames.
+    /// The positions of the nodes. Only a random topology uses `draw`, which gives uniform numbers in [0, 1), and
+    /// `linkage`.
     ///
     /// # Errors
-    /// A random topology of which no placement was connected.
+    /// An interrupt; inside, a random topology of which no placement was connected.
     pub fn positions(
         &self,
         mut draw: impl FnMut() -> f64,
-        linked: impl Fn(&[Position], usize, usize) -> bool,
-    ) -> Result<Vec<Position>, Finding> {
-        Ok(match self {
+        linkage: &Linkage<'_>,
+        interrupt: &Interrupt<'_>,
+    ) -> Result<Result<Vec<Position>, Finding>, Interrupted> {
+        Ok(Ok(match self {
             Self::String { hops, spacing_m, lines, line_spacing_m, .. } => {
                 lattice(hops + 1, *lines, *spacing_m, line_spacing_m.unwrap_or(*spacing_m))
             }
             Self::Grid { columns, rows, spacing_m, .. } => lattice(*columns, *rows, *spacing_m, *spacing_m),
             Self::Ring { nodes, spacing_m, .. } => circle(*nodes, *spacing_m),
             Self::Random { nodes, width_m, height_m, .. } => {
-                connected(*nodes as usize, (*width_m, *height_m), &mut draw, &linked)?
+                return connected(*nodes as usize, (*width_m, *height_m), &mut draw, linkage, interrupt);
             }
-            Self::Explicit { nodes, .. } => nodes.iter().map(|n| (n.x_m, n.y_m)).collect(),
+            Self::Explicit { nodes, .. } => nodes.iter().map(|n| Position { x_m: n.x_m, y_m: n.y_m }).collect(),
             Self::None => Vec::new(),
-        })
+        }))
     }
 }
 
@@ -92,7 +100,7 @@ impl Scenario {
         self.wired.as_ref().map_or(&[], |wired| &wired.hosts)
     }
 
-    /// Where a place is: `gateway` becomes its node.
+    /// The node or host that a place names; `gateway` becomes its node.
     pub fn resolve_place(&self, place: Place) -> Endpoint {
         match place {
             Place::Node(node) => Endpoint::Node(node),
@@ -108,69 +116,86 @@ impl Scenario {
 }
 
 fn lattice(columns: u32, rows: u32, dx: f64, dy: f64) -> Vec<Position> {
-    (0..rows).flat_map(|r| (0..columns).map(move |c| (f64::from(c) * dx, f64::from(r) * dy))).collect()
+    let row = |r| (0..columns).map(move |c| Position { x_m: f64::from(c) * dx, y_m: f64::from(r) * dy });
+    (0..rows).flat_map(row).collect()
 }
 
 fn circle(nodes: u32, chord: f64) -> Vec<Position> {
     let step = 2.0 * PI / f64::from(nodes);
     let radius = chord / (2.0 * libm::sin(step / 2.0));
-    let at = |i: u32| (radius * libm::cos(f64::from(i) * step), radius * libm::sin(f64::from(i) * step));
-    (0..nodes).map(at).collect()
+    let angle = |i: u32| f64::from(i) * step;
+    (0..nodes)
+        .map(|i| Position { x_m: radius * libm::cos(angle(i)), y_m: radius * libm::sin(angle(i)) })
+        .collect()
 }
 
 fn connected(
     nodes: usize,
     (width, height): (f64, f64),
     draw: &mut impl FnMut() -> f64,
-    linked: &impl Fn(&[Position], usize, usize) -> bool,
-) -> Result<Vec<Position>, Finding> {
-    let mut at = vec![(0.0, 0.0); nodes];
+    linkage: &Linkage<'_>,
+    interrupt: &Interrupt<'_>,
+) -> Result<Result<Vec<Position>, Finding>, Interrupted> {
+    let mut at = vec![Position::default(); nodes];
     let mut checks = 0;
     let mut placements = 0;
-    while placements < MAX_PLACEMENTS && checks < MAX_LINK_CHECKS {
-        for (x, y) in &mut at {
-            *x = draw() * width;
-            *y = draw() * height;
+    while placements < MAX_PLACEMENTS && checks < MAX_CHECKS {
+        for position in &mut at {
+            interrupt.check()?;
+            position.x_m = draw() * width;
+            position.y_m = draw() * height;
         }
         placements += 1;
-        if reaches_all(&at, linked, &mut checks) {
-            return Ok(at);
+        if reaches_all(&at, linkage, &mut checks, interrupt)? {
+            return Ok(Ok(at));
         }
     }
-    Err(not_connected(&at, (width, height), placements, linked))
+    Ok(Err(not_connected(&at, (width, height), placements, linkage, interrupt)?))
 }
 
-/// Breadth first from node 0.
+/// Whether node 0 reaches all others, by depth-first search. `checks` counts the pairs that it looks at.
 fn reaches_all(
     at: &[Position],
-    linked: &impl Fn(&[Position], usize, usize) -> bool,
+    linkage: &Linkage<'_>,
     checks: &mut u64,
-) -> bool {
-    let mut unreached: Vec<usize> = (1..at.len()).collect();
+    interrupt: &Interrupt<'_>,
+) -> Result<bool, Interrupted> {
+    let mut unreached = Grid::new(linkage.reach_m, at);
+    unreached.remove(0, at[0]);
+    let mut reached = 1;
     let mut frontier = vec![0];
     while let Some(from) = frontier.pop() {
-        *checks += unreached.len() as u64;
-        unreached.retain(|&to| {
-            let reached = linked(at, from, to);
-            if reached {
+        interrupt.check()?;
+        unreached.take_near(at[from], |to| {
+            *checks += 1;
+            let linked = !at[from].is_farther_m(at[to], linkage.reach_m) && (linkage.linked)(at, from, to);
+            if linked {
                 frontier.push(to);
+                reached += 1;
             }
-            !reached
+            linked
         });
     }
-    unreached.is_empty()
+    Ok(reached == at.len())
 }
 
-/// Says how much denser the nodes must stand. Random geometric graphs become connected around ln n neighbours a node
-/// (Gupta and Kumar 1998); with ln n + 3, and the edge of the rectangle against it, a few placements in ten are.
+/// States how much denser the nodes must be. Random geometric graphs become connected around ln n neighbours per node
+/// (Gupta and Kumar 1998); with ln n + 3, which allows for the edges of the rectangle, a few placements in ten are.
 fn not_connected(
     at: &[Position],
     (width, height): (f64, f64),
     placements: u32,
-    linked: &impl Fn(&[Position], usize, usize) -> bool,
-) -> Finding {
+    linkage: &Linkage<'_>,
+    interrupt: &Interrupt<'_>,
+) -> Result<Finding, Interrupted> {
     let nodes = at.len();
-    let links = (0..nodes).map(|i| (0..i).filter(|&j| linked(at, i, j)).count()).sum::<usize>();
+    let grid = Grid::new(linkage.reach_m, at);
+    let mut links = 0;
+    for i in 0..nodes {
+        interrupt.check()?;
+        let near = grid.near(at[i]).filter(|&j| j < i && !at[i].is_farther_m(at[j], linkage.reach_m));
+        links += near.filter(|&j| (linkage.linked)(at, i, j)).count();
+    }
     let neighbours = 2.0 * links as f64 / nodes as f64;
     let wanted = libm::log(nodes as f64) + 3.0;
     let help = if links == 0 {
@@ -192,12 +217,12 @@ fn not_connected(
              long and narrow, or the radio too uneven; try more nodes or another seed"
         )
     };
-    Finding::new(
+    Ok(Finding::new(
         "topology",
         format!("none of {placements} random placements of {nodes} nodes was connected"),
         "too sparse",
         help,
-    )
+    ))
 }
 
 #[cfg(test)]
@@ -211,25 +236,24 @@ mod tests {
         panic!("only random topologies draw")
     }
 
-    fn places(topology: &Topology) -> Vec<Position> {
-        topology.positions(never, |_, _, _| true).expect("positions")
+    fn places(topology: &Topology) -> Vec<(f64, f64)> {
+        placed(topology, never, f64::INFINITY).expect("positions").iter().map(|at| (at.x_m, at.y_m)).collect()
     }
 
-    fn distance(a: Position, b: Position) -> f64 {
-        libm::hypot(a.0 - b.0, a.1 - b.1)
+    /// Positions of a topology whose nodes are linked up to a distance.
+    fn placed(topology: &Topology, draw: impl FnMut() -> f64, reach_m: f64) -> Result<Vec<Position>, Finding> {
+        let linked = |at: &[Position], i: usize, j: usize| at[i].distance_m(at[j]) <= reach_m;
+        let linkage = Linkage { reach_m, linked: &linked };
+        topology.positions(draw, &linkage, &Interrupt::NEVER).expect("no interrupt")
     }
 
-    /// Numbers in [0, 1) from a seed, by the multiplier of PCG.
+    /// Uniform numbers in [0, 1) from a seed, with the multiplier of PCG.
     fn draws(seed: u64) -> impl FnMut() -> f64 {
         let mut state = seed;
         move || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 11) as f64 / (1_u64 << 53) as f64
         }
-    }
-
-    fn within(metres: f64) -> impl Fn(&[Position], usize, usize) -> bool {
-        move |at, i, j| distance(at[i], at[j]) <= metres
     }
 
     fn random(nodes: u32, side: f64) -> Topology {
@@ -259,38 +283,70 @@ mod tests {
             let at = places(&Topology::Ring { nodes, spacing_m: 200.0, gateway: 0.into() });
             assert_eq!(at.len(), nodes as usize);
             for i in 0..at.len() {
-                assert!((distance(at[i], at[(i + 1) % at.len()]) - 200.0).abs() < 1e-6);
+                let (from, to) = (at[i], at[(i + 1) % at.len()]);
+                assert!((libm::hypot(from.0 - to.0, from.1 - to.1) - 200.0).abs() < 1e-6);
             }
         }
     }
 
     #[test]
-    fn a_placement_that_is_too_sparse_says_which_one_would_do() {
-        let sparse = random(30, 2_000.0).positions(draws(1), within(250.0)).expect_err("too sparse");
+    fn the_finding_on_a_sparse_placement_names_a_size_and_a_number_that_work() {
+        let sparse = placed(&random(30, 2_000.0), draws(1), 250.0).expect_err("too sparse");
         let number = |after: &str| -> f64 {
             let rest = sparse.help.split(after).nth(1).expect("the hint");
             rest.split([' ', ',']).next().and_then(|n| n.parse().ok()).expect("a number")
         };
         let (side, nodes) = (number("width_m = "), number("nodes = "));
-        assert!(random(30, side).positions(draws(2), within(250.0)).is_ok(), "{}", sparse.help);
-        assert!(random(nodes as u32, 2_000.0).positions(draws(3), within(250.0)).is_ok(), "{}", sparse.help);
-        let deaf = random(3, 1e6).positions(draws(1), |_, _, _| false).expect_err("no links");
-        assert!(deaf.help.contains("no two nodes"), "{}", deaf.help);
+        assert!(placed(&random(30, side), draws(2), 250.0).is_ok(), "{}", sparse.help);
+        assert!(placed(&random(nodes as u32, 2_000.0), draws(3), 250.0).is_ok(), "{}", sparse.help);
+        let isolated = placed(&random(3, 1e6), draws(1), 1.0).expect_err("no links");
+        assert!(isolated.help.contains("no two nodes"), "{}", isolated.help);
+    }
+
+    #[test]
+    fn drawing_placements_stops_when_interrupted() {
+        let asked = std::cell::Cell::new(0);
+        let requested = || {
+            asked.set(asked.get() + 1);
+            asked.get() == 100
+        };
+        let linkage = Linkage { reach_m: 1.0, linked: &|_, _, _| false };
+        let stopped = random(30, 1e6).positions(draws(1), &linkage, &Interrupt::new(&requested));
+        assert_eq!((stopped.err(), asked.get()), (Some(Interrupted), 100));
+    }
+
+    /// All pairs, without a grid.
+    fn is_connected(at: &[Position], reach_m: f64) -> bool {
+        let mut reached = vec![0];
+        for next in 0.. {
+            let Some(&from) = reached.get(next) else { break };
+            let linked = |to: &usize| at[from].distance_m(at[*to]) <= reach_m;
+            let new: Vec<usize> = (0..at.len()).filter(|to| !reached.contains(to) && linked(to)).collect();
+            reached.extend(new);
+        }
+        reached.len() == at.len()
     }
 
     proptest! {
         #[test]
         fn a_random_placement_is_connected_inside_its_rectangle_and_fixed_by_its_seed(seed: u64, nodes in 1_u32..40) {
             let topology = Topology::Random { nodes, width_m: 500.0, height_m: 300.0, gateway: 0.into() };
-            let at = topology.positions(draws(seed), within(250.0)).expect("dense enough");
-            prop_assert!(at.iter().all(|(x, y)| (0.0..500.0).contains(x) && (0.0..300.0).contains(y)));
-            let mut reached = vec![0];
-            for next in 0.. {
-                let Some(&from) = reached.get(next) else { break };
-                reached.extend((0..at.len()).filter(|&to| !reached.contains(&to) && distance(at[from], at[to]) <= 250.0).collect::<Vec<_>>());
-            }
-            prop_assert_eq!(reached.len(), nodes as usize);
-            prop_assert_eq!(topology.positions(draws(seed), within(250.0)).expect("the same"), at);
+            let at = placed(&topology, draws(seed), 250.0).expect("dense enough");
+            prop_assert_eq!(at.len(), nodes as usize);
+            prop_assert!(at.iter().all(|p| (0.0..500.0).contains(&p.x_m) && (0.0..300.0).contains(&p.y_m)));
+            prop_assert!(is_connected(&at, 250.0));
+            prop_assert_eq!(placed(&topology, draws(seed), 250.0).expect("the same"), at);
+        }
+
+        #[test]
+        fn the_grid_does_not_change_which_placements_are_connected(seed: u64, nodes in 1_u32..40) {
+            let mut draw = draws(seed);
+            let side = 120.0 * f64::from(nodes).sqrt();
+            let at: Vec<_> = (0..nodes).map(|_| Position { x_m: draw() * side, y_m: draw() * side }).collect();
+            let linked = |at: &[Position], i: usize, j: usize| at[i].distance_m(at[j]) <= 200.0;
+            let linkage = Linkage { reach_m: 200.0, linked: &linked };
+            let reached = reaches_all(&at, &linkage, &mut 0, &Interrupt::NEVER).expect("no interrupt");
+            prop_assert_eq!(reached, is_connected(&at, 200.0));
         }
     }
 }

@@ -13,11 +13,11 @@ use super::World;
 use super::control::crossings;
 use super::throttle::{Surroundings, Throttle};
 use super::traffic::Flow;
-use crate::engine::{Event, EventKind};
+use crate::engine::{Event, EventKind, Interrupt};
 use crate::mac::{BROADCAST, MacParams};
 use crate::packet::NodeId;
 use crate::radio::{Links, Position};
-use crate::routing::{PathFinder, Wires};
+use crate::routing::{HopModel, PathFinder, Wires};
 use crate::scenario::{Change, ControlSetting, Scenario};
 use crate::wired::Link;
 
@@ -60,14 +60,18 @@ pub(super) fn in_order(scenario: &Scenario) -> impl Iterator<Item = (usize, Nano
     changes.into_iter()
 }
 
-/// Makes a change.
-pub(super) fn make(change: &Change, standard: Standard, links: &mut Links, mac: &mut MacParams) {
+/// Makes a change. The result is the node whose links or rates it changes.
+pub(super) fn make(change: &Change, standard: Standard, links: &mut Links, mac: &mut MacParams) -> NodeId {
     match *change {
-        Change::Move { node, x_m, y_m, .. } => links.move_node(node as usize, Position { x_m, y_m }),
+        Change::Move { node, x_m, y_m, .. } => {
+            links.move_node(node as usize, Position { x_m, y_m });
+            node
+        }
         Change::Rate { from, to, rate_mbps, .. } => {
             if let Some(rate) = standard.rate(rate_mbps) {
                 mac.set_rate(from, to, rate);
             }
+            from
         }
     }
 }
@@ -86,13 +90,9 @@ pub(super) fn closed(scenario: &Scenario, nodes: NodeId) -> Option<NodeId> {
     (scenario.internet.is_some() && scenario.topology.gateways().len() > 1).then_some(nodes)
 }
 
-/// The path of every flow that has two ends, and none where there is no way.
-pub(super) fn paths<'a>(
-    flows: &'a [Flow],
-    finder: &'a mut PathFinder<'_>,
-) -> impl Iterator<Item = (&'a Flow, Option<Vec<u32>>)> {
-    let between = flows.iter().filter(|flow| flow.to != BROADCAST);
-    between.map(|flow| (flow, finder.path(flow.from, flow.to)))
+/// The flows that have two ends, with these.
+pub(super) fn flows_with_ends(flows: &[Flow]) -> impl Iterator<Item = (&Flow, (NodeId, NodeId))> {
+    flows.iter().filter(|flow| flow.to != BROADCAST).map(|flow| (flow, (flow.from, flow.to)))
 }
 
 /// Paths there and back.
@@ -139,10 +139,18 @@ impl World {
     /// Finds all routes anew, and tells those who go by them.
     fn reroute(&mut self, links: &Links) {
         let wires = wires(&self.wired, self.stations.len() + self.hosts.len());
-        let mut finder = PathFinder::new(links, &wires, &self.radio, &self.scenario.routing, &self.mac)
-            .past(closed(&self.scenario, self.stations.len() as u32));
+        let routing = &self.scenario.routing;
+        let model = HopModel { links, radio: &self.radio, mac: &self.mac, metric: routing.metric };
+        let closed = closed(&self.scenario, self.stations.len() as u32);
+        let ends: Vec<_> = flows_with_ends(&self.flows).map(|(_, ends)| ends).collect();
+        let never = &Interrupt::NEVER;
+        let Ok(paths) = PathFinder::new(&model, &wires, routing, closed, never)
+            .and_then(|mut finder| finder.paths(&ends, never))
+        else {
+            return;
+        };
         // That all who send by then have one was seen when the World was built.
-        let paths = both_ways(paths(&self.flows, &mut finder).filter_map(|(_, path)| path));
+        let paths = both_ways(paths.into_iter().flatten());
         self.routes.replace(&paths, &wires);
         let Some(control) = self.control.as_deref_mut() else { return };
         for gateway in &mut control.gateways {

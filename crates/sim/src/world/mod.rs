@@ -20,7 +20,7 @@ pub mod video;
 use fairhop_model::units::Nanos;
 use fairhop_transport::tcp::{Segment, SenderState};
 
-use crate::engine::{Event, EventKind, Events, fetch_ahead};
+use crate::engine::{Event, EventKind, Events, prefetch};
 use crate::mac::{
     BROADCAST, Context, Data, Done, Frame, FrameKind, MacParams, Received, Stations, for_stations,
 };
@@ -31,6 +31,7 @@ use crate::recorder::{Loss, NodeSample, Recorder, TcpSample};
 use crate::routing::{Routes, WIRE};
 use crate::scenario::Scenario;
 use crate::wired::{Arrived, Link, LinkContext};
+pub use build::SetupError;
 use changes::Changes;
 use control::Control;
 use reports::Reporter;
@@ -421,9 +422,9 @@ impl World {
     #[inline]
     fn fetch_for_sending(&self, node: NodeId) {
         let node = node as usize;
-        fetch_ahead(self.links.from(node));
-        fetch_ahead(&self.recorder.nodes[node]);
-        for_stations!(&self.stations, stations => fetch_ahead(&stations[node]));
+        prefetch(self.links.from(node));
+        prefetch(&self.recorder.nodes[node]);
+        for_stations!(&self.stations, stations => prefetch(&stations[node]));
     }
 
     /// A node will receive a packet soon, acknowledge it, and forward it or hand it to its flow.
@@ -432,7 +433,7 @@ impl World {
         self.fetch_for_sending(node);
         let packet = self.packets.get(packet);
         if packet.destination == node {
-            fetch_ahead(&self.recorder.streams[packet.stream as usize]);
+            prefetch(&self.recorder.streams[packet.stream as usize]);
         } else {
             self.routes.fetch_hop(node);
         }
@@ -460,7 +461,7 @@ impl World {
             let received = match outcome {
                 Outcome::Received => station.on_received(ctx, node, &frame, ended),
                 Outcome::Lost(_) => Received { data: Data::None, done: station.on_lost(ctx) },
-                Outcome::Missed(_) => Received::default(),
+                Outcome::Missed(why) => station.on_missed(ctx, why, ended),
             };
             if idle_since != Nanos::MAX {
                 station.medium_idle(ctx, idle_since);

@@ -1,9 +1,9 @@
-//! Memory asked for ahead of its use.
+//! Memory prefetch.
 
-/// Asks the processor to fetch what is needed soon, so that the memory of a large network is on its way while other
-/// events are handled. A hint: it changes nothing but time, and processors that cannot be asked are not.
+/// Hints to the processor that `item` is needed soon, so that its memory arrives while other events are handled. The
+/// hint affects time alone; on processors other than x86-64 it does nothing.
 #[inline(always)]
-pub fn fetch_ahead<T: ?Sized>(item: &T) {
+pub fn prefetch<T: ?Sized>(item: &T) {
     #[cfg(target_arch = "x86_64")]
     #[allow(unsafe_code)]
     {
@@ -11,7 +11,7 @@ pub fn fetch_ahead<T: ?Sized>(item: &T) {
         const LINE: usize = 64;
         let start = std::ptr::from_ref(item).cast::<i8>();
         for offset in (0..size_of_val(item)).step_by(LINE) {
-            // SAFETY: a prefetch reads nothing that the program sees and cannot fault, whatever the address.
+            // SAFETY: a prefetch has no effect that the program can observe and cannot fault, whatever the address.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset)) };
         }
     }
