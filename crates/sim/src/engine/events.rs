@@ -321,7 +321,8 @@ impl Tournament {
         let mut index = 1;
         while index < self.stations {
             let group = &self.groups[index];
-            let child = if self.stations > Self::PREDICTABLE { group.unpredicted(key) } else { group.predicted(key) };
+            let child =
+                if self.stations > Self::PREDICTABLE { group.unpredicted(key) } else { group.predicted(key) };
             index = index * Group::SIZE + child;
         }
         let kind = (key & ((1 << Self::KIND_BITS) - 1)) as usize % Group::SIZE;
@@ -575,7 +576,8 @@ mod tests {
         assert_eq!((events.now(), events.handled()), (Nanos(15), 1));
         events.push(events.now(), EventKind::Source, 1);
         events.set_station(Nanos(16), EventKind::Response, 0);
-        let order: Vec<_> = std::iter::from_fn(|| events.pop_until(Nanos::MAX)).map(|e| (e.at.0, e.subject)).collect();
+        let order: Vec<_> =
+            std::iter::from_fn(|| events.pop_until(Nanos::MAX)).map(|e| (e.at.0, e.subject)).collect();
         assert_eq!(order, [(15, 1), (16, 0), (20, 0)]);
     }
 

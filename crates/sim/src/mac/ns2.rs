@@ -63,18 +63,18 @@ fn goodput_mbps(hops: u32, ns2_rules: bool) -> f64 {
 }
 
 #[test]
-fn two_rules_of_ns2_explain_what_rts_strings_carry_in_it() {
-    println!("hops  ns-2.35  Fairhop with two rules of ns-2  Fairhop");
-    // `bench/peers/results/osipov.json`: hops, ns-2.35, Fairhop.
-    for (hops, ns2, standard) in
-        [(4, 0.190, 0.215), (5, 0.166, 0.189), (6, 0.151, 0.173), (7, 0.142, 0.166), (8, 0.138, 0.162), (9, 0.134, 0.161)]
-    {
-        let (with, without) = (goodput_mbps(hops, true), goodput_mbps(hops, false));
+fn with_two_rules_of_ns2_rts_strings_carry_what_they_carry_in_it_and_without_them_13_to_20_percent_more() {
+    println!("hops  ns-2.35  with the two rules  with the standard's");
+    // ns-2.35 in `bench/peers/results/osipov.json`.
+    for (hops, ns2) in [(4, 0.190), (6, 0.151), (9, 0.134)] {
+        let [with, without] = [true, false].map(|rules| goodput_mbps(hops, rules));
+        let [off, off_without] = [with, without].map(|mbps| mbps / ns2 - 1.0);
         println!(
             "{hops}  {ns2:.3}  {with:.3} ({:+.1} %)  {without:.3} ({:+.1} %)",
-            (with / ns2 - 1.0) * 100.0,
-            (without / ns2 - 1.0) * 100.0
+            off * 100.0,
+            off_without * 100.0
         );
-        let _ = standard;
+        assert!(off.abs() < 0.06, "{hops} hops: {with} Mb/s, {ns2} in ns-2");
+        assert!((0.11..0.22).contains(&off_without), "{hops} hops: {without} Mb/s, {ns2} in ns-2");
     }
 }

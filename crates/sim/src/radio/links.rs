@@ -461,7 +461,12 @@ mod tests {
         for turn in 0..2000 {
             let x_m = f64::from(turn % 37) * 31.0;
             links.move_node(turn as usize % 30, Position { x_m, y_m: 5.0 });
-            assert!(links.links.len() <= 2 * (links.count() + 30), "{} for {}", links.links.len(), links.count());
+            assert!(
+                links.links.len() <= 2 * (links.count() + 30),
+                "{} for {}",
+                links.links.len(),
+                links.count()
+            );
         }
     }
 }

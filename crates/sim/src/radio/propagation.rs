@@ -115,7 +115,8 @@ fn reach_with_shadowing_m(model: &Propagation, tx_power: Dbm, floor: Dbm, deviat
         }
         Propagation::LogDistance { exponent, reference_loss_db, reference_m, shadowing_db } => {
             reference_m
-                * libm::exp10((budget - reference_loss_db + deviations * shadowing_db) / (10.0 * exponent)).max(1.0)
+                * libm::exp10((budget - reference_loss_db + deviations * shadowing_db) / (10.0 * exponent))
+                    .max(1.0)
         }
         Propagation::Matrix { .. } => f64::INFINITY,
     }

@@ -178,7 +178,8 @@ impl PathFinder {
         let limit = if no_path { UNREACHED } else { max_cost };
         for &node in nodes {
             let radio = self.min_costs(node, Over::Radio, limit);
-            let both = if self.has_wires() { self.min_costs(node, Over::RadioAndWires, limit) } else { Vec::new() };
+            let both =
+                if self.has_wires() { self.min_costs(node, Over::RadioAndWires, limit) } else { Vec::new() };
             self.found.retain(|query, found| {
                 let costs = if query.over == Over::Radio { &radio } else { &both };
                 let [to, from] = [query.start, query.goal].map(|end| costs[end as usize]);
@@ -266,9 +267,8 @@ impl PathFinder {
         queries.sort_unstable();
         queries.dedup();
         let nodes = self.graph.positions.len() as u32;
-        let alike = |a: &Query, b: &Query| {
-            (a.over, a.start, a.goal < nodes) == (b.over, b.start, b.goal < nodes)
-        };
+        let alike =
+            |a: &Query, b: &Query| (a.over, a.start, a.goal < nodes) == (b.over, b.start, b.goal < nodes);
         for group in queries.chunk_by(alike) {
             let size = if group.len() <= Self::SINGLE_GOALS { 1 } else { group.len() };
             for goals in group.chunks(size) {
@@ -383,7 +383,8 @@ impl PathFinder {
             (f64::from(GOOD_HOP) * hops, mm)
         };
         let rest = targets.iter().map(rest).min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        rest.filter(|_| self.graph.max_hop_m > 0.0).map_or((0, 0, 0), |(hops, mm)| (hops as u64, 0, mm as u64))
+        rest.filter(|_| self.graph.max_hop_m > 0.0)
+            .map_or((0, 0, 0), |(hops, mm)| (hops as u64, 0, mm as u64))
     }
 
     fn path_to(&self, start: u32, goal: u32) -> Option<Found> {

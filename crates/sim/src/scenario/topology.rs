@@ -88,7 +88,9 @@ impl Topology {
             Self::Random { nodes, width_m, height_m, .. } => {
                 return connected(*nodes as usize, (*width_m, *height_m), &mut draw, linkage, interrupt);
             }
-            Self::Explicit { nodes, .. } => nodes.iter().map(|n| Position { x_m: n.x_m, y_m: n.y_m }).collect(),
+            Self::Explicit { nodes, .. } => {
+                nodes.iter().map(|n| Position { x_m: n.x_m, y_m: n.y_m }).collect()
+            }
             Self::None => Vec::new(),
         }))
     }
@@ -241,7 +243,11 @@ mod tests {
     }
 
     /// Positions of a topology whose nodes are linked up to a distance.
-    fn placed(topology: &Topology, draw: impl FnMut() -> f64, reach_m: f64) -> Result<Vec<Position>, Finding> {
+    fn placed(
+        topology: &Topology,
+        draw: impl FnMut() -> f64,
+        reach_m: f64,
+    ) -> Result<Vec<Position>, Finding> {
         let linked = |at: &[Position], i: usize, j: usize| at[i].distance_m(at[j]) <= reach_m;
         let linkage = Linkage { reach_m, linked: &linked };
         topology.positions(draw, &linkage, &Interrupt::NEVER).expect("no interrupt")

@@ -22,6 +22,7 @@ mod saturation;
 mod scenario_corpus;
 mod scenario_library;
 mod scenario_malformed;
+mod setup;
 mod traffic;
 mod variants;
 mod wired;

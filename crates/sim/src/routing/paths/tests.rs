@@ -177,8 +177,9 @@ impl Network {
         let mut whole = vec![from];
         let mut at = 0;
         while at + 1 < path.len() {
-            let end = (at + 1..path.len())
-                .find(|&end| end + 1 == path.len() || self.wires.direction(path[end], path[end + 1]).is_some())?;
+            let end = (at + 1..path.len()).find(|&end| {
+                end + 1 == path.len() || self.wires.direction(path[end], path[end + 1]).is_some()
+            })?;
             if self.wires.direction(path[at], path[at + 1]).is_some() {
                 whole.push(path[at + 1]);
                 at += 1;

@@ -18,7 +18,8 @@ use crate::output::headers::Addresses;
 use crate::packet::{NodeId, Packets};
 use crate::queue::Queue;
 use crate::radio::{
-    LIGHT_M_PER_S, Links, LinksError, MAX_LINKS, Position, RadioParams, Receiver as RadioReceiver, decode_limit_m,
+    LIGHT_M_PER_S, Links, LinksError, MAX_LINKS, Position, RadioParams, Receiver as RadioReceiver,
+    decode_limit_m,
 };
 use crate::recorder::Recorder;
 use crate::routing::Routes;

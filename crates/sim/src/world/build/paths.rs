@@ -3,8 +3,8 @@
 use fairhop_model::units::Nanos;
 
 use super::flows::Plan;
-use super::{SetupError, check_reach};
 use super::wired::hosts;
+use super::{SetupError, check_reach};
 use crate::engine::Interrupt;
 use crate::mac::MacParams;
 use crate::packet::NodeId;
@@ -110,8 +110,12 @@ impl Plan<'_> {
                 }
             };
             check_reach(&links, &mac).map_err(SetupError::from).map_err(after)?;
-            let model =
-                HopModel { links: &links, radio: network.radio, mac: &mac, metric: self.scenario.routing.metric };
+            let model = HopModel {
+                links: &links,
+                radio: network.radio,
+                mac: &mac,
+                metric: self.scenario.routing.metric,
+            };
             finder.update(&model, &changed);
             changed.clear();
             self.paths_during(&model, &mut finder, (*at, until), interrupt).map_err(after)?;
