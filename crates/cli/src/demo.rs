@@ -211,6 +211,11 @@ fn mean_of(calls: &[CallSummary], pick: fn(&CallSummary) -> f64) -> f64 {
     calls.iter().map(pick).sum::<f64>() / calls.len() as f64
 }
 
+/// Mean score of the calls; not a number where there is none.
+fn mos_mean(run: &Summary) -> f64 {
+    run.totals.mos_mean.unwrap_or(f64::NAN)
+}
+
 /// Packets that wait at the node where most do, on average.
 fn longest_queue(run: &Summary) -> f64 {
     run.nodes.iter().map(|node| node.queue_mean).fold(0.0, f64::max)
@@ -232,8 +237,8 @@ fn comparison(parts: &[Part], runs: &[Summary]) -> String {
     let judged = |mos: f64| Cell::styled(fixed(mos, 2), if mos < ACCEPTABLE_MOS { BAD } else { GOOD });
     let of_calls = |run: &Summary, figure: String| (!run.calls.is_empty()).then(|| figure.into());
     let of_flows = |run: &Summary, figure: String| (!run.flows.is_empty()).then(|| figure.into());
-    row("call quality, MOS", &|run| (!run.calls.is_empty()).then(|| judged(run.totals.mos_mean)));
-    row("worst direction's MOS", &|run| (!run.calls.is_empty()).then(|| judged(run.totals.mos_min)));
+    row("call quality, MOS", &|run| run.totals.mos_mean.map(judged));
+    row("worst direction's MOS", &|run| run.totals.mos_min.map(judged));
     row("acceptable calls", &|run| {
         of_calls(run, format!("{} of {}", fixed(run.totals.calls_ok, 0), run.calls.len()))
     });
@@ -262,9 +267,9 @@ fn in_words(calls: &Summary, downloads: &Summary, together: &Summary) -> String 
          played, behind {:.1} packets that wait at the fullest node, where {:.1} wait without the downloads. The downloads \
          carry {:.2}\u{a0}Mb/s in all; alone they carry {:.2}.",
         ok(calls),
-        calls.totals.mos_mean,
+        mos_mean(calls),
         ok(together),
-        together.totals.mos_mean,
+        mos_mean(together),
         percent(|call| call.loss),
         percent(|call| call.late),
         longest_queue(together),
@@ -287,7 +292,7 @@ fn remedies_in_words(parts: &[Part], runs: &[Summary]) -> String {
             part.title,
             fixed(run.totals.calls_ok, 0),
             run.calls.len(),
-            run.totals.mos_mean,
+            mos_mean(run),
             run.totals.tcp_goodput_mbps
         ));
     }

@@ -425,7 +425,7 @@ fn losses(calls: &[View<'_>], flows: &[View<'_>]) -> Option<String> {
             .flat_map(|(_, streams)| streams)
             .any(|stream| stream.mean(&format!("/lost/{why}")) > 0.0)
     };
-    reasons.retain(|why| !["aqm", "link", "control"].contains(why) || happened(why));
+    reasons.retain(|why| !["aqm", "link", "control", "no_route", "ttl"].contains(why) || happened(why));
 
     let mut table = Table::new("Packets lost, %").column("sent", 9);
     for reason in &reasons {

@@ -553,7 +553,7 @@ impl World {
     fn received(&mut self, node: NodeId, frame: &Frame) {
         if frame.to == BROADCAST {
             let packet = *self.packets.get(frame.packet);
-            self.recorder.packet_arrived(&packet, self.events.now());
+            self.recorder.broadcast_received(&packet, node, self.events.now());
             self.recorder.delivered(packet.stream, u64::from(Self::payload(&packet)), self.events.now());
             return;
         }
@@ -656,6 +656,7 @@ impl World {
 
     fn wired_arrival(&mut self, direction: usize) {
         let Some(Arrived { packet: id, lost }) = self.at_link(direction, Link::arrive) else { return };
+        self.recorder.wire_crossed(self.events.now(), direction as u32, self.packets.get(id).bytes, lost);
         if lost {
             return self.drop_packet(self.wired[direction].from(), id, Loss::Link);
         }

@@ -1,4 +1,4 @@
-//! The integration tests of the simulator: one binary, because linking one for each file took longer than running them.
+//! The integration tests of the simulator, in one binary: linking one binary per file took longer than running them.
 //!
 //! `cargo test -p fairhop-sim --test suite` runs all of them, `… --test suite mac::` those of one module.
 
@@ -9,6 +9,7 @@ mod support;
 mod adaptive;
 mod allocation;
 mod changes;
+mod conservation;
 mod control;
 mod determinism;
 mod edca;
@@ -18,6 +19,7 @@ mod network;
 mod output_capture;
 mod output_tables;
 mod radio;
+mod results;
 mod saturation;
 mod scenario_corpus;
 mod scenario_library;

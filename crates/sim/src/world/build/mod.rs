@@ -13,7 +13,7 @@ use super::throttle::{Surroundings, Throttle};
 use super::traffic::stream;
 use super::{OnAirs, World};
 use crate::engine::{EventKind, Events, Purpose, Stream};
-use crate::mac::{MacParams, Stations};
+use crate::mac::{BROADCAST, MacParams, Stations};
 use crate::output::headers::Addresses;
 use crate::packet::{NodeId, Packets};
 use crate::queue::Queue;
@@ -82,6 +82,11 @@ impl World {
         for (index, flow) in plan.flows.iter().enumerate() {
             if let Some(bound) = flow.delay_bound {
                 recorder.streams[stream(index, false) as usize].playout = bound;
+            }
+            if flow.to == BROADCAST {
+                let from = links.from(flow.from as usize).iter();
+                let in_reach = from.filter(|link| radio.decodes(mac.broadcast_rate, link.power));
+                recorder.expect_receivers(stream(index, false), in_reach.map(|link| link.to));
             }
         }
         let first_sample =
