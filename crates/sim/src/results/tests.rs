@@ -245,26 +245,29 @@ fn a_direction_of_which_nothing_arrived_has_the_worst_score() {
     assert_eq!((call.forward.mos, call.mos_worst), (Some(1.0), Some(1.0)));
 }
 
-/// The warm-up ends at 1.5 s, so intervals from 2 s on count: clear both ways; bad forward; bad backward; forward alone and
-/// clear; nothing sent.
+/// The warm-up ends at 1.5 s, so intervals from 2 s on count: clear both ways; losses forward; late packets backward; forward
+/// alone and clear; nothing sent.
 #[test]
 fn clear_counts_the_intervals_after_the_warm_up_in_which_both_directions_are_acceptable() {
+    const LATE: Nanos = ms(200);
     let mut recording = Recording::new(ms(1500));
-    let mut second = |stream, second: u64, lost: u64| {
+    let mut second = |stream, second: u64, lost: u64, late: u64| {
         for number in 0..50 {
             let at = ms(1000 * second + 20 * number);
             if number < lost {
                 recording.lost(stream, at, Loss::RetryLimit);
             } else {
-                recording.arrives(stream, at, ms(10));
+                recording.arrives(stream, at, if number < lost + late { LATE } else { ms(10) });
             }
         }
     };
-    for (number, forward, backward) in [(1, 50, 50), (2, 0, 0), (3, 10, 0), (4, 0, 10)] {
-        second(0, number, forward);
-        second(1, number, backward);
+    second(0, 0, 0, 0);
+    second(1, 0, 0, 0);
+    for (number, [forward_lost, backward_late]) in [(1, [50, 50]), (2, [0, 0]), (3, [10, 0]), (4, [0, 10])] {
+        second(0, number, forward_lost, 0);
+        second(1, number, 0, backward_late);
     }
-    second(0, 5, 0);
+    second(0, 5, 0, 0);
     assert_eq!(recording.call().clear, Some(2.0 / 4.0));
 }
 
