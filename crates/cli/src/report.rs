@@ -112,6 +112,7 @@ pub(crate) fn report(scenario: &Scenario, runs: &[Summary], results: &Replicatio
     parts.extend(flows(&all.list("flows"), runs.len() > 1));
     parts.extend(transactions(&all.list("flows"), runs.len() > 1));
     parts.extend(video(&all.list("flows")));
+    parts.extend(broadcasts(&all.list("flows")));
     parts.extend(totals(all));
     parts.extend(control(all));
     parts.extend(losses(&all.list("calls"), &all.list("flows")));
@@ -326,6 +327,28 @@ fn video(flows: &[View<'_>]) -> Option<String> {
                 flow.percent("/video/complete", 2),
                 flow.percent("/video/late", 2),
                 flow.percent("/video/lost", 2),
+            ],
+        );
+    }
+    Some(table.render() + &remark)
+}
+
+/// Delivery ratios of broadcasts over their receivers.
+fn broadcasts(flows: &[View<'_>]) -> Option<String> {
+    let with: Vec<View<'_>> =
+        flows.iter().copied().filter(|flow| flow.mean.get("broadcast").is_some()).collect();
+    let (shown, remark) = most_telling(&with, |flow| flow.mean("/broadcast/delivery_min"), "worst");
+    shown.first()?;
+    let mut table =
+        Table::new("Broadcasts received").column("receivers", 9).column("mean %", 8).column("min %", 8);
+    for flow in shown {
+        let receivers = flow.mean.pointer("/broadcast/delivery").and_then(Value::as_object);
+        table.row(
+            flow.text("name"),
+            [
+                receivers.map_or(0, serde_json::Map::len).to_string().into(),
+                flow.percent("/broadcast/delivery_mean", 2),
+                flow.percent("/broadcast/delivery_min", 2),
             ],
         );
     }
@@ -631,6 +654,18 @@ mod tests {
             }
             assert_eq!(text, fs::read_to_string(&path).unwrap_or_default(), "{name}");
         }
+    }
+
+    #[test]
+    fn broadcasts_show_the_mean_and_minimum_of_their_receivers_delivery_ratios() {
+        let mut run = run(1, 0.0, 0);
+        let broadcast = json!({"delivery_mean": 0.75, "delivery_min": 0.5, "delivery": {"1": 1.0, "2": 0.5}});
+        run.flows[1].broadcast = Some(serde_json::from_value(broadcast).expect("a broadcast"));
+        let text = printed(&[run]);
+        let row =
+            text.split("Broadcasts received").nth(1).and_then(|table| table.lines().nth(1)).expect("a row");
+        let cells: Vec<_> = row.split_whitespace().collect();
+        assert_eq!(cells, ["cbr-0", "2", "75.00", "50.00"], "{text}");
     }
 
     #[test]
