@@ -404,7 +404,7 @@ proptest! {
                     lost += u64::from(counts);
                 }
                 Fate::Unfinished => {
-                    // All are, at least, recorded after the packets before them: as at the end of a run.
+                    // Its playout time is that of the packets that arrived before.
                     recording.unfinished(0, created);
                     let overdue = min.is_some_and(|min| recording.end - created > min + PLAYOUT);
                     late += u64::from(counts && overdue);

@@ -64,10 +64,6 @@ fn delays_of_every_flow_are_those_of_its_packets_on_the_air_and_on_wires() {
                 assert_delays(&call.backward.delay, &backward, &call.name);
                 let mean = f64::midpoint(call.forward.delay.mean_ms, call.backward.delay.mean_ms);
                 assert!((call.delay_ms - mean).abs() < 1e-9);
-                assert!(
-                    call.forward.delay.mean_ms > 1.2 * call.forward.delay.p50_ms,
-                    "delays are skewed: {call:?}"
-                );
             }
             "bulk" => {
                 flows.next();
@@ -122,13 +118,13 @@ fn a_call_that_sent_nothing_after_the_warm_up_has_no_score_anywhere() {
     }
 }
 
-/// Node 0 broadcasts. Node 1 is in reach alone; node 2 has a neighbour out of reach of node 0 that sends most of the time;
-/// node 3 senses node 0 and cannot decode it.
+/// Node 0 broadcasts. Node 1 receives it undisturbed; node 2 also receives node 4, which is hidden from node 0 and sends a fifth
+/// of the time; node 3 senses node 0 but cannot decode it.
 #[test]
 fn a_broadcast_reports_the_delivery_ratio_of_each_receiver() {
     let mut lab = Lab::of_links(5, &[(0, 1, DECODED), (0, 2, DECODED), (0, 3, WEAK)])
         .stream(node(0), ALL, 500, 100.0)
-        .stream(node(4), ALL, 1000, 500.0)
+        .stream(node(4), ALL, 1000, 130.0)
         .seconds(5.0);
     lab.hears(2, 4, DECODED);
     lab.scenario.warmup_s = 1.0;
@@ -149,7 +145,7 @@ fn a_broadcast_reports_the_delivery_ratio_of_each_receiver() {
         );
     }
     assert_eq!(found.delivery["1"], 1.0);
-    assert!((0.01..0.7).contains(&found.delivery["2"]), "{found:?}");
+    assert!((0.5..0.9).contains(&found.delivery["2"]), "{found:?}");
     assert_eq!(found.delivery_min, Some(found.delivery["2"]));
     assert_eq!(found.delivery_mean, Some(f64::midpoint(1.0, found.delivery["2"])));
     assert!(summary.flows[1].broadcast.as_ref().unwrap().delivery.contains_key("2"));
