@@ -224,7 +224,7 @@ fn a_call_that_sent_nothing_has_no_score_and_counts_in_no_total() {
             && json["forward"]["mos"].is_null()
     );
     let heard = [call_that_lost(0, 0), call_that_lost(50, 0)];
-    let with_silent = [&heard[..], &[silent.clone()]].concat();
+    let with_silent = [&heard[..], std::slice::from_ref(&silent)].concat();
     assert_eq!(totals(&with_silent, &[]), totals(&heard, &[]));
     let none = totals(&[silent], &[]);
     assert_eq!((none.mos_mean, none.mos_min, none.calls_ok, none.calls_clear), (None, None, 0.0, 1.0));

@@ -23,7 +23,7 @@ const CONTROLS: [&str; 9] =
 const TCP: [&str; 9] =
     ["reno", "newreno", "vegas", "veno", "westwood", "westwood-plus", "cubic", "compound", "bbr"];
 
-/// `pick` of the values.
+/// One of the values.
 fn one_of<T: Clone + std::fmt::Debug + 'static>(values: &[T]) -> impl Strategy<Value = T> + use<T> {
     prop::sample::select(values.to_vec())
 }
@@ -82,7 +82,7 @@ fn kind_of_traffic() -> impl Strategy<Value = String> {
     let burst = (rate_and_bytes(), 1_u32..=8).prop_map(|((rate, bytes), packets)| {
         format!("kind = \"burst\"\nrate_kbps = {rate:?}\npacket_bytes = {bytes}\nburst_packets = {packets}")
     });
-    let video = (50.0..2500.0, 1_u32..12).prop_map(|(rate, group)| {
+    let video = (50.0..2500.0, 2_u32..12).prop_map(|(rate, group)| {
         format!("kind = \"video\"\nrate_kbps = {rate:?}\ngroup_frames = {group}\ni_to_p = 3\nvariation = 0.3")
     });
     prop_oneof![
@@ -139,7 +139,7 @@ fn control() -> impl Strategy<Value = String> {
     })
 }
 
-/// A topology, the number of its nodes, and whether all nodes are on one line.
+/// A topology and the number of its nodes.
 fn topology() -> impl Strategy<Value = (String, u32)> {
     prop_oneof![
         (1_u32..=4).prop_map(|hops| (format!("kind = \"string\"\nhops = {hops}"), hops + 1)),
