@@ -10,7 +10,6 @@ use crate::support::*;
 use fairhop_model::phy::{Phy, frame};
 use fairhop_model::units::Nanos;
 use fairhop_sim::mac::BROADCAST;
-use fairhop_sim::recorder::Loss;
 use fairhop_sim::scenario::load;
 use fairhop_sim::world::World;
 use fairhop_sim::world::traffic::FlowKind;
@@ -251,10 +250,11 @@ fn seen_to_arrive(run: &Run, stream: u32, destination: u32) -> u64 {
 fn shortest_delay(lab: &Lab, run: &Run, stream: u32, ends: [u32; 2]) -> Nanos {
     let radio = &lab.scenario.radio;
     let phy = Phy::new(radio.standard, radio.preamble);
-    let rate = radio.standard.rate(radio.rate_mbps).unwrap();
+    let rate = radio.standard.rate(radio.rate_mbps).expect("a rate of the standard");
     let packets =
         run.frames.iter().filter_map(|frame| frame.packet).chain(run.wired.iter().map(|seen| seen.packet));
-    let bytes = packets.filter(|packet| packet.stream == stream).map(|packet| packet.bytes).min().unwrap();
+    let bytes =
+        packets.filter(|packet| packet.stream == stream).map(|packet| packet.bytes).min().expect("a packet");
     let radio_time = phy.frame_duration(rate, frame::of_ip_packet(bytes)) * run.hops(stream).len() as u64;
     let internet = run.world.node_count() as u32;
     let wire = lab.scenario.internet.as_ref().filter(|_| ends.contains(&internet));

@@ -10,7 +10,7 @@ use std::thread;
 use crate::support::*;
 use fairhop_sim::recorder::StreamRecord;
 use fairhop_sim::results::Summary;
-use fairhop_sim::scenario::library;
+use fairhop_sim::scenario::{Change, library};
 use fairhop_sim::world::World;
 
 /// The fingerprints of all frames and of all wired packets, and the summary as bytes.
@@ -76,7 +76,7 @@ fn different_seeds_give_different_runs() {
 
 /// Duration of a scenario's line in the table: 4 s, or 4 s after its last change and the last start or stop of a flow.
 fn golden_duration_s(lab: &Lab) -> f64 {
-    let changes = lab.scenario.change.iter().map(|change| change.at_s());
+    let changes = lab.scenario.change.iter().map(Change::at_s);
     let flows =
         lab.scenario.traffic.iter().flat_map(|entry| [Some(entry.times().0), entry.times().1]).flatten();
     let last = changes.chain(flows).filter(|at_s| at_s.is_finite()).fold(0.0, f64::max);

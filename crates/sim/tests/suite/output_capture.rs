@@ -142,8 +142,9 @@ fn is_skipped(tool: &str, required: bool) -> bool {
     if missing {
         let thread = std::thread::current();
         let test = thread.name().unwrap_or("a test");
-        // Not a macro: the test harness hides what those of passing tests print.
-        writeln!(std::io::stderr(), "test {test}: SKIPPED, {tool} is not installed").unwrap();
+        let message = format!("test {test}: SKIPPED, {tool} is not installed\n");
+        // Not `eprintln!`: the test harness hides what passing tests print.
+        std::io::stderr().write_all(message.as_bytes()).unwrap();
     }
     missing
 }
