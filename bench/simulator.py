@@ -1,4 +1,4 @@
-"""What the judges under `bench/` share: the program, its results, tables, and pages with a place for them."""
+"""Shared by the benches under `bench/`: running the program, reading its results, Markdown tables and pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 FAIRHOP = ROOT / "target" / "release" / "fairhop"
 
-#: A call is good from here on (kim2010).
+#: The lowest MOS of a good call (kim2010).
 MOS_GOOD = 3.6
 
 #: What `fairhop … --json` prints.
@@ -21,11 +21,16 @@ Sets = tuple[str, ...]
 
 
 class InterruptedRunError(Exception):
-    """The program was ended by Ctrl-C."""
+    """The program was stopped by Ctrl-C."""
 
 
 def fairhop(*arguments: str, program: Path = FAIRHOP) -> Result:
-    """The JSON that the program prints."""
+    """The JSON that the program prints.
+
+    Raises:
+        InterruptedRunError: Ctrl-C was pressed.
+        RuntimeError: The program failed; the message holds the command and its standard error.
+    """
     process = subprocess.run([str(program), *arguments, "--json"], capture_output=True, text=True, check=False)
     if process.returncode in (130, -2):
         raise InterruptedRunError
@@ -35,48 +40,72 @@ def fairhop(*arguments: str, program: Path = FAIRHOP) -> Result:
     return result
 
 
-def fairhop_run(scenario: str, sets: Sets, seed: int, *more: str, program: Path = FAIRHOP) -> Result:
+def scenario_path(scenario: str) -> Path:
+    """The file of a ready-made scenario."""
+    return ROOT / "scenarios" / f"{scenario}.toml"
+
+
+def fairhop_run(scenario: str, sets: Sets, seed: int, *options: str, program: Path = FAIRHOP) -> Result:
     """One run of a ready-made scenario."""
     overrides = [word for change in sets for word in ("--set", change)]
-    path = str(ROOT / "scenarios" / f"{scenario}.toml")
-    return fairhop("run", path, "--seed", str(seed), *overrides, *more, program=program)
+    return fairhop("run", str(scenario_path(scenario)), "--seed", str(seed), *overrides, *options, program=program)
 
 
-#: A gateway that does nothing.
+#: The gateway controls nothing.
 FREE = 'control={ kind = "none" }'
 
 
 def window(segments: int) -> str:
-    """The override that gives each TCP flow a window of so many segments."""
+    """The override that limits each TCP flow to a window, in segments."""
     return f'control={{ kind = "window", window_packets = {segments} }}'
 
 
 def pacing(kbps: float) -> str:
-    """The override that paces all data into the mesh together."""
+    """The override that paces all data into the mesh to one total rate."""
     return f'control={{ kind = "data-pacing", rate_kbps = {kbps:g} }}'
 
 
 def ack_pacing(kbps: float) -> str:
-    """The override that paces ACKs by what they acknowledge."""
+    """The override that paces ACKs by the bytes that they acknowledge, to one total rate."""
     return f'control={{ kind = "ack-pacing", rate_kbps = {kbps:g} }}'
 
 
 def tcp_mbps(result: Result) -> float:
-    """Goodput of all TCP flows."""
+    """Total goodput of the TCP flows, in Mb/s."""
     return float(result["totals"]["tcp_goodput_mbps"])
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """A Markdown table."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
-def replace_between(page: Path, name: str, text: str) -> None:
-    """Puts `text` between the markers of this name on a page."""
+def between(page: Path, name: str) -> str:
+    """The text between the markers of this name on a page.
+
+    Raises:
+        ValueError: The page lacks a marker.
+    """
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    head, found, rest = page.read_text(encoding="utf-8").partition(begin)
-    _, closed, tail = rest.partition(end)
+    _, found, rest = page.read_text(encoding="utf-8").partition(begin)
+    text, closed, _ = rest.partition(end)
     if not (found and closed):
         raise ValueError(f"{page} has no {begin} and {end}")
-    page.write_text(f"{head}{begin}\n{text}\n{end}{tail}", encoding="utf-8")
+    return text.strip("\n")
+
+
+def replace_between(page: Path, name: str, text: str) -> None:
+    """Replaces the text between the markers of this name on a page.
+
+    Raises:
+        ValueError: The page lacks a marker.
+    """
+    old = between(page, name)
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    whole = page.read_text(encoding="utf-8")
+    head, _, rest = whole.partition(begin)
+    tail = rest.partition(end)[2]
+    new = text.strip("\n")
+    if old != new:
+        page.write_text(f"{head}{begin}\n{new}\n\n{end}{tail}", encoding="utf-8")

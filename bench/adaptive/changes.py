@@ -1,7 +1,7 @@
-"""Changing worlds: how soon all calls are clear again after each change.
+"""Networks that change: how soon all calls are clear again after each change.
 
-Judged are the one-second windows of calls. After a change, what counts is the windows that begin two seconds later or
-after, up to the next change; and when two seconds in a row begin in which all calls are clear.
+The unit is a one-second window of a call. After a change, the windows that begin two seconds later or more count, up to
+the next change. Calls are back at the start of the first two consecutive seconds in which all calls are clear.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from itertools import pairwise
 from pathlib import Path
 
 from grid import CONTROLS
-from simulator import FREE, MOS_GOOD, ROOT, Result, Sets, fairhop_run, table, tcp_mbps
+from simulator import FREE, MOS_GOOD, Result, Sets, fairhop_run, scenario_path, table, tcp_mbps
 
-WORLDS = {
+SCENARIOS = {
     "change-calls": "calls come and go every 10 s",
     "change-flows": "TCP flows start in tens",
     "change-rate": "a hop's rate falls by half for 30 s",
-    "change-hop": "a hop is added, another one, and both are gone",
+    "change-hop": "two hops are added one after the other, then both removed",
 }
 SEEDS = tuple(range(1, 6))
-#: Seconds that a control has to find back.
+#: Seconds after a change that do not count.
 GRACE = 2
-#: What is held against each other. Without TCP, the calls are as clear as they can be.
-HELD: dict[str, Sets] = {
+#: The controls that are compared. Without TCP, calls are as clear as they can be.
+COMPARED: dict[str, Sets] = {
     "adaptive": CONTROLS["adaptive"],
     "none": CONTROLS["none"],
     "edca": CONTROLS["edca"],
@@ -39,17 +39,17 @@ HELD: dict[str, Sets] = {
 
 @dataclass(frozen=True)
 class Change:
-    """What the seconds after one change show, in one run."""
+    """The seconds after one change in one run."""
 
-    #: Call-seconds from the grace on, and how many of them were clear.
-    whole: int
+    #: Call-seconds after the grace time, and how many of them were clear.
+    judged: int
     clear: int
-    #: Seconds from the change to the first of two in a row in which all calls are clear; none where there are none.
+    #: Seconds from the change until all calls are clear for two seconds; none if that never happens.
     back_s: int | None
 
 
 def times_of(scenario: dict[str, object]) -> list[int]:
-    """When something changes after the start, and the end."""
+    """The times of all changes after the start, and the end, in seconds."""
     entries = scenario["traffic"]
     assert isinstance(entries, list)
     changes = scenario.get("change", [])
@@ -60,14 +60,14 @@ def times_of(scenario: dict[str, object]) -> list[int]:
 
 
 def without_tcp(scenario: dict[str, object]) -> Sets:
-    """The overrides that take the TCP flows away."""
+    """The overrides that remove the TCP flows."""
     entries = scenario["traffic"]
     assert isinstance(entries, list)
     return tuple(f"traffic.{number}.count=0" for number, entry in enumerate(entries) if entry["kind"] == "bulk")
 
 
 def clear_by_second(trace: Path) -> dict[int, list[bool]]:
-    """Whether each call that speaks is clear, by the second's beginning."""
+    """Whether each active call is clear, by the start of the second."""
     seconds: dict[int, list[bool]] = defaultdict(list)
     with trace.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -87,13 +87,13 @@ def changes_of(seconds: dict[int, list[bool]], times: Sequence[int]) -> list[Cha
     return found
 
 
-def run(program: Path, world: str, sets: Sets, seed: int) -> tuple[list[Change], Result]:
-    """One run, and what followed on each of its changes."""
-    path = ROOT / "scenarios" / f"{world}.toml"
+def run(program: Path, scenario: str, sets: Sets, seed: int) -> tuple[list[Change], Result]:
+    """One run and its changes."""
+    path = scenario_path(scenario)
     times = times_of(tomllib.loads(path.read_text(encoding="utf-8")))
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
-        result = fairhop_run(world, sets, seed, "--trace", "mos", "--out", str(out), program=program)
+        result = fairhop_run(scenario, sets, seed, "--trace", "mos", "--out", str(out), program=program)
         return changes_of(clear_by_second(out / "mos.csv"), times), result
 
 
@@ -101,7 +101,7 @@ def quality(changes: Iterable[Change]) -> list[str]:
     changes = list(changes)
     late = sum(change.back_s is None or change.back_s > GRACE for change in changes)
     backs = sorted(change.back_s for change in changes if change.back_s is not None)
-    clear = sum(change.clear for change in changes) / max(1, sum(change.whole for change in changes))
+    clear = sum(change.clear for change in changes) / max(1, sum(change.judged for change in changes))
     return [
         f"{clear:.3f}",
         f"{len(changes) - late} of {len(changes)}",
@@ -111,18 +111,18 @@ def quality(changes: Iterable[Change]) -> list[str]:
 
 
 def section(program: Path, seeds: Sequence[int] = SEEDS) -> str:
-    """The table of all worlds and what is held against each other in them."""
+    """The table of all scenarios and controls."""
     rows: list[list[str]] = []
-    for world, said in WORLDS.items():
-        scenario = tomllib.loads((ROOT / "scenarios" / f"{world}.toml").read_text(encoding="utf-8"))
-        for name, sets in HELD.items():
-            overrides = sets or (FREE, *without_tcp(scenario))
-            runs = [run(program, world, overrides, seed) for seed in seeds]
+    for scenario, description in SCENARIOS.items():
+        parsed = tomllib.loads(scenario_path(scenario).read_text(encoding="utf-8"))
+        for name, sets in COMPARED.items():
+            overrides = sets or (FREE, *without_tcp(parsed))
+            runs = [run(program, scenario, overrides, seed) for seed in seeds]
             changes = [change for found, _ in runs for change in found]
             carried = statistics.fmean(tcp_mbps(result) for _, result in runs)
-            rows.append([f"{said} (`{world}`)", name, *quality(changes), f"{carried:.2f}"])
+            rows.append([f"{description} (`{scenario}`)", name, *quality(changes), f"{carried:.2f}"])
     heads = (
-        "world",
+        "scenario",
         "control",
         f"clear from {GRACE} s on",
         f"back within {GRACE} s",

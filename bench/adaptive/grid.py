@@ -1,4 +1,4 @@
-"""The grid: cells of hops, calls, TCP flows, Internet delay and TCP variant, and what is done in each."""
+"""The grid: cells of hops, calls, TCP flows, Internet delay and TCP variant, and the controls that run in each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIRECTIONS = ("down", "up", "mixed")
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """A point of the grid. `mixed` is half downloads, half uploads; of an odd number one upload more."""
+    """A point of the grid. `mixed` is half downloads and half uploads; an odd number has one upload more."""
 
     hops: int
     calls: int
@@ -38,7 +38,7 @@ class Cell:
 
     @classmethod
     def named(cls, name: str) -> Cell:
-        """The cell with such a name."""
+        """The cell with this name."""
         words = dict(word.split("=", 1) for word in name.split())
         hops, calls, flows, delay = (int(words[key]) for key in ("hops", "calls", "flows", "delay"))
         return cls(hops, calls, flows, delay, words["tcp"], words["direction"])
@@ -48,9 +48,9 @@ class Cell:
         return dict(word.split("=", 1) for word in self.name().split())
 
     def sets(self) -> Sets:
-        """What makes the scenario this cell."""
+        """The overrides that turn the scenario into this cell."""
         downloads = {"down": self.flows, "up": 0, "mixed": self.flows // 2}[self.direction]
-        # What uploads do to calls into the mesh is known from the listeners' reports alone.
+        # Only the receivers' RTCP reports show the gateway how uploads affect calls into the mesh.
         reports = () if self.direction == "down" else ("traffic.0.rtcp_interval_s=1",)
         return (
             *reports,
@@ -68,15 +68,15 @@ class Cell:
 
 
 def whole_grid(direction: str) -> list[Cell]:
-    """All cells of a direction, in an order by chance that is always the same: the first N are a fair sample."""
+    """All cells of a direction in a fixed random order: the first N are a fair sample."""
     cells = [Cell(*point, direction) for point in itertools.product(HOPS, CALLS, FLOWS, DELAYS_MS, VARIANTS)]
     random.Random(1).shuffle(cells)
     return cells
 
 
-#: Cells of the sample that are there by chance, and those of all others in which the adaptive control has done worst,
-#: in turn by calls and by TCP.
-BY_CHANCE = 45
+#: Random cells of the sample, and the other cells in which the adaptive control was worst, alternately by calls and by
+#: TCP.
+RANDOM_CELLS = 45
 WORST: tuple[str, ...] = (
     "hops=3 calls=1 flows=1 delay=30 tcp=bbr direction=down",
     "hops=4 calls=9 flows=1 delay=150 tcp=reno direction=down",
@@ -97,12 +97,12 @@ WORST: tuple[str, ...] = (
 
 
 def sample() -> list[Cell]:
-    """The fixed cells that `make test` runs. Only those by chance are a fair sample."""
-    return [*whole_grid("down")[:BY_CHANCE], *map(Cell.named, WORST)]
+    """The fixed cells that `make test` runs. Only the random ones are a fair sample."""
+    return [*whole_grid("down")[:RANDOM_CELLS], *map(Cell.named, WORST)]
 
 
 def only(cells: Iterable[Cell], filters: str) -> list[Cell]:
-    """The cells that `hops=4,calls=3` leaves; a key that is written twice allows both values."""
+    """The cells that match a filter such as `hops=4,calls=3`; a key given twice allows both values."""
     allowed: dict[str, set[str]] = {}
     for word in filter(None, filters.split(",")):
         key, _, value = word.partition("=")
@@ -115,7 +115,7 @@ def only(cells: Iterable[Cell], filters: str) -> list[Cell]:
 
 # ---- settings -------------------------------------------------------------------------------------------------------
 
-#: What people use today, and what nothing is.
+#: The adaptive control, no control, and what is used today.
 CONTROLS: dict[str, Sets] = {
     "adaptive": ('control={ kind = "adaptive" }',),
     "none": (FREE,),
@@ -123,20 +123,20 @@ CONTROLS: dict[str, Sets] = {
     "edca": (FREE, "mac.edca=true"),
     "fq-codel": (FREE, 'mac.queue={ discipline = "fq-codel", packets = 1000 }'),
 }
-#: Shapers of the gateway, which depend on what the path carries, and their disciplines.
+#: Shapers at the gateway and their disciplines. Their rates depend on what the path carries.
 SHAPERS = {"shaper": "drop-tail", "cake": "cake"}
-#: The part of the capacity that a shaper is set to.
+#: A shaper's rate as a fraction of the measured capacity.
 SHAPED = 0.9
-#: Bytes that a shaper counts for a segment, and those of its payload.
+#: Bytes of a segment as a shaper counts them, and of its payload.
 COUNTED, PAYLOAD = 1514, 1460
 
 
 def speed_test(cell: Cell, direction: str) -> Cell:
-    """What somebody would measure who wants to set a shaper: ten CUBIC flows over this path, and no call."""
+    """The measurement by which a shaper is set: ten CUBIC flows over this path and no calls."""
     return Cell(cell.hops, 0, 10, 10, "cubic", direction)
 
 
 def shaper(discipline: str, down_mbps: float, up_mbps: float) -> Sets:
-    """Shapers of both directions at 90 % of the goodput that was measured in each."""
+    """Shapers at 90 % of the goodput measured in each direction."""
     rate, up = (round(SHAPED * mbps * COUNTED / PAYLOAD * 1e3) for mbps in (down_mbps, up_mbps))
     return (f'control={{ kind = "shaper", rate_kbps = {rate}, up_kbps = {up}, discipline = "{discipline}" }}',)

@@ -1,12 +1,12 @@
 """The oracle: the best fixed setting of a cell, found by a sweep.
 
-Best is what carries most TCP among the settings with which calls are good. Swept are aggregate rates (of data, or of
-what ACKs acknowledge, by what the direction obeys), windows, and no control at all. A window of all flows together is
-that of each, as a sender has whole segments in flight and at least one: nothing new would be swept with it.
+The best setting carries most TCP among those with which calls are good. The sweep covers total rates (of data for
+downloads, of acknowledged bytes otherwise), windows, and no control. A window for all flows together is not swept: a
+sender has whole segments in flight and at least one, so it equals a window for each flow.
 
-The sweep climbs. Along either ladder, calls are good up to some step and then not, and TCP carries more up to some step
-and then less; so from where it is the search goes to the better neighbour, first in long strides with one seed, at last
-step by step with all seeds, where it also looks past one step that is bad by chance.
+The search climbs. Along a ladder of settings calls are mostly good up to some step, and TCP carries more up to some
+step and less after it. So the search moves to the better neighbour, first in long strides with one seed, then step by
+step with all seeds. The last pass looks two steps up, so that a single step that is bad by chance does not stop it.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from store import SEEDS, Figures, Runs, lines_of
 #: Rates in kb/s, 12 % apart.
 RATES = [round(30 * 1.12**step, 1) for step in range(56)]
 WINDOWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-#: With less clear than this under the gentlest settings, no other will do.
+#: If fewer call-seconds than this are clear under the tightest settings, no setting makes calls good.
 HOPELESS = 0.8
-#: A window is looked at closely if one seed shows so much of what the best rate carries.
+#: A window is run with all seeds if it carries this fraction of what the best rate carries, on one seed.
 WORTH_A_LOOK = 0.95
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the oracle found: the best setting and what it does, as a mean of the seeds; if calls cannot be had, the
-    setting under which they are least bad."""
+    """The best setting of a cell and its figures, as means of the seeds. If no setting makes calls good, the one under
+    which they are best."""
 
     cell: str
     setting: str
@@ -41,7 +41,7 @@ class Outcome:
     calls_can: bool
 
 
-#: What is to be as large as possible: calls good first, then TCP.
+#: The value to maximize: good calls first, then TCP.
 Value = tuple[bool, float]
 
 
@@ -50,7 +50,7 @@ def value(figures: Figures) -> Value:
 
 
 class Ladder:
-    """Settings in order, from gentle to none, in one cell."""
+    """Settings of one cell in order, from tight to loose."""
 
     def __init__(self, runs: Runs, cell: Cell, settings: Sequence[str]) -> None:
         self.runs, self.cell, self.settings = runs, cell, settings
@@ -59,12 +59,12 @@ class Ladder:
         return value(self.runs.mean(self.cell, (self.settings[step],), seeds))
 
     def climb(self, at: int, looks: Sequence[tuple[Sequence[int], Sequence[int]]]) -> int:
-        """The best step near `at`. A look is how far away to look, and with which seeds; with each, the search goes on
-        as long as something better is seen."""
+        """The best step near `at`. A look is a set of distances and the seeds to compare with; each look is repeated
+        until it finds nothing better."""
         for distances, seeds in looks:
             while True:
-                seen = [at + distance for distance in distances if 0 <= at + distance < len(self.settings)]
-                best = max([at, *seen], key=lambda step: self.value(step, seeds))
+                near = [at + distance for distance in distances if 0 <= at + distance < len(self.settings)]
+                best = max([at, *near], key=lambda step: self.value(step, seeds))
                 if best == at:
                     break
                 at = best
@@ -72,13 +72,13 @@ class Ladder:
 
 
 FIRST = SEEDS[:1]
-#: How the search looks around: distances, and the seeds with which it compares.
+#: Looks of the search: distances, and the seeds to compare with.
 FAR, NEAR = ((-4, 4), FIRST), ((-2, 2), FIRST)
 NEXT, SURE = ((-1, 1), FIRST), ((-1, 1, 2), SEEDS)
 
 
 def rates_of(direction: str) -> Callable[[float], str]:
-    """Downloads obey the pace of data; data of uploads passes no pacer, but its ACKs do."""
+    """Downloads are paced by their data. The data of uploads passes no pacer of the gateway, but their ACKs do."""
     return pacing if direction == "down" else ack_pacing
 
 
@@ -97,27 +97,27 @@ def seek(runs: Runs, cell: Cell) -> Outcome:
         return figures
 
     rates = Ladder(runs, cell, [by_rate(kbps) for kbps in RATES])
-    # A window of a segment may be gentler than ACKs that are late, for which senders do not wait.
-    gentle = [rates.settings[0]] if cell.direction == "down" else [rates.settings[0], window(1)]
-    if cell.calls and all(runs.one(cell, (setting,), 1).clear < HOPELESS for setting in gentle):
-        for setting in gentle:
+    # A window of one segment can be tighter than delayed ACKs: senders retransmit instead of waiting for them.
+    tightest = [rates.settings[0]] if cell.direction == "down" else [rates.settings[0], window(1)]
+    if cell.calls and all(runs.one(cell, (setting,), 1).clear < HOPELESS for setting in tightest):
+        for setting in tightest:
             take(setting)
         return result()
     free = runs.one(cell, (FREE,), 1)
-    # What calls leave is less than what TCP takes, if they are there.
+    # Calls leave less to TCP than it takes by itself.
     guess = free.goodput_mbps * 1e3 * (0.75 if cell.calls else 1.1)
     start = min(range(len(RATES)), key=lambda step: abs(RATES[step] - guess))
     best = rates.climb(start, (FAR, NEAR, SURE))
     paced = take(rates.settings[best])
 
     windows = Ladder(runs, cell, [window(segments) for segments in WINDOWS])
-    # As many segments in flight as suit a flow's part of the best rate at 20 ms a hop.
-    held = RATES[best] / 8 * (2 * cell.delay_ms + 20 * cell.hops) / 1460 / cell.flows
-    start = min(range(len(WINDOWS)), key=lambda step: abs(WINDOWS[step] - held))
+    # Segments in flight for one flow's share of the best rate, with 20 ms of delay per hop.
+    in_flight = RATES[best] / 8 * (2 * cell.delay_ms + 20 * cell.hops) / 1460 / cell.flows
+    start = min(range(len(WINDOWS)), key=lambda step: abs(WINDOWS[step] - in_flight))
     best = windows.climb(start, (NEAR, NEXT))
     for setting in (windows.settings[best], FREE):
-        promised = runs.one(cell, (setting,), 1)
-        good = promised.good and promised.goodput_mbps > WORTH_A_LOOK * paced.goodput_mbps
+        glance = runs.one(cell, (setting,), 1)
+        good = glance.good and glance.goodput_mbps > WORTH_A_LOOK * paced.goodput_mbps
         if good or not paced.good:
             take(setting)
     if max(tried, key=lambda pair: value(pair[1]))[0] == windows.settings[best]:
@@ -126,7 +126,7 @@ def seek(runs: Runs, cell: Cell) -> Outcome:
 
 
 class Kept:
-    """Outcomes in a file that are believed, whichever program made them."""
+    """Outcomes stored in a file, used whichever program made them."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path

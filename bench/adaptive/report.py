@@ -1,4 +1,4 @@
-"""What the grid shows, in tables."""
+"""Tables of the grid's results."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from oracle import Outcome
 from simulator import table
 from store import Figures
 
-#: The bars: goodput over the oracle's in the median cell, and in the worst decile.
-MEDIAN, DECILE = 0.9, 0.75
-#: Cells of the list of the worst.
+#: A control is as good as the oracle in a cell if calls are good and TCP has this fraction of the oracle's goodput.
+AS_GOOD = 0.9
+#: Number of cells in a list of the worst.
 WORST = 15
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The oracle of each cell, and what each control does in it."""
+    """The oracle of each cell, and the figures of each control in it."""
 
     oracles: dict[Cell, Outcome]
     controls: dict[str, dict[Cell, Figures]]
@@ -40,12 +40,12 @@ class Verdict:
 
     @property
     def good(self) -> bool:
-        """Where there is no call, calls are good."""
+        """Whether calls are good; true without calls."""
         return self.figures.good
 
 
 def verdicts(measured: Measured, control: str) -> list[Verdict]:
-    """Of the cells where calls can be had."""
+    """Verdicts in the cells where some fixed setting makes calls good."""
     return [
         Verdict(cell, measured.oracles[cell], figures)
         for cell, figures in sorted(measured.controls[control].items())
@@ -54,18 +54,18 @@ def verdicts(measured: Measured, control: str) -> list[Verdict]:
 
 
 def decile(values: Sequence[float]) -> float:
-    """The tenth part of the values is under it."""
+    """The value below which a tenth of the values lie."""
     return statistics.quantiles(values, n=10, method="inclusive")[0] if len(values) > 1 else values[0]
 
 
 def figures(several: Sequence[Verdict]) -> list[str]:
-    """Cells, part of them with good calls, median and worst decile of goodput, part that is as good as the oracle."""
+    """Number of cells, cells with good calls, median and worst decile of goodput, fraction as good as the oracle."""
     if not several:
         return ["0", "", "", "", ""]
     with_calls = [verdict for verdict in several if verdict.cell.calls]
     ratios = [verdict.ratio for verdict in several]
     good = sum(verdict.good for verdict in with_calls)
-    as_good = sum(verdict.good and verdict.ratio >= MEDIAN for verdict in several)
+    as_good = sum(verdict.good and verdict.ratio >= AS_GOOD for verdict in several)
     return [
         str(len(several)),
         f"{good} of {len(with_calls)}" if with_calls else "",
@@ -97,7 +97,7 @@ def by_axis(several: Iterable[Verdict]) -> str:
 
 
 def where_as_good(measured: Measured, axis: str) -> str:
-    """Of each control, the part of the cells with one value of an axis in which it is as good as the oracle."""
+    """For each control and each value of an axis, the fraction of cells in which it is as good as the oracle."""
     values = sorted({int(cell.axes()[axis]) for cell in measured.oracles})
     rows: list[list[str]] = []
     for control in measured.controls:
@@ -108,7 +108,7 @@ def where_as_good(measured: Measured, axis: str) -> str:
 
 
 def worst(several: Sequence[Verdict], key: str) -> str:
-    """The cells with the worst calls, or with the least TCP."""
+    """The cells with the worst calls, or with the lowest goodput of TCP."""
     if key == "calls":
         order = sorted((verdict for verdict in several if not verdict.good), key=lambda verdict: verdict.figures.clear)
     else:
@@ -131,7 +131,7 @@ def worst(several: Sequence[Verdict], key: str) -> str:
 def text(measured: Measured) -> str:
     can = sum(outcome.calls_can for outcome in measured.oracles.values())
     parts = [
-        f"{len(measured.oracles)} cells; calls can be had in {can}, and only these are judged.\n",
+        f"{len(measured.oracles)} cells; a fixed setting makes calls good in {can}, and only these are judged.\n",
         by_control(measured),
         "As good as the oracle, by hops and by calls:\n",
         where_as_good(measured, "hops"),
@@ -141,5 +141,5 @@ def text(measured: Measured) -> str:
     if several:
         parts += ["`adaptive`, by axis:\n", by_axis(several)]
         parts += ["`adaptive`, where calls are worst:\n", worst(several, "calls")]
-        parts += ["`adaptive`, where TCP has least:\n", worst(several, "TCP")]
+        parts += ["`adaptive`, where TCP's goodput is lowest:\n", worst(several, "TCP")]
     return "\n".join(parts)

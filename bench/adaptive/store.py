@@ -1,8 +1,7 @@
-"""Runs and what came of them, kept in a file so that nothing is run twice.
+"""Runs and their results, kept in a file so that nothing is run twice.
 
-A line is one run: scenario overrides, seed, and the fingerprint of the program and the scenario that made it. Lines
-with another fingerprint are passed over. So results of two programs are never mixed, and a run that was ended goes on
-where it was.
+A line is one run: scenario overrides, seed, and the fingerprint of the program and the scenario. Lines with another
+fingerprint are ignored, so results of two programs never mix.
 """
 
 from __future__ import annotations
@@ -20,16 +19,17 @@ from grid import SCENARIO, Cell
 from simulator import ROOT, InterruptedRunError, Sets, fairhop_run, tcp_mbps
 
 SEEDS = (1, 2)
-#: A cell's calls are good if so many of their seconds are.
+#: Fraction of clear call-seconds from which a cell's calls are good.
 CLEAR = 0.95
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What one setting does in one cell, as a mean of seeds.
+    """Results of one setting in one cell: one seed, or the mean of several.
 
-    `clear` is the part of all one-second windows of all calls, after the settling, in which both directions had a MOS
-    of 3.6 or more."""
+    `clear` is the fraction of one-second windows of all calls, after the warm-up, in which both directions had a MOS of
+    3.6 or more.
+    """
 
     goodput_mbps: float
     clear: float
@@ -47,7 +47,7 @@ class Figures:
 
 
 def fingerprint(program: Path) -> str:
-    """What results depend on besides their key: the program and the scenario."""
+    """Hash of what results depend on besides their key: the program and the scenario."""
     digest = hashlib.sha256()
     for path in (program, ROOT / "scenarios" / f"{SCENARIO}.toml"):
         digest.update(path.read_bytes())
@@ -55,7 +55,7 @@ def fingerprint(program: Path) -> str:
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
-    """The objects of a JSON-lines file; a last line that was cut short is left out."""
+    """The objects of a JSON-lines file; a truncated line is left out."""
     found: list[dict[str, Any]] = []
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -67,7 +67,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 
 
 def appended(path: Path) -> TextIO:
-    """A JSON-lines file to which whole lines can be added, though its last one may have been cut short."""
+    """A JSON-lines file opened for appending; a truncated last line is ended first."""
     path.parent.mkdir(parents=True, exist_ok=True)
     torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
     file = path.open("a", encoding="utf-8")
@@ -77,11 +77,11 @@ def appended(path: Path) -> TextIO:
 
 
 class UnknownRunError(Exception):
-    """A run is wanted that is not kept, and there is no program to make it."""
+    """A run is not stored, and there is no program to make it."""
 
 
 class Runs:
-    """Runs cells, and remembers. Without a program it only remembers what any has made. Several threads may use it."""
+    """Runs cells and stores the results. Without a program it only reads the results of any program. Thread-safe."""
 
     def __init__(self, program: Path | None, path: Path) -> None:
         self.program = program
@@ -96,11 +96,11 @@ class Runs:
         self._file = appended(path) if program else None
 
     def one(self, cell: Cell, setting: Sets, seed: int) -> Figures:
-        """What one seed shows.
+        """The result of one seed.
 
         Raises:
-            InterruptedRunError: Ctrl-C has been pressed.
-            UnknownRunError: There is no program, and the run is not kept.
+            InterruptedRunError: Ctrl-C was pressed.
+            UnknownRunError: The run is not stored, and there is no program.
         """
         sets = (*cell.sets(), *setting)
         with self._lock:

@@ -1,35 +1,36 @@
 """cai2005: L. Cai, X. Shen, J. W. Mark, J. Pan, "QoS support for multimedia traffic in wireless/IP networks using AIMD
-protocols". No radio of 802.11 and so no capture rule: a base station with a channel in slots, claims C-*."""
+protocols": claims C-*. No 802.11 and so no capture rule: a base station with a channel in slots."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import csv
+import tempfile
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
 
-from lab import DIFFERS, REPRODUCED, SHAPE, Estimate, Lab
-from simulator import Result, Sets, fairhop, table
+from lab import DIFFERS, REPRODUCED, SHAPE, Claim, Estimate, Lab, Section
+from simulator import Result, Sets, fairhop_run, table
 
-#: R and D in slots, and the part of the packets that may be later than D.
+#: R and D in slots, and the fraction of packets that may be later than D.
 RTT_SLOTS, DELAY_SLOTS, BOUND = 17, 10, 0.01
 SLOT_S = 0.005
-#: Packet of an AIMD flow, in bytes: all of it, and what counts as payload (less IP, UDP and the header of 12 bytes).
+#: Bytes of an AIMD flow's packet, and of its payload (without the headers of IP and UDP and 12 bytes of AIMD).
 PACKET, PAYLOAD = 125, 85
 UDP_PAYLOAD = PACKET - 28
 TCP_PAYLOAD = 1210
 ERRORS = tuple(percent / 100 for percent in range(1, 11))
-#: Those for which the largest window is sought, each with several runs.
-SOUGHT = (0.01, 0.02, 0.04, 0.06, 0.08, 0.1)
+#: Error rates for which the largest window is searched.
+SEARCHED = (0.01, 0.02, 0.04, 0.06, 0.08, 0.1)
 #: Seeds of runs with TCP on the backbone, a million packets each.
 FEW = 3
 #: The link from the base station to the mobile host.
 LINK = "wired.links.3"
 OPTIMAL = ("--arq", "optimal", "--states", "3", "--memory", "0.35")
-#: Flows of TCP on the backbone: under 50 each could have more than a packet a slot.
+#: TCP flows on the backbone. With fewer than 50, each flow's fair share of it is more than a packet per slot.
 FLOWS = (0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
-#: Rates of UDP in packets a slot.
+#: Rates of UDP in packets per slot.
 UDP_RATES = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.1, 1.2)
-
-Row = tuple[str, str, str, str]
-
 
 # ---- figures of one run ---------------------------------------------------------------------------------------------
 
@@ -40,7 +41,7 @@ def flow(result: Result, name: str) -> Result:
 
 
 def per_slot(result: Result, name: str, payload: int) -> float:
-    """Packets that a flow delivers in a slot."""
+    """Packets that a flow delivers per slot."""
     return float(flow(result, name)["goodput_mbps"]) * 1e6 / 8 / payload * SLOT_S
 
 
@@ -58,63 +59,130 @@ def channel(error: float, optimal: bool) -> str:
     return f'{LINK}.forward.channel={{ error = {error}, {memory}arq = "{arq}", slot_bytes = {PACKET} }}'
 
 
-def analysis(*options: str) -> list[Result]:
+def analysis(lab: Lab, *options: str) -> list[Result]:
     """The rows of `fairhop outage` for 1 to 10 % of errors."""
-    rows: list[Result] = fairhop("outage", *options)["rows"]
+    rows: list[Result] = lab.fairhop("outage", *options)["rows"]
     return rows
+
+
+def claim(name: str, paper: str, lab: Lab, found: str, verdict: str) -> Claim:
+    return Claim(name, paper, lab.seeds_text(), [found], [verdict])
 
 
 # ---- the claims -----------------------------------------------------------------------------------------------------
 
 
-def c_friend() -> Row:
+def c_friend(_: Lab) -> Section:
     worst = max(abs(3 * (1 - beta) / (1 + beta) - alpha) for alpha, beta in ((1.0, 0.5), (0.2, 0.875)))
     verdict = REPRODUCED if worst < 1e-12 else DIFFERS
-    return "C-FRIEND", "equation 1, exactly", "AIMD(1, 0.5) and AIMD(0.2, 0.875) satisfy it", verdict
+    found = "AIMD(1, 0.5) and AIMD(0.2, 0.875) satisfy it"
+    return Section([Claim("C-FRIEND", "equation 1, exactly", "none", [found], [verdict])], {})
+
+
+def stage_one(beta: float, buffer: int) -> float:
+    """Equation 2: the utilization in stage I."""
+    if buffer > (1 - beta) * RTT_SLOTS / beta:
+        return 1.0
+    return (1 + beta) / 2 + beta * buffer / (2 * RTT_SLOTS)
 
 
 def utilization(beta: float, buffer: int) -> float:
-    """Over a whole cycle of figure 1: stage I of equation 2, and stage II, in which the link is busy."""
+    """Over a whole cycle of figure 1: stage I of equation 2, and stage II, in which the link is always busy."""
     alpha, r = 3 * (1 - beta) / (1 + beta), RTT_SLOTS
     low = beta * (r + buffer)
     if low >= r:
         return 1.0
-    stage_1 = (r - low) / alpha * r
-    stage_2 = buffer / alpha * (r + buffer / 2)
-    return ((low + r) / (2 * r) * stage_1 + stage_2) / (stage_1 + stage_2)
+    rounds_1 = (r - low) / alpha * r
+    rounds_2 = buffer / alpha * (r + buffer / 2)
+    return (stage_one(beta, buffer) * rounds_1 + rounds_2) / (rounds_1 + rounds_2)
 
 
-def c_util(lab: Lab) -> tuple[Row, str]:
-    rows, off = [], []
-    for beta, buffers in ((0.5, (4, 9, 13, 17, 20)), (0.7, (2, 4, 6, 8, 11)), (0.875, (1, 2, 3, 6))):
+def column(path: Path, key: str, name: str, value: str) -> list[float]:
+    """A column of a trace after the warm-up, of the rows whose `key` is `name`."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return [float(row[value]) for row in csv.DictReader(file) if row[key] == name and float(row["t_s"]) > WARM_UP_S]
+
+
+#: Warm-up of `c-util`, in seconds.
+WARM_UP_S = 100
+
+
+def stage_one_of(cwnd: list[float], queue: list[float]) -> float:
+    """The link's utilization in stage I, from window and queue sampled once a slot; 1 if the link is never idle.
+
+    In stage I a round is some idle slots and then a window of packets back to back, R slots together. So stage I lasts
+    from the first idle slot after a backoff to R - 1 slots after the last one before the next backoff.
+    """
+    backoffs = [slot for slot, (before, after) in enumerate(pairwise(cwnd), 1) if after < before]
+    slots, idle_slots = 0, 0
+    for begin, end in pairwise(backoffs):
+        idle = [slot for slot in range(begin, end) if queue[slot] == 0]
+        if idle:
+            slots += idle[-1] - idle[0] + RTT_SLOTS
+            idle_slots += len(idle)
+    return 1 - idle_slots / slots if slots else 1.0
+
+
+def traced(lab: Lab, sets: Sets) -> tuple[Result, float]:
+    """One run of `c-util`, and the utilization in its stages I."""
+    interval_ms = f"{1e3 * SLOT_S:g}"
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        options = ("--trace", "cwnd", "--trace", "queue", "--trace-interval-ms", interval_ms, "--out", str(out))
+        result = fairhop_run("c-util", sets, lab.seeds[0], *options, program=lab.program)
+        cwnd = column(out / "cwnd.csv", "flow", "aimd-0", "cwnd_packets")
+        queue = column(out / "queue.csv", "queue", "bs -> mh", "packets")
+    return result, stage_one_of(cwnd, queue)
+
+
+#: Buffers of C-UTIL in packets, by β: up to more than the full-use buffer of (1 - β)R/β.
+BUFFERS = {0.5: (4, 9, 13, 17, 20), 0.7: (2, 4, 6, 8, 11), 0.875: (1, 2, 3, 6)}
+
+
+def c_util(lab: Lab) -> Section:
+    """The run has nothing random, so one seed is enough. The verdict takes stage I."""
+    one = lab.few(1)
+    rows: list[list[str]] = []
+    off: list[float] = []
+    rises, full = True, True
+    for beta, buffers in BUFFERS.items():
+        column_1: list[float] = []
         for buffer in buffers:
-            # The queue of a link has the packet in it that is being sent; B has not.
+            # The queue of a link holds the packet that is being sent; B does not.
             sets = (f"traffic.0.beta={beta}", f"wired.links.0.queue.packets={buffer + 1}")
-            found = per_slot(lab.run("c-util", sets)[0], "aimd-0", PAYLOAD)
-            expected = utilization(beta, buffer)
-            off.append(abs(found / expected - 1))
-            rows.append([str(beta), str(buffer), f"{expected:.4f}", f"{found:.4f}"])
-    verdict = REPRODUCED if max(off) <= 0.03 else SHAPE if max(off) <= 0.05 else DIFFERS
-    row = ("C-UTIL", "equation 2, within 3 %", f"within {100 * max(off):.1f} % over whole cycles", verdict)
-    return row, table(["β", "B", "figure 1 and equation 2", "simulated"], rows)
+            result, found_1 = traced(one, sets)
+            found = per_slot(result, "aimd-0", PAYLOAD)
+            off.append(found_1 / stage_one(beta, buffer) - 1)
+            column_1.append(found_1)
+            rows.append([
+                str(beta), str(buffer), f"{stage_one(beta, buffer):.4f}", f"{found_1:.4f}", f"{100 * off[-1]:+.1f} %",
+                f"{utilization(beta, buffer):.4f}", f"{found:.4f}",
+            ])  # fmt: skip
+        rises &= column_1 == sorted(column_1)
+        full &= column_1[-1] == 1.0
+    worst = max(off, key=abs)
+    verdict = REPRODUCED if abs(worst) <= 0.03 else SHAPE if rises and full else DIFFERS
+    heads = ["β", "B", "equation 2", "stage I", "off", "whole cycle of figure 1", "whole run"]
+    row = claim("C-UTIL", "equation 2", one, f"stage I off by up to {100 * worst:+.1f} %", verdict)
+    return Section([row], {"C-UTIL": table(heads, rows)})
 
 
 def largest(lab: Lab, error: float, optimal: bool, start: int, cross: Sets) -> int:
-    """The largest rwnd with which no more than 1 % of the packets are late, in the mean over seeds."""
+    """The largest rwnd with which at most 1 % of the packets are late, in the mean over seeds."""
 
-    def keeps(rwnd: int) -> bool:
+    def in_time(rwnd: int) -> bool:
         sets = (channel(error, optimal), f"traffic.0.rwnd_packets={rwnd}", *cross)
         return lab.measure("c-outage", sets, outage).mean <= BOUND
 
-    while start > 1 and not keeps(start):
+    while start > 1 and not in_time(start):
         start -= 1
-    while keeps(start + 1):
+    while in_time(start + 1):
         start += 1
     return start
 
 
-#: Cross traffic: windows of 20 packets, ns-2's default, leave the backbone room; without limit TCP fills it; and for a
-#: time it is the bottleneck.
+#: Cross traffic: windows of 20 packets, ns-2's default, leave the backbone half empty; without limit TCP fills it; with
+#: 100 more flows it is the bottleneck for 30 s.
 CROSS: dict[str, Sets] = {
     "light": (),
     "greedy": ("traffic.1.max_window_packets=10000",),
@@ -122,20 +190,22 @@ CROSS: dict[str, Sets] = {
 }
 
 
-def c_outage(lab: Lab) -> tuple[list[Row], str]:
+def c_outage(lab: Lab) -> Section:
     """C-OUTAGE with persistent ARQ and C-OPT with the optimal one."""
-    rows, claims = [], []
+    few = lab.few(FEW)
+    rows: list[list[str]] = []
+    claims: list[Claim] = []
     found: dict[bool, dict[str, list[int]]] = {}
     for optimal in (False, True):
-        sought = ("--error", ",".join(map(str, SOUGHT)))
-        windows = [int(row["window"]) for row in analysis(*sought, *(OPTIMAL if optimal else ()))]
+        errors = ("--error", ",".join(map(str, SEARCHED)))
+        windows = [int(row["window"]) for row in analysis(lab, *errors, *(OPTIMAL if optimal else ()))]
         found[optimal] = {"analysis": windows}
         for what, cross in CROSS.items():
             found[optimal][what] = [
-                largest(lab, error, optimal, window, cross) for error, window in zip(SOUGHT, windows, strict=True)
+                largest(few, error, optimal, window, cross) for error, window in zip(SEARCHED, windows, strict=True)
             ]
         arq = "optimal" if optimal else "persistent"
-        rows += [[arq, what, *map(str, column)] for what, column in found[optimal].items()]
+        rows += [[arq, what, *map(str, by_error)] for what, by_error in found[optimal].items()]
     for optimal, name in ((False, "C-OUTAGE"), (True, "C-OPT")):
         of = found[optimal]
         light, heavy = (
@@ -153,22 +223,26 @@ def c_outage(lab: Lab) -> tuple[list[Row], str]:
         if optimal:
             paper += "; less than persistent"
             text += "; less than persistent" if less else "; not always less than persistent"
-        claims.append((name, paper, text, verdict))
-    return claims, table(["ARQ", "rwnd", *(f"{100 * e:.0f} %" for e in SOUGHT)], rows)
+        claims.append(claim(name, paper, few, text, verdict))
+    heads = ["ARQ", "rwnd", *(f"{100 * e:.0f} %" for e in SEARCHED)]
+    return Section(claims, {"C-OUTAGE and C-OPT": table(heads, rows)})
 
 
-def c_share(lab: Lab) -> tuple[Row, str]:
-    rows, wireless, fair = [], [], []
+def c_share(lab: Lab) -> Section:
+    few = lab.few(FEW)
+    rows: list[list[str]] = []
+    wireless: list[float] = []
+    fair: list[float] = []
     for flows in FLOWS:
         sets = (f"traffic.1.count={flows}",)
-        target = lab.measure("c-share", sets, lambda result: per_slot(result, "aimd-0", PAYLOAD))
+        target = few.measure("c-share", sets, lambda result: per_slot(result, "aimd-0", PAYLOAD))
 
         def mean(result: Result, flows: int = flows) -> float:
             tcp = sum(per_slot(result, f"bulk-{i}", TCP_PAYLOAD) for i in range(flows))
             return (tcp + per_slot(result, "aimd-0", PAYLOAD)) / (flows + 1)
 
-        all_flows = lab.measure("c-share", sets, mean)
-        late = lab.measure("c-share", sets, lambda result: 100 * outage(result))
+        all_flows = few.measure("c-share", sets, mean)
+        late = few.measure("c-share", sets, lambda result: 100 * outage(result))
         rows.append([str(flows), target.text(3), all_flows.text(3), late.text()])
         if flows < 50:
             wireless.append(abs(target.mean / 0.9 - 1))
@@ -185,16 +259,17 @@ def c_share(lab: Lab) -> tuple[Row, str]:
         f"under 50 flows within {100 * max(wireless):.0f} % of 0.9; "
         f"over 50 within {100 * max(fair):.0f} % of the mean of all flows"
     )
-    row = ("C-SHARE-BB", "0.9 packets/slot below 50 flows, its fair share above", text, verdict)
-    return row, table(["TCP flows", "AIMD, packets/slot", "mean of all flows", "outage, %"], rows)
+    row = claim("C-SHARE-BB", "0.9 packets/slot below 50 flows, its fair share above", few, text, verdict)
+    heads = ["TCP flows", "AIMD, packets/slot", "mean of all flows", "outage, %"]
+    return Section([row], {"C-SHARE-BB": table(heads, rows)})
 
 
-def fair_settings() -> Iterator[tuple[int, str, float, Sets, list[str]]]:
+def fair_settings(lab: Lab) -> Iterator[tuple[int, str, float, Sets, list[str]]]:
     """Flows, round trips, error, overrides and names of the flows."""
     for flows in (2, 4):
         for rtts in ("85", "85,125"):
             options = ("--flows", str(flows), "--rtt-ms", rtts)
-            for error, row in zip(ERRORS, analysis(*options), strict=True):
+            for error, row in zip(ERRORS, analysis(lab, *options), strict=True):
                 near, far = (int(flow["window"]) for flow in row["flows"][:2])
                 sets = (
                     f"{LINK}.forward.channel.error={error}",
@@ -209,9 +284,11 @@ def fair_settings() -> Iterator[tuple[int, str, float, Sets, list[str]]]:
                 yield flows, rtts, error, sets, names
 
 
-def c_fair(lab: Lab) -> tuple[Row, str]:
-    rows, uneven, late = [], [], []
-    for flows, rtts, error, sets, names in fair_settings():
+def c_fair(lab: Lab) -> Section:
+    rows: list[list[str]] = []
+    uneven: list[float] = []
+    late: list[float] = []
+    for flows, rtts, error, sets, names in fair_settings(lab):
         results = lab.run("c-fair", sets)
         shares = [Estimate.of([per_slot(result, name, PAYLOAD) for result in results]).mean for name in names]
         worst = max(Estimate.of([outage(result, name) for result in results]).mean for name in names)
@@ -232,10 +309,11 @@ def c_fair(lab: Lab) -> tuple[Row, str]:
     verdict = REPRODUCED if all(holds) else SHAPE if max(uneven) <= 0.2 and max(late) <= 0.03 else DIFFERS
     text = f"shares within {100 * max(uneven):.0f} % of equal, outage up to {100 * max(late):.2f} %"
     heads = ["flows", "rtts, ms", "error, %", "packets/slot", "from equal, %", "worst outage, %"]
-    return ("C-FAIR", "equal throughputs, outage ≤ 1 % or slightly above", text, verdict), table(heads, rows)
+    row = claim("C-FAIR", "equal throughputs, outage ≤ 1 % or slightly above", lab, text, verdict)
+    return Section([row], {"C-FAIR": table(heads, rows)})
 
 
-def c_udp(lab: Lab) -> tuple[Row, str]:
+def c_udp(lab: Lab) -> Section:
     alone = ("traffic.0.count=1", "traffic.1.count=0", f"{LINK}.queue.packets=20")
     in_time = lab.measure("c-udp", alone, lambda r: per_slot(r, "aimd-0", PAYLOAD) * (1 - outage(r)))
     lost = lab.measure("c-udp", alone, lambda r: 100 * loss(r, "aimd-0"))
@@ -249,14 +327,14 @@ def c_udp(lab: Lab) -> tuple[Row, str]:
                 f"traffic.1.rate_kbps={rate * UDP_PAYLOAD * 8 / SLOT_S / 1e3:.3f}",
             )
             got = lab.measure("c-udp", sets, lambda r: per_slot(r, "udp-0", UDP_PAYLOAD) * (1 - outage(r, "udp-0")))
-            gone = lab.measure("c-udp", sets, lambda r: 100 * loss(r, "udp-0"))
+            lost_udp = lab.measure("c-udp", sets, lambda r: 100 * loss(r, "udp-0"))
             bad = lab.measure("c-udp", sets, lambda r: 100 * (1 - (1 - loss(r, "udp-0")) * (1 - outage(r, "udp-0"))))
             less &= got.mean < in_time.mean
             no_more &= got.mean - got.half <= in_time.mean + in_time.half
-            lossier &= gone.mean >= lost.mean
+            lossier &= lost_udp.mean >= lost.mean
             worse &= bad.mean > missed.mean
             name = "UDP, ARQ" if arq == "persistent" else "UDP, no ARQ"
-            rows.append([name, f"{rate}", got.text(3), gone.text(), bad.text()])
+            rows.append([name, f"{rate}", got.text(3), lost_udp.text(), bad.text()])
     verdict = REPRODUCED if less and worse else SHAPE if no_more and lossier else DIFFERS
     goodput = "lower at every rate" if less else "never higher" if no_more else "higher at some rates"
     text = (
@@ -264,31 +342,15 @@ def c_udp(lab: Lab) -> tuple[Row, str]:
         f"lost or late {'more at every rate' if worse else 'less at low rates'}"
     )
     heads = ["", "rate, packets/slot", "in time, packets/slot", "lost, %", "lost or late, %"]
-    row = ("C-UDP", "at every rate UDP has lower goodput and higher loss", text, verdict)
-    return row, table(heads, rows)
+    row = claim("C-UDP", "at every rate UDP has lower goodput and higher loss", lab, text, verdict)
+    return Section([row], {"C-UDP": table(heads, rows)})
 
 
-def section(lab: Lab) -> str:
-    """What the page says of this paper."""
-    few = Lab(min(FEW, len(lab.seeds)))
-    util, util_table = c_util(lab)
-    windows, windows_table = c_outage(few)
-    share, share_table = c_share(few)
-    fair, fair_table = c_fair(lab)
-    udp, udp_table = c_udp(lab)
-    rows: Sequence[Row] = [c_friend(), util, *windows, share, fair, udp]
-    return "\n".join(
-        (
-            table(["claim", "paper", "ours", "verdict"], [[*row[:3], f"**{row[3]}**"] for row in rows]),
-            "### C-UTIL\n",
-            util_table,
-            "### C-OUTAGE and C-OPT\n",
-            windows_table,
-            "### C-SHARE-BB\n",
-            share_table,
-            "### C-FAIR\n",
-            fair_table,
-            "### C-UDP\n",
-            udp_table,
-        )
-    )
+MEASUREMENTS: dict[str, Callable[[Lab], Section]] = {
+    "C-FRIEND": c_friend,
+    "C-UTIL": c_util,
+    "C-OUTAGE": c_outage,
+    "C-SHARE-BB": c_share,
+    "C-FAIR": c_fair,
+    "C-UDP": c_udp,
+}

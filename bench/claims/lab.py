@@ -1,15 +1,18 @@
-"""What the judges of claims share: running scenarios, means over seeds, tables, verdicts."""
+"""Shared by the claims of all papers: runs, means over seeds, verdicts and tables."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import os
 import statistics
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
-from simulator import Result, Sets, fairhop_run, table
+from simulator import FAIRHOP, Result, Sets, fairhop, fairhop_run, scenario_path, table
 
 RULES = ("none", "first", "stronger")
 #: Student's t for a two-sided 95 % interval, by degrees of freedom.
@@ -42,25 +45,70 @@ class Estimate:
 
 
 class Lab:
-    """Runs scenarios and remembers the results; all cores, one process a seed."""
+    """Runs scenarios over a range of seeds, one process a seed, and remembers the results.
 
-    def __init__(self, seeds: int) -> None:
-        self.seeds = range(1, seeds + 1)
-        self._pool = ThreadPoolExecutor(os.cpu_count())
-        self._known: dict[tuple[str, Sets], list[Result]] = {}
+    With `kept`, results are files in that folder, named by the hash of program, scenario, overrides and seed.
+    """
+
+    def __init__(
+        self, seeds: range, program: Path = FAIRHOP, workers: int | None = None, kept: Path | None = None
+    ) -> None:
+        self.seeds = seeds
+        self.program = program
+        self.kept = kept
+        self._program_hash = hashlib.sha256(program.read_bytes()).digest() if kept else b""
+        self._pool = ThreadPoolExecutor(workers or os.cpu_count())
+        self._known: dict[tuple[str, Sets, int], Result] = {}
+
+    def over(self, seeds: range) -> Lab:
+        """The same laboratory with other seeds."""
+        other = object.__new__(Lab)
+        other.__dict__ |= vars(self) | {"seeds": seeds}
+        return other
+
+    def few(self, count: int) -> Lab:
+        """The same laboratory with at most the first `count` seeds."""
+        return self.over(self.seeds[:count])
 
     def run(self, scenario: str, sets: Sets) -> list[Result]:
         """The result of each seed."""
-        key = (scenario, sets)
-        if key not in self._known:
-            self._known[key] = list(self._pool.map(lambda seed: fairhop_run(scenario, sets, seed), self.seeds))
-        return self._known[key]
+
+        def one(seed: int) -> Result:
+            key = (scenario, sets, seed)
+            if key not in self._known:
+                self._known[key] = self._run_or_read(scenario, sets, seed)
+            return self._known[key]
+
+        return list(self._pool.map(one, self.seeds))
+
+    def _run_or_read(self, scenario: str, sets: Sets, seed: int) -> Result:
+        if not self.kept:
+            return fairhop_run(scenario, sets, seed, program=self.program)
+        text = scenario_path(scenario).read_bytes() + json.dumps([sets, seed]).encode()
+        path = self.kept / f"{hashlib.sha256(self._program_hash + text).hexdigest()[:32]}.json"
+        if path.exists():
+            found: Result = json.loads(path.read_text(encoding="utf-8"))
+            return found
+        result = fairhop_run(scenario, sets, seed, program=self.program)
+        self.kept.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_text(json.dumps(result), encoding="utf-8")
+        part.rename(path)
+        return result
+
+    def fairhop(self, *arguments: str) -> Result:
+        """What another subcommand prints."""
+        return fairhop(*arguments, program=self.program)
 
     def by_seed(self, scenario: str, sets: Sets, figure: Callable[[Result], float]) -> list[float]:
         return [figure(result) for result in self.run(scenario, sets)]
 
     def measure(self, scenario: str, sets: Sets, figure: Callable[[Result], float]) -> Estimate:
         return Estimate.of(self.by_seed(scenario, sets, figure))
+
+    def seeds_text(self) -> str:
+        """The seeds as the page names them."""
+        return f"{self.seeds[0]}-{self.seeds[-1]}" if len(self.seeds) > 1 else str(self.seeds[0])
 
 
 def capture(rule: str) -> str:
@@ -83,26 +131,81 @@ def jain(result: Result) -> float:
 
 @dataclass(frozen=True)
 class Claim:
-    """One row of the summary. `found` and `verdict` are by rule; a claim without a radio has one of each."""
+    """One row of a summary. `found` and `verdicts` are by capture rule; a claim without a radio has one of each."""
 
     name: str
     paper: str
+    seeds: str
     found: list[str]
-    verdict: list[str]
-    points_to: str
+    verdicts: list[str]
+    #: The rules that the paper's numbers are nearest to; none for a paper without a radio.
+    nearest_rule: str | None = None
 
     def row(self) -> list[str]:
-        found, verdict = self.found, self.verdict
-        if len(found) == 1:
-            found, verdict = found * len(RULES), verdict * len(RULES)
-        cells = [f"{f}: **{v}**" for f, v in zip(found, verdict, strict=True)]
-        return [self.name, self.paper, *cells, self.points_to]
+        cells = [f"{found}: **{verdict}**" for found, verdict in zip(self.found, self.verdicts, strict=True)]
+        if self.nearest_rule is None:
+            return [self.name, self.paper, self.seeds, *cells]
+        return [
+            self.name,
+            self.paper,
+            self.seeds,
+            *(cells * len(RULES) if len(cells) == 1 else cells),
+            self.nearest_rule,
+        ]
+
+
+#: Heads of the summary of a paper whose claims depend on the capture rule, and of one without a radio.
+HEADS_BY_RULE = ("claim", "paper", "seeds", *(f"`{rule}`" for rule in RULES), "nearest rule")
+HEADS = ("claim", "paper", "seeds", "Fairhop")
+
+
+@dataclass(frozen=True)
+class Section:
+    """Claims that are measured together, and the tables that show their figures, by title."""
+
+    claims: list[Claim]
+    tables: dict[str, str]
+
+
+#: A paper's measurements by name, in the order of the page.
+Measurements = dict[str, Callable[[Lab], Section]]
+
+
+def page_of(heads: Sequence[str], sections: Sequence[Section]) -> str:
+    """The summary of all claims, followed by the tables."""
+    parts = [table(heads, [claim.row() for section in sections for claim in section.claims])]
+    for section in sections:
+        for title, text in section.tables.items():
+            parts += [f"### {title}\n", text]
+    return "\n".join(parts)
+
+
+def page_with(page: str, section: Section) -> str:
+    """The page with one section measured anew.
+
+    Raises:
+        ValueError: The page has no row or table of the section.
+    """
+    for claim in section.claims:
+        lines = page.split("\n")
+        at = [number for number, line in enumerate(lines) if line.startswith(f"| {claim.name} |")]
+        if not at:
+            raise ValueError(f"the page has no row of {claim.name}: run all of the paper's claims")
+        lines[at[0]] = "| " + " | ".join(claim.row()) + " |"
+        page = "\n".join(lines)
+    for title, text in section.tables.items():
+        head, found, rest = page.partition(f"### {title}\n")
+        if not found:
+            raise ValueError(f"the page has no table {title}: run all of the paper's claims")
+        _, next_found, tail = rest.partition("\n### ")
+        page = f"{head}### {title}\n\n{text}" + (f"\n### {tail}" if next_found else "")
+    return page
 
 
 def nearest(values: Sequence[float], target: float) -> str:
-    """The rules whose value is nearest to the paper's, by ratio; rules within 2 % of the nearest share the place.
+    """The rules whose value is nearest to the paper's, by ratio; rules within 2 % of the nearest are listed with it.
 
-    If none is within a quarter and the paper lies amid them, that is all that can be said.
+    If no value is within a quarter and the paper's lies between them, the answer says so.
     """
     off = [abs(math.log(value / target)) for value in values]
     if min(off) > math.log(1.25) and min(values) < target < max(values):
@@ -116,7 +219,6 @@ def named(rules: Sequence[str]) -> str:
     return ", ".join(f"`{rule}`" for rule in rules) or "no rule"
 
 
-def summary(claims: Sequence[Claim]) -> str:
-    """The verdicts under each rule."""
-    heads = ["claim", "paper", *(f"`{rule}`" for rule in RULES), "the paper's numbers point to"]
-    return table(heads, [claim.row() for claim in claims])
+def with_verdict(verdicts: Sequence[str], *wanted: str) -> str:
+    """The rules with one of these verdicts."""
+    return named([rule for rule, verdict in zip(RULES, verdicts, strict=True) if verdict in wanted])

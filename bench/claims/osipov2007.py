@@ -1,178 +1,294 @@
 """osipov2007: E. Osipov, C. Tschudin, "TCP-friendly bandwidth sharing in mobile ad hoc networks: from theory to
-reality". One capture rule, that of the scenarios: claims O-*."""
+reality": claims O-*.
+
+The paper's reference is Thr_max, what one flow of the same length carries alone; it is measured under each rule. The
+unfairness u is the paper's equation 4 everywhere: the distance of the throughputs from φ · Thr_max, over the length of
+the latter. So u counts unequal shares and a total that is too low or too high.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from lab import DIFFERS, REPRODUCED, SHAPE, Estimate, Lab
+from lab import DIFFERS, REPRODUCED, RULES, SHAPE, Claim, Estimate, Lab, Section, capture, with_verdict
 from simulator import FREE, Result, Sets, table, tcp_mbps
 
-#: Cells of the surface: the paper has all from 2 to 9 flows and 1 to 9 hops.
+#: Cells of the surface: the paper has 2 to 9 flows over 1 to 9 hops.
 FLOWS = (2, 3, 6, 9)
 HOPS = (1, 2, 3, 4, 6)
-#: Seeds of a cell of the surface, which is up to 63 nodes.
-FEW = 2
-#: Total of three-hop flows against one alone, by number of flows.
+#: Seeds of a cell of the surface, which has up to 63 nodes, at most.
+FEW = 3
+#: Numbers of three-hop flows whose total is compared with one alone.
 COMPETING = (2, 3, 4, 6, 9)
-
-Row = tuple[str, str, str, str]
+TRANSFER = "mss_bytes = 600, delayed_ack_segments = 1, byte_counting = false"
+#: u from which the paper calls a network unfair.
+UNFAIR = 0.1
 
 
 def kbps(result: Result) -> list[float]:
     return [1e3 * float(flow["goodput_mbps"]) for flow in result["flows"]]
 
 
+def total_kbps(result: Result) -> float:
+    return 1e3 * tcp_mbps(result)
+
+
 def unfairness(fair: Sequence[float], actual: Sequence[float]) -> float:
-    """Equation 4: the distance from what would be fair, over its length."""
+    """Equation 4."""
     return math.dist(fair, actual) / math.hypot(*fair)
 
 
-def alone(lab: Lab, hops: int, spacing_m: int = 200) -> float:
-    """What one flow carries alone, in kb/s."""
+def alone(lab: Lab, rule: str, hops: int, spacing_m: int = 200) -> float:
+    """Thr_max: what one flow carries alone, in kb/s."""
     path = ", ".join(map(str, range(hops + 1)))
     sets = (
+        capture(rule),
         f"topology.hops={hops}",
         f"topology.spacing_m={spacing_m}",
         f"traffic.0.to={hops}",
         f"routing.paths=[[{path}]]",
     )
-    return 1e3 * lab.measure("osipov-string", sets, tcp_mbps).mean
+    return lab.measure("osipov-string", sets, total_kbps).mean
 
 
-def side_by_side(flows: int, hops: int, thr_max: float | None) -> Sets:
-    """Flows of as many hops on lines of their own, throttled to shares of `thr_max`, or not at all."""
+def throttle(thr_max: Sequence[float]) -> str:
+    """The override that holds sources to their shares of Thr_max, given by hops."""
+    return f'control={{ kind = "throttle", thr_max_kbps = [{", ".join(f"{kbps:.1f}" for kbps in thr_max)}] }}'
+
+
+def bulk(paths: Sequence[Sequence[int]]) -> tuple[str, str]:
+    """One flow from end to end of each path."""
+    ends = ", ".join(f'{{ kind = "bulk", from = {path[0]}, to = {path[-1]}, {TRANSFER} }}' for path in paths)
+    return f"routing.paths={[list(path) for path in paths]}", f"traffic=[{ends}]"
+
+
+def side_by_side(rule: str, flows: int, hops: int, thr_max: float | None) -> Sets:
+    """Flows of equal length on parallel lines, throttled to shares of `thr_max` or not at all."""
     lines = [list(range(line * (hops + 1), (line + 1) * (hops + 1))) for line in range(flows)]
-    transfer = "mss_bytes = 600, delayed_ack_segments = 1, byte_counting = false"
-    traffic = ", ".join(f'{{ kind = "bulk", from = {line[0]}, to = {line[-1]}, {transfer} }}' for line in lines)
-    limit = f"[{', '.join([f'{thr_max}'] * hops)}]" if thr_max else ""
-    control = f'control={{ kind = "throttle", thr_max_kbps = {limit} }}' if thr_max else FREE
-    return (
-        f"topology.lines={flows}",
-        f"topology.hops={hops}",
-        f"routing.paths={lines}",
-        f"traffic=[{traffic}]",
-        control,
-    )
+    control = throttle([thr_max] * hops) if thr_max else FREE
+    return (capture(rule), f"topology.lines={flows}", f"topology.hops={hops}", *bulk(lines), control)
 
 
-def o_share_1(lab: Lab) -> tuple[Row, list[float]]:
-    """Rates that sources are held to in figure 7, over what a flow of their length carries alone."""
-    thr_max = [alone(lab, hops, 126) for hops in (5, 1, 1, 2)]
-    measured = f"[{thr_max[1]}, {thr_max[3]}, 1, 1, {thr_max[0]}]"
-    sets = (f"control.thr_max_kbps={measured}",)
-    held = [1e3 * float(flow["limit_mbps"]) for flow in lab.run("o-multi", sets)[0]["flows"]]
-    shares = [rate / most for rate, most in zip(held, thr_max, strict=True)]
-    exact = all(abs(share - third / 3) < 1e-3 for share, third in zip(shares, (1, 1, 1, 2), strict=True))
-    found = ", ".join(f"{share:.3f}" for share in shares)
-    return ("O-SHARE-1", "1/3, 1/3, 1/3, 2/3", found, REPRODUCED if exact else DIFFERS), held
+def by_rule(name: str, paper: str, lab: Lab, found: list[str], verdicts: list[str]) -> Claim:
+    return Claim(name, paper, lab.seeds_text(), found, verdicts, with_verdict(verdicts, REPRODUCED))
 
 
-def o_surf(lab: Lab) -> tuple[Row, str]:
-    """u of equal flows side by side. Reproduced: with throttling u ≤ 0.1 wherever it is larger without."""
+# ---- flows of equal length side by side (figure 6) ------------------------------------------------------------------
+
+
+def o_surf(lab: Lab) -> Section:
+    few = lab.few(FEW)
     rows: list[list[str]] = []
-    holds, smaller, worst_free, worst_held = True, True, 0.0, 0.0
-    for hops in HOPS:
-        most = alone(lab, hops)
-        cells: list[str] = []
-        for flows in FLOWS:
-            u: list[Estimate] = []
-            for thr_max in (None, most):
-                runs = lab.run("o-surf", side_by_side(flows, hops, thr_max))
-                # Equal parts of what they carry together: the index of the shape, not of the sum.
-                fair = [[sum(kbps(run)) / flows] * flows for run in runs]
-                u.append(Estimate.of([unfairness(f, kbps(run)) for f, run in zip(fair, runs, strict=True)]))
-            free, held = u
-            holds &= free.mean <= 0.1 or held.mean <= 0.1
-            smaller &= held.mean <= max(free.mean, 0.1)
-            worst_free, worst_held = max(worst_free, free.mean), max(worst_held, held.mean)
-            cells.append(f"{free.mean:.2f} → {held.mean:.2f}")
-        rows.append([str(hops), *cells])
-    verdict = REPRODUCED if holds else SHAPE if smaller else DIFFERS
-    found = f"without: up to {worst_free:.2f}; with: up to {worst_held:.2f}"
-    row = ("O-SURF", "without: over 0.1 from six 1-hop flows on, up to 0.5; with: virtually 0", found, verdict)
-    return row, table(["hops", *(f"{flows} flows" for flows in FLOWS)], rows)
-
-
-def o_ref(lab: Lab) -> tuple[Row, str]:
-    """Total of three-hop flows over one alone. Reproduced: within 5 % with throttling, and lower than alone without."""
-    most = alone(lab, 3)
-    rows: list[list[str]] = []
-    off_held, free_over = 0.0, -1.0
-    for flows in COMPETING:
-        free = lab.measure("o-surf", side_by_side(flows, 3, None), lambda r: 1e3 * tcp_mbps(r))
-        held = lab.measure("o-surf", side_by_side(flows, 3, most), lambda r: 1e3 * tcp_mbps(r))
-        off_held = max(off_held, abs(held.mean / most - 1))
-        free_over = max(free_over, free.mean / most - 1)
-        rows.append([str(flows), f"{most:.0f}", free.text(0), held.text(0)])
-    within = off_held <= 0.05
-    verdict = REPRODUCED if within and free_over <= 0 else SHAPE if within or off_held <= 0.1 else DIFFERS
-    found = f"with: at most {100 * off_held:.1f} % off; without: at most {100 * free_over:+.1f} %"
-    row = ("O-REF", "with: within 3 %; without: always lower, up to 12 %", found, verdict)
-    return row, table(["flows of three hops", "one alone, kb/s", "without", "with throttling"], rows)
-
-
-def o_multi(lab: Lab, held: list[float]) -> tuple[Row, str]:
-    """Reproduced: every flow within 15 % of its share of Thr_max with throttling, TCP1 far under it without."""
-    columns = {name: lab.run("o-multi", sets) for name, sets in (("without", (FREE,)), ("with throttling", ()))}
-    rows: list[list[str]] = []
-    means: dict[str, list[float]] = {}
-    for name, runs in columns.items():
-        found = [Estimate.of([kbps(run)[flow] for run in runs]) for flow in range(4)]
-        means[name] = [f.mean for f in found]
-        rows.append([name, *(f.text(0) for f in found)])
-    rows.insert(0, ["estimate, φ · Thr_max", *(f"{rate:.0f}" for rate in held)])
-    ratios = [got / rate for got, rate in zip(means["with throttling"], held, strict=True)]
-    near = all(abs(ratio - 1) <= 0.15 for ratio in ratios)
-    shut = means["without"][0] / held[0]
-    verdict = REPRODUCED if near and shut < 0.25 else SHAPE if min(ratios) > 2 * shut else DIFFERS
-    found_text = f"without: TCP1 at {100 * shut:.0f} % of its estimate; with: all at " + ", ".join(
-        f"{100 * ratio:.0f}" for ratio in ratios
-    )
-    row = ("O-MULTI", "without: TCP1 almost shut down; with: every flow at its estimate", found_text + " %", verdict)
-    return row, table(["kb/s", "TCP1", "TCP2", "TCP3", "TCP4"], rows)
-
-
-def o_len(lab: Lab) -> tuple[Row, str]:
-    """Reproduced: u falls to a third at most, and the total does not fall."""
-    fair = [alone(lab, hops) / 3 for hops in (1, 2, 3)]
-    rows: list[list[str]] = [["estimate, Thr_max / 3", *(f"{rate:.0f}" for rate in fair), f"{sum(fair):.0f}", "0"]]
-    total: list[Estimate] = []
-    index: list[Estimate] = []
-    for name, sets in (("without", (FREE,)), ("with throttling", ())):
-        runs = lab.run("o-len", sets)
-        each = [Estimate.of([kbps(run)[flow] for run in runs]) for flow in range(3)]
-        total.append(Estimate.of([sum(kbps(run)) for run in runs]))
-        index.append(Estimate.of([unfairness(fair, kbps(run)) for run in runs]))
-        rows.append([name, *(e.text(0) for e in each), total[-1].text(0), index[-1].text()])
-    falls = index[1].mean <= index[0].mean / 3
-    keeps = total[1].mean + total[1].half >= total[0].mean - total[0].half
-    verdict = REPRODUCED if falls and keeps else SHAPE if falls else DIFFERS
-    found = f"total {total[0].mean:.0f} → {total[1].mean:.0f} kb/s, u {index[0].mean:.2f} → {index[1].mean:.2f}"
-    row = ("O-LEN", "simulated: total 554 → 605 kb/s, u 0.31 → 0.09", found, verdict)
-    return row, table(["kb/s", "1 hop", "2 hops", "3 hops", "total", "u"], rows)
-
-
-def section(lab: Lab) -> str:
-    """What the page says of this paper."""
-    few = Lab(min(FEW, len(lab.seeds)))
-    share, held = o_share_1(lab)
-    surf, surf_table = o_surf(few)
-    ref, ref_table = o_ref(few)
-    multi, multi_table = o_multi(lab, held)
-    length, length_table = o_len(lab)
-    rows = [share, surf, ref, multi, length]
-    return "\n".join(
-        (
-            table(["claim", "paper", "ours", "verdict"], [[*row[:3], f"**{row[3]}**"] for row in rows]),
-            "### O-SURF: u without → with throttling\n",
-            surf_table,
-            "### O-REF\n",
-            ref_table,
-            "### O-MULTI\n",
-            multi_table,
-            "### O-LEN\n",
-            length_table,
+    found: list[str] = []
+    verdicts: list[str] = []
+    for rule in RULES:
+        pairs: dict[tuple[int, int], tuple[float, float]] = {}
+        for hops in HOPS:
+            thr_max = alone(few, rule, hops)
+            for flows in FLOWS:
+                # All flows cross the same L-regions, so φ is 1/flows.
+                fair = [thr_max / flows] * flows
+                runs = [few.run("o-surf", side_by_side(rule, flows, hops, limit)) for limit in (None, thr_max)]
+                plain, throttled = (Estimate.of([unfairness(fair, kbps(run)) for run in each]) for each in runs)
+                pairs[hops, flows] = plain.mean, throttled.mean
+            cells = [f"{plain:.2f} → {throttled:.2f}" for plain, throttled in (pairs[hops, n] for n in FLOWS)]
+            rows.append([f"`{rule}`", str(hops), *cells])
+        unfair = [pair for pair in pairs.values() if pair[0] > UNFAIR]
+        begins = pairs[1, 6][0] > UNFAIR
+        peaks = max(pairs[3, flows][0] for flows in FLOWS) >= 0.8 * 0.5
+        ends = all(throttled <= UNFAIR for _, throttled in unfair)
+        smaller = all(throttled < plain for plain, throttled in unfair)
+        verdicts.append(REPRODUCED if begins and peaks and ends else SHAPE if unfair and smaller else DIFFERS)
+        found.append(
+            f"without: over 0.1 in {len(unfair)} of {len(pairs)} cells, up to {max(p for p, _ in pairs.values()):.2f}; "
+            f"with: up to {max(t for _, t in pairs.values()):.2f}"
         )
-    )
+    paper = "without: over 0.1 from six 1-hop flows on, up to 0.5; with: virtually 0"
+    heads = ["rule", "hops", *(f"{flows} flows" for flows in FLOWS)]
+    claim = by_rule("O-SURF", paper, few, found, verdicts)
+    return Section([claim], {"O-SURF: u without → with throttling": table(heads, rows)})
+
+
+def o_ref(lab: Lab) -> Section:
+    few = lab.few(FEW)
+    rows: list[list[str]] = []
+    found: list[str] = []
+    verdicts: list[str] = []
+    for rule in RULES:
+        thr_max = alone(few, rule, 3)
+        plain, throttled = (
+            [few.measure("o-surf", side_by_side(rule, flows, 3, limit), total_kbps) for flows in COMPETING]
+            for limit in (None, thr_max)
+        )
+        rows.append([f"`{rule}`", "without", f"{thr_max:.0f}", *(total.text(0) for total in plain)])
+        rows.append([f"`{rule}`", "with throttling", f"{thr_max:.0f}", *(total.text(0) for total in throttled)])
+        off_plain, off = ([total.mean / thr_max - 1 for total in totals] for totals in (plain, throttled))
+        worst, worst_plain = max(map(abs, off)), max(map(abs, off_plain))
+        verdicts.append(REPRODUCED if worst <= 0.05 else SHAPE if worst < worst_plain else DIFFERS)
+        found.append(
+            f"with: {100 * min(off):+.1f} to {100 * max(off):+.1f} %; "
+            f"without: {100 * min(off_plain):+.1f} to {100 * max(off_plain):+.1f} %"
+        )
+    heads = ["rule", "total, kb/s", "1 flow", *(f"{flows} flows" for flows in COMPETING)]
+    claim = by_rule("O-REF", "with: within 3 %; without: always lower, up to 12 %", few, found, verdicts)
+    return Section([claim], {"O-REF": table(heads, rows)})
+
+
+# ---- several bottlenecks (figure 7) ---------------------------------------------------------------------------------
+
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Nodes of the four flows on a grid of 126 m."""
+
+    name: str
+    paths: tuple[tuple[Place, ...], ...]
+
+    def nodes(self) -> list[Place]:
+        return [place for path in self.paths for place in path]
+
+    def numbered(self) -> list[list[int]]:
+        """The paths as numbers of nodes."""
+        number = {place: index for index, place in enumerate(self.nodes())}
+        return [[number[place] for place in path] for path in self.paths]
+
+    def bottlenecks(self) -> Counter[tuple[int, ...]]:
+        """L-regions by the flows that cross them; a region is a node and all that decode its frames (250 m)."""
+
+        def crosses(node: Place, path: tuple[Place, ...]) -> bool:
+            return any(SPACING_M * math.dist(node, other) <= 250 for other in path)
+
+        return Counter(
+            tuple(flow for flow, path in enumerate(self.paths, 1) if crosses(node, path)) for node in self.nodes()
+        )
+
+    def sets(self, rule: str) -> Sets:
+        places = ", ".join(f"{{ x_m = {SPACING_M * x}, y_m = {SPACING_M * y} }}" for x, y in self.nodes())
+        return (capture(rule), f"topology.nodes=[{places}]", *bulk(self.numbered()))
+
+
+SPACING_M = 126
+LINE = tuple((x, 0) for x in range(6))
+#: The figure's places are not in the text. These fit its words: 126 m between neighbours, TCP3 the shortest flow, three
+#: L-regions with TCP1, 2 and 3, four with TCP1 and 4, and none with more flows.
+LAYOUTS = (
+    Layout("a", (LINE, ((0, -3), (0, -2), (0, -1)), ((-2, 0), (-1, 0)), ((4, -3), (4, -2), (4, -1)))),
+    Layout("b", (LINE, ((-1, 1), (0, 1), (1, 1)), ((-1, 2), (0, 2)), ((6, -1), (6, 0), (6, 1)))),
+    Layout("c", (LINE, ((1, -3), (1, -2), (1, -1)), ((1, 1), (1, 2)), ((4, 1), (4, 2), (4, 3)))),
+)
+SHARES = (1 / 3, 1 / 3, 1 / 3, 2 / 3)
+
+
+def thr_max_at_126_m(lab: Lab, rule: str) -> list[float]:
+    """Thr_max over 1 to 5 hops of 126 m."""
+    return [alone(lab, rule, hops, SPACING_M) for hops in range(1, 6)]
+
+
+def limits(lab: Lab, rule: str, layout: Layout) -> tuple[list[float], list[float]]:
+    """The rates in kb/s to which the sources are held, and Thr_max of their lengths."""
+    thr_max = thr_max_at_126_m(lab, rule)
+    run = lab.few(1).run("o-multi", (*layout.sets(rule), throttle(thr_max)))[0]
+    held = [1e3 * float(flow["limit_mbps"]) for flow in run["flows"]]
+    return held, [thr_max[len(path) - 2] for path in layout.paths]
+
+
+def o_share_1(lab: Lab) -> Section:
+    exact = True
+    shown: list[str] = []
+    for layout in LAYOUTS:
+        regions = layout.bottlenecks()
+        assert regions[1, 2, 3] == 3 and regions[1, 4] == 4 and max(map(len, regions)) == 3, layout
+        held, thr_max = limits(lab, "first", layout)
+        shares = [rate / limit for rate, limit in zip(held, thr_max, strict=True)]
+        exact &= all(abs(share - paper) < 1e-3 for share, paper in zip(shares, SHARES, strict=True))
+        shown.append(", ".join(f"{share:.3f}" for share in shares))
+    found = "; ".join(dict.fromkeys(shown))
+    verdict = REPRODUCED if exact else DIFFERS
+    claim = Claim("O-SHARE-1", "1/3, 1/3, 1/3, 2/3", "any", [found], [verdict], "no radio")
+    return Section([claim], {})
+
+
+def o_multi(lab: Lab) -> Section:
+    rows: list[list[str]] = []
+    found: list[str] = []
+    verdicts: list[str] = []
+    for rule in RULES:
+        reproduced: list[str] = []
+        helped: list[str] = []
+        shut: list[str] = []
+        low, high = math.inf, 0.0
+        for layout in LAYOUTS:
+            held, _ = limits(lab, rule, layout)
+            control = throttle(thr_max_at_126_m(lab, rule))
+            ratios: list[list[float]] = []
+            rows.append([f"`{rule}`", layout.name, "φ · Thr_max", *(f"{rate:.0f}" for rate in held)])
+            for name, how in (("without", FREE), ("with throttling", control)):
+                runs = lab.run("o-multi", (*layout.sets(rule), how))
+                flows = [Estimate.of([kbps(run)[flow] for run in runs]) for flow in range(4)]
+                rows.append([f"`{rule}`", layout.name, name, *(flow.text(0) for flow in flows)])
+                ratios.append([flow.mean / rate for flow, rate in zip(flows, held, strict=True)])
+            plain, throttled = ratios
+            shut.append(f"{100 * plain[0]:.0f}")
+            low, high = min(low, *throttled), max(high, *throttled)
+            if all(abs(ratio - 1) <= 0.15 for ratio in throttled) and plain[0] < 0.25:
+                reproduced.append(layout.name)
+            if throttled[0] >= max(0.5, 1.5 * plain[0]):
+                helped.append(layout.name)
+        everywhere = len(LAYOUTS)
+        verdicts.append(
+            REPRODUCED if len(reproduced) == everywhere else SHAPE if len(helped) == everywhere else DIFFERS
+        )
+        found.append(
+            f"holds in layouts {', '.join(reproduced) or 'none'} of {', '.join(layout.name for layout in LAYOUTS)}; "
+            f"without: TCP1 at {', '.join(shut)} % of its estimate; "
+            f"with: flows at {100 * low:.0f} to {100 * high:.0f} %"
+        )
+    paper = "without: TCP1 almost shut down; with: every flow at its estimate"
+    heads = ["rule", "layout", "kb/s", "TCP1", "TCP2", "TCP3", "TCP4"]
+    claim = by_rule("O-MULTI", paper, lab, found, verdicts)
+    return Section([claim], {"O-MULTI": table(heads, rows)})
+
+
+# ---- flows of different lengths (figure 8) --------------------------------------------------------------------------
+
+
+def o_len(lab: Lab) -> Section:
+    rows: list[list[str]] = []
+    found: list[str] = []
+    verdicts: list[str] = []
+    for rule in RULES:
+        thr_max = [alone(lab, rule, hops) for hops in (1, 2, 3)]
+        fair = [rate / 3 for rate in thr_max]
+        rows.append([f"`{rule}`", "Thr_max / 3", *(f"{rate:.0f}" for rate in fair), f"{sum(fair):.0f}", "0"])
+        total: list[Estimate] = []
+        index: list[Estimate] = []
+        for name, control in (("without", FREE), ("with throttling", throttle(thr_max))):
+            runs = lab.run("o-len", (capture(rule), control))
+            flows = [Estimate.of([kbps(run)[flow] for run in runs]) for flow in range(3)]
+            total.append(Estimate.of([sum(kbps(run)) for run in runs]))
+            index.append(Estimate.of([unfairness(fair, kbps(run)) for run in runs]))
+            rows.append([f"`{rule}`", name, *(flow.text(0) for flow in flows), total[-1].text(0), index[-1].text()])
+        falls = index[1].mean <= index[0].mean / 3
+        keeps = total[1].mean + total[1].half >= total[0].mean - total[0].half
+        smaller = index[1].mean + index[1].half < index[0].mean - index[0].half
+        verdicts.append(REPRODUCED if falls and keeps else SHAPE if smaller else DIFFERS)
+        found.append(
+            f"total {total[0].mean:.0f} → {total[1].mean:.0f} kb/s, u {index[0].mean:.2f} → {index[1].mean:.2f}"
+        )
+    heads = ["rule", "kb/s", "1 hop", "2 hops", "3 hops", "total", "u"]
+    claim = by_rule("O-LEN", "simulated: total 554 → 605 kb/s, u 0.31 → 0.09", lab, found, verdicts)
+    return Section([claim], {"O-LEN": table(heads, rows)})
+
+
+MEASUREMENTS: dict[str, Callable[[Lab], Section]] = {
+    "O-SHARE-1": o_share_1,
+    "O-SURF": o_surf,
+    "O-REF": o_ref,
+    "O-MULTI": o_multi,
+    "O-LEN": o_len,
+}

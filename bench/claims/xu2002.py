@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lab import DIFFERS, REPRODUCED, RULES, SHAPE, Claim, Estimate, Lab, capture, jain, named, summary
+from lab import DIFFERS, REPRODUCED, RULES, SHAPE, Claim, Estimate, Lab, Section, capture, jain, with_verdict
 from simulator import Result, Sets, table, tcp_mbps
 
 WINDOWS = (1, 2, 4, 8, 0)
 
 
-def x_adhoc(lab: Lab) -> tuple[Claim, str]:
+def x_adhoc(lab: Lab) -> Section:
     """Fair: Jain's index at least 0.9 with W = 1 and 2. No gain: no larger window carries 5 % more than W = 2.
 
-    An acknowledgment a segment: with a window of one, a delayed one would wait for its timer each time.
+    Receivers acknowledge each segment: with a window of one, a delayed ACK would wait for its timer each time.
     """
     rows: list[list[str]] = []
     notes: list[str] = []
@@ -45,52 +45,52 @@ def x_adhoc(lab: Lab) -> tuple[Claim, str]:
             f"W ≤ 2 fair at {sum(fair)} of 3 lengths; a larger W gains up to {100 * max(0.0, *gain):.0f} %; "
             f"without limit Jain down to {min(last):.2f}"
         )
-    points = named([rule for rule, verdict in zip(RULES, verdicts, strict=True) if verdict == REPRODUCED])
-    claim = Claim("X-ADHOC", "fair with W = 1 or 2, no gain past 2", notes, verdicts, points)
-    return claim, table(["rule", "hops", "", *(f"W = {w}" if w else "no limit" for w in WINDOWS)], rows)
+    paper = "fair with W = 1 or 2, no gain past 2"
+    claim = Claim("X-ADHOC", paper, lab.seeds_text(), notes, verdicts, with_verdict(verdicts, REPRODUCED))
+    heads = ["rule", "hops", "", *(f"W = {w}" if w else "no limit" for w in WINDOWS)]
+    return Section([claim], {"X-ADHOC": table(heads, rows)})
 
 
 HOPS = (2, 3, 4)
 
 
 def share(result: Result) -> float:
-    """Of the first flow in the goodput of all."""
+    """The first flow's part of the total goodput."""
     goodput = [float(flow["goodput_mbps"]) for flow in result["flows"]]
     return goodput[0] / sum(goodput) if sum(goodput) > 0 else 0.5
 
 
-def lateness(result: Result) -> float:
-    """How much later the last transfer was complete than the first, in the first one's times: 1 where one waited."""
+def wait_ratio(result: Result) -> float:
+    """Time between the two completions over the time of the first: 0 if both end together, 1 if one waits for the other
+    and then takes as long."""
     done = sorted(float(flow["tcp"].get("completed_s") or result["sim_s"]) for flow in result["flows"])
     return done[-1] / done[0] - 1
 
 
-def clients(rule: str, hops: int, key: tuple[str, str]) -> Sets:
-    """The last two nodes of a string of so many hops, as the ends that `key` says of the two flows."""
-    return (capture(rule), f"topology.hops={hops}", f"traffic.0.{key[0]}={hops}", f"traffic.1.{key[1]}={hops - 1}")
+def clients(rule: str, hops: int, ends: tuple[str, str], nodes: tuple[int, int]) -> Sets:
+    """A string with the clients of the two flows at `nodes`; `ends` says which end (`from` or `to`) of each flow that
+    is."""
+    first, second = (f"traffic.{flow}.{end}={node}" for flow, (end, node) in enumerate(zip(ends, nodes, strict=True)))
+    return (capture(rule), f"topology.hops={hops}", first, second)
 
 
 def last_node(rule: str, hops: int) -> Sets:
-    """A flow into a string of so many hops and one out of it, both at its last node, as in X-ADHOC."""
-    return (capture(rule), f"topology.hops={hops}", f"traffic.0.to={hops}", f"traffic.1.from={hops}")
+    """A download and an upload, both with the last node of the string, as in X-ADHOC."""
+    return clients(rule, hops, ("to", "from"), (hops, hops))
 
 
 def by_rule(
-    name: str, paper: str, judge: Callable[[list[Estimate]], str], measured: dict[str, list[Estimate]], what: str
-) -> Claim:
-    verdicts = [judge(measured[rule]) for rule in RULES]
-    found = [f"{what} {', '.join(value.text() for value in measured[rule])}" for rule in RULES]
-    points = named([rule for rule, verdict in zip(RULES, verdicts, strict=True) if verdict == REPRODUCED])
-    return Claim(name, paper, found, verdicts, points)
+    name: str, paper: str, lab: Lab, judge: Callable[[list[Estimate]], str], measured: list[list[Estimate]], what: str
+) -> Section:
+    """A claim about one figure; `measured` has the estimates of each rule."""
+    verdicts = [judge(values) for values in measured]
+    found = [f"{what} {', '.join(value.text() for value in values)}" for values in measured]
+    claim = Claim(name, paper, lab.seeds_text(), found, verdicts, with_verdict(verdicts, REPRODUCED))
+    return Section([claim], {})
 
 
-def x_lan(lab: Lab) -> Claim:
-    measured = {rule: [lab.measure("x-lan", (capture(rule),), jain)] for rule in RULES}
-    return by_rule("X-LAN", "no significant unfairness", holds_at_least(0.9), measured, "Jain's index")
-
-
-def holds_at_least(bound: float) -> Callable[[list[Estimate]], str]:
-    """Reproduced on every string, same shape on some."""
+def at_least(bound: float) -> Callable[[list[Estimate]], str]:
+    """Reproduced if the bound holds on every string, same shape if on some."""
 
     def judge(values: list[Estimate]) -> str:
         held = [value.mean >= bound for value in values]
@@ -99,28 +99,62 @@ def holds_at_least(bound: float) -> Callable[[list[Estimate]], str]:
     return judge
 
 
-def x_mix(lab: Lab) -> Claim:
-    measured = {rule: [lab.measure("x-mix", last_node(rule, hops), share) for hops in HOPS] for rule in RULES}
-    return by_rule("X-MIX", "IN has more than 80 %", holds_at_least(0.8), measured, "IN's share on 2, 3, 4 hops")
+def x_lan(lab: Lab) -> Section:
+    measured = [[lab.measure("x-lan", (capture(rule),), jain)] for rule in RULES]
+    return by_rule("X-LAN", "no significant unfairness", lab, at_least(0.9), measured, "Jain's index")
 
 
-def x_out(lab: Lab) -> Claim:
-    measured = {
-        rule: [lab.measure("x-out", clients(rule, hops, ("from", "from")), lateness) for hops in HOPS] for rule in RULES
-    }
-    what = "the last one later by a factor, on 2, 3, 4 hops,"
-    return by_rule("X-OUT", "one waits for the other (factor 1)", holds_at_least(0.5), measured, what)
+#: Where the clients of X-MIX are, for IN and OUT, in hops from the last node.
+PLACES: tuple[tuple[str, tuple[int, int]], ...] = (
+    ("both at the last node", (0, 0)),
+    ("IN one hop nearer", (1, 0)),
+    ("OUT one hop nearer", (0, 1)),
+)
 
 
-def x_in(lab: Lab) -> Claim:
-    measured = {rule: [lab.measure("x-in", clients(rule, hops, ("to", "to")), jain) for hops in HOPS] for rule in RULES}
-    return by_rule("X-IN", "they share equally", holds_at_least(0.9), measured, "Jain's index on 2, 3, 4 hops")
+def x_mix(lab: Lab) -> Section:
+    """The verdict takes both clients at the last node. The table shows how the places of the clients decide."""
+    rows: list[list[str]] = []
+    measured: list[list[Estimate]] = []
+    for rule in RULES:
+        for name, before_last in PLACES:
+            shares = [
+                lab.measure(
+                    "x-mix",
+                    clients(rule, hops, ("to", "from"), (hops - before_last[0], hops - before_last[1])),
+                    share,
+                )
+                for hops in HOPS
+            ]
+            rows.append([f"`{rule}`", name, *(value.text() for value in shares)])
+            if name == PLACES[0][0]:
+                measured.append(shares)
+    what = "IN's share on 2, 3, 4 hops"
+    section = by_rule("X-MIX", "IN has more than 80 %", lab, at_least(0.8), measured, what)
+    heads = ["rule", "IN's share", *(f"{hops} hops" for hops in HOPS)]
+    return Section(section.claims, {"X-MIX": table(heads, rows)})
 
 
-def x_win(lab: Lab) -> tuple[Claim, str]:
-    """An interior optimum: some window but the first and last has the highest total, or is within 3 % of it, with
-    Jain's index of 0.9; and the largest window is less fair. Same shape: the largest window is less fair than the
-    best of the others."""
+def x_out(lab: Lab) -> Section:
+    measured = [
+        [lab.measure("x-out", clients(rule, hops, ("from", "from"), (hops, hops - 1)), wait_ratio) for hops in HOPS]
+        for rule in RULES
+    ]
+    what = "wait ratio on 2, 3, 4 hops"
+    return by_rule("X-OUT", "one waits for the other (ratio 1)", lab, at_least(0.8), measured, what)
+
+
+def x_in(lab: Lab) -> Section:
+    measured = [
+        [lab.measure("x-in", clients(rule, hops, ("to", "to"), (hops, hops - 1)), jain) for hops in HOPS]
+        for rule in RULES
+    ]
+    return by_rule("X-IN", "they share equally", lab, at_least(0.9), measured, "Jain's index on 2, 3, 4 hops")
+
+
+def x_win(lab: Lab) -> Section:
+    """Reproduced: a window other than the smallest and the largest has Jain's index of 0.9 and a total within 3 % of
+    the highest, and the largest window has a lower index. Same shape: the largest window is less fair than another."""
     windows = (1, 2, 4, 8, 16, 32, 64)
     rows: list[list[str]] = []
     found: list[str] = []
@@ -140,14 +174,14 @@ def x_win(lab: Lab) -> tuple[Claim, str]:
         found.append(
             f"best and fair: {', '.join(map(str, best)) or 'none'}; Jain {index[-1].text()} with {windows[-1]}"
         )
-    points = named([rule for rule, verdict in zip(RULES, verdicts, strict=True) if verdict == REPRODUCED])
-    claim = Claim("X-WIN", "8 packets are best and fair, more are unfair", found, verdicts, points)
-    return claim, table(["rule", "3 hops", *(f"W = {w}" for w in windows)], rows)
+    paper = "8 packets are best and fair, more are unfair"
+    claim = Claim("X-WIN", paper, lab.seeds_text(), found, verdicts, with_verdict(verdicts, REPRODUCED))
+    return Section([claim], {"X-WIN": table(["rule", "3 hops", *(f"W = {w}" for w in windows)], rows)})
 
 
-def x_video(lab: Lab) -> tuple[Claim, str]:
-    """Reproduced: at 80 kb/s TCP keeps 85 % of what it has alone; at 540 less, but a fifth; at 800 at least 5 % more
-    than at 540. Same shape: at 800 no less than at 540, to 5 %."""
+def x_video(lab: Lab) -> Section:
+    """Reproduced: beside 80 kb/s TCP keeps 85 % of what it has alone, beside 540 less but a fifth, beside 800 at least
+    5 % more than beside 540. Same shape: beside 800 at least 95 % of that beside 540."""
     rates = (0, 80, 300, 540, 800, 1200)
     rows: list[list[str]] = []
     found: list[str] = []
@@ -167,16 +201,18 @@ def x_video(lab: Lab) -> tuple[Claim, str]:
         verdicts.append(REPRODUCED if ordered and again >= 1.05 else SHAPE if ordered and again >= 0.95 else DIFFERS)
         shown = ", ".join(f"{100 * kept[rate]:.0f} % at {rate}" for rate in rates[1:])
         found.append(f"TCP keeps {shown} kb/s")
-    points = named([rule for rule, verdict in zip(RULES, verdicts, strict=True) if verdict == REPRODUCED])
-    claim = Claim("X-VIDEO", "less at 540 kb/s, more again at 800", found, verdicts, points)
-    return claim, table(["rule", "video offered", *(f"{r} kb/s" if r else "none" for r in rates)], rows)
+    paper = "less at 540 kb/s, more again at 800"
+    claim = Claim("X-VIDEO", paper, lab.seeds_text(), found, verdicts, with_verdict(verdicts, REPRODUCED))
+    heads = ["rule", "video offered", *(f"{r} kb/s" if r else "none" for r in rates)]
+    return Section([claim], {"X-VIDEO": table(heads, rows)})
 
 
-def section(lab: Lab) -> str:
-    """What the page says of this paper."""
-    adhoc, adhoc_table = x_adhoc(lab)
-    win, win_table = x_win(lab)
-    video, video_table = x_video(lab)
-    claims = [x_lan(lab), x_mix(lab), x_out(lab), x_in(lab), win, adhoc, video]
-    tables = ("### X-ADHOC\n", adhoc_table, "### X-WIN\n", win_table, "### X-VIDEO\n", video_table)
-    return "\n".join((summary(claims), *tables))
+MEASUREMENTS: dict[str, Callable[[Lab], Section]] = {
+    "X-LAN": x_lan,
+    "X-MIX": x_mix,
+    "X-OUT": x_out,
+    "X-IN": x_in,
+    "X-WIN": x_win,
+    "X-ADHOC": x_adhoc,
+    "X-VIDEO": x_video,
+}

@@ -1,4 +1,4 @@
-//! `fairhop airtime`: how long frames take, and the most that a path can carry.
+//! `fairhop airtime`: frame durations, and upper bounds for a path.
 
 use clap::Args;
 use fairhop_model::airtime::{Path, shared_links};
@@ -20,10 +20,10 @@ Examples:
   fairhop airtime --rate-mbps 54 --rts                   with RTS and CTS before every frame
   fairhop airtime --hops 1 --json | jq .path.tcp_mbps";
 
-/// With delayed ACKs one ACK answers two segments (RFC 1122 §4.2.3.2).
+/// Delayed ACKs: one ACK for two segments (RFC 1122 §4.2.3.2).
 const SEGMENTS_PER_ACK: f64 = 2.0;
 
-/// What `fairhop airtime` is asked to reckon.
+/// Arguments of `fairhop airtime`.
 #[derive(Args, Debug)]
 pub(crate) struct AirtimeArgs {
     /// 802.11a, 802.11b or 802.11g
@@ -35,27 +35,27 @@ pub(crate) struct AirtimeArgs {
     /// Rate of data frames in Mb/s [default: 12, or 2 with 802.11b]
     #[arg(long, value_name = "MBPS")]
     rate_mbps: Option<f64>,
-    /// Rates that ACK, RTS and CTS may use, in Mb/s with commas between them [default: 6, or 1 with 802.11b]
+    /// Rates of ACK, RTS and CTS in Mb/s, separated by commas [default: 6, or 1 with 802.11b]
     #[arg(long, value_name = "MBPS", alias = "basic-rate-mbps", value_delimiter = ',')]
     basic_rates_mbps: Vec<f64>,
-    /// Hops of the path
+    /// Number of hops of the path
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     hops: u32,
-    /// Hops over which a frame is sensed and disturbs
+    /// Number of hops over which a frame is sensed and interferes
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     reach: u32,
-    /// Receivers keep a frame in spite of a weaker one (capture `first` or `stronger`): links may be used again nearer
+    /// Receivers keep a frame despite a weaker one (capture `first` or `stronger`): spatial reuse begins one hop nearer
     #[arg(long)]
     capture: bool,
-    /// Size of a data packet in bytes, IP header included
+    /// Size of a data packet in bytes, including the IP header
     #[arg(
         long,
         value_name = "BYTES",
         default_value_t = 1500,
-        value_parser = clap::value_parser!(u32).range(i64::from(headers::IP_TCP) + 1..=MOST_PACKET)
+        value_parser = clap::value_parser!(u32).range(i64::from(headers::IP_TCP) + 1..=MAX_PACKET)
     )]
     packet_bytes: u32,
-    /// RTS and CTS before every data frame, or, as in --rts=500, before those of more than so many bytes
+    /// RTS and CTS before every data frame, or, as in --rts=500, before frames of more than 500 bytes
     #[arg(long, value_name = "BYTES", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
     rts: Option<u32>,
     /// Print one JSON object
@@ -63,8 +63,8 @@ pub(crate) struct AirtimeArgs {
     json: bool,
 }
 
-/// An MSDU has 2304 bytes at most (IEEE 802.11-2020, 9.2.4.7.1), 8 of them LLC and SNAP.
-const MOST_PACKET: i64 = 2304 - headers::LLC_SNAP as i64;
+/// An MSDU has at most 2304 bytes (IEEE 802.11-2020, 9.2.4.7.1), including LLC and SNAP.
+const MAX_PACKET: i64 = 2304 - headers::LLC_SNAP as i64;
 
 fn standard(name: &str) -> Result<Standard, String> {
     [Standard::Dot11a, Standard::Dot11b, Standard::Dot11g]
@@ -81,7 +81,7 @@ fn preamble(name: &str) -> Result<Preamble, String> {
     }
 }
 
-/// The rate of a standard with this speed.
+/// The rate of this standard with this speed.
 fn rate(standard: Standard, option: &str, mbps: f64) -> Result<Rate, Failure> {
     standard.rate(mbps).ok_or_else(|| {
         let rates: Vec<String> = standard.rates().iter().map(|rate| rate.mbps().to_string()).collect();
@@ -105,7 +105,7 @@ pub(crate) fn airtime(args: &AirtimeArgs) -> Result<u8, Failure> {
         let rates = args.basic_rates_mbps.iter().map(|&mbps| rate(standard, "basic-rates-mbps", mbps));
         rates.collect::<Result<_, _>>()?
     };
-    let reckoning = Reckoning {
+    let computation = Computation {
         path: Path {
             phy: Phy::new(standard, args.preamble),
             rate: rate(standard, "rate-mbps", args.rate_mbps.unwrap_or(default_rate))?,
@@ -116,12 +116,12 @@ pub(crate) fn airtime(args: &AirtimeArgs) -> Result<u8, Failure> {
         },
         packet_bytes: args.packet_bytes,
     };
-    ui::print(&if args.json { format!("{:#}\n", reckoning.json()) } else { reckoning.text() })?;
+    ui::print(&if args.json { format!("{:#}\n", computation.json()) } else { computation.text() })?;
     Ok(0)
 }
 
-/// Everything that is shown, reckoned once for both forms.
-struct Reckoning<'a> {
+/// Everything that is shown, in both forms.
+struct Computation<'a> {
     path: Path<'a>,
     packet_bytes: u32,
 }
@@ -134,7 +134,7 @@ struct OnAir {
     time: Nanos,
 }
 
-impl Reckoning<'_> {
+impl Computation<'_> {
     fn frames(&self) -> Vec<OnAir> {
         let phy = &self.path.phy;
         let control = phy.control_rate(self.path.rate, self.path.basic);
@@ -177,7 +177,7 @@ impl Reckoning<'_> {
         self.packet_bytes - headers::IP_TCP
     }
 
-    /// The path itself, and one hop of it alone.
+    /// A single hop, and the whole path.
     fn paths(&self) -> [Path<'_>; 2] {
         [Path { hops: 1, ..self.path }, self.path]
     }
@@ -217,10 +217,10 @@ impl Reckoning<'_> {
         }
         exchange.row("data frame", [micros(packet.data)]);
         exchange.row("SIFS, ACK", [micros(packet.acknowledgment)]);
-        exchange.row("in all", [micros(packet.total())]);
+        exchange.row("total", [micros(packet.total())]);
         text += &format!("{}\n", exchange.render());
 
-        let mut bounds = Table::new("At most").column("one hop", 1);
+        let mut bounds = Table::new("Upper bounds").column("one hop", 1);
         if path.hops > 1 {
             bounds = bounds.column(format!("{} hops", path.hops), 1);
         }
@@ -237,14 +237,14 @@ impl Reckoning<'_> {
         }
         text += &bounds.render();
         let sharing = if path.hops > 1 {
-            format!(" Of {} links in a row one at most is in use.", path.shared_links.min(path.hops))
+            format!(" Of {} consecutive links, at most one is in use.", path.shared_links.min(path.hops))
         } else {
             String::new()
         };
         let remark = format!(
-            "Upper bounds: what airtime alone allows a perfect schedule without collisions, losses or queues, one kind of \
-             traffic at a time; UDP payloads of {} bytes, TCP segments of {} with an ACK for every second one.{sharing} \
-             `fairhop run` shows what 802.11 makes of it.",
+            "Upper bounds for a perfect schedule without collisions, losses and queues, one kind of traffic at a time; UDP \
+             payloads of {} bytes, TCP segments of {} bytes with an ACK for every second one.{sharing} `fairhop run` \
+             simulates what 802.11 achieves.",
             self.udp_payload(),
             self.mss()
         );

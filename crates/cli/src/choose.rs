@@ -1,26 +1,30 @@
-//! Which scenario is meant: a file, a ready-made one, or standard input.
+//! Finds the scenario: a file, a ready-made one, or standard input.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
 use fairhop_sim::scenario::{self, Loaded, Override};
+use miette::Diagnostic;
 
 use crate::failure::{Failure, reason};
+use crate::ui;
 
-/// Larger files are no scenarios; a matrix of path losses between 1,000 nodes fits.
-const MOST_BYTES: u64 = 64 << 20;
+/// Files larger than a scenario may be are not read to their end.
+const MAX_BYTES: u64 = scenario::MAX_TEXT_BYTES as u64;
 
 /// Reads, checks and changes a scenario.
 ///
 /// # Errors
-/// It cannot be found or read, or something is wrong with it or with the overrides.
+/// It cannot be found or read, or it or the overrides are wrong.
 pub(crate) fn load(which: &Path, overrides: &[Override]) -> Result<Loaded, Failure> {
     let (name, text) = find(which)?;
-    Ok(scenario::load(&name, &text, overrides)?)
+    let loaded = scenario::load(&name, &text, overrides)?;
+    ui::diagnose(loaded.warnings().iter().map(|warning| warning as &dyn Diagnostic));
+    Ok(loaded)
 }
 
-/// The name and the text of a scenario. A file goes before a ready-made scenario of the same name.
+/// The name and the text of a scenario. A file takes precedence over a ready-made scenario of the same name.
 fn find(which: &Path) -> Result<(String, String), Failure> {
     let name = which.display().to_string();
     if name == "-" {
@@ -31,7 +35,7 @@ fn find(which: &Path) -> Result<(String, String), Failure> {
         (Ok(found), Some(ready)) if found.is_dir() => Ok((ready.file_name(), ready.text.to_owned())),
         (Ok(found), None) if found.is_dir() => Err(Failure::new(
             format!("{name} is a directory, not a scenario"),
-            "name a file in it that ends in .toml, or a ready-made scenario (`fairhop scenarios` lists them)",
+            "give a file in it that ends in .toml, or a ready-made scenario (`fairhop scenarios` lists them)",
         )),
         (Ok(_), _) => {
             let file = File::open(which).map_err(|error| unreadable(&name, &error))?;
@@ -45,17 +49,17 @@ fn find(which: &Path) -> Result<(String, String), Failure> {
 
 fn read(name: &str, source: impl Read) -> Result<String, Failure> {
     let mut bytes = Vec::new();
-    source.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unreadable(name, &error))?;
-    if bytes.len() as u64 > MOST_BYTES {
+    source.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unreadable(name, &error))?;
+    if bytes.len() as u64 > MAX_BYTES {
         return Err(Failure::new(
-            format!("{name} is larger than {} MiB", MOST_BYTES >> 20),
-            "a scenario is a short text in TOML; is this the file that was meant?",
+            format!("{name} is larger than {} MiB", MAX_BYTES >> 20),
+            "a scenario is a short text in TOML; is this the right file?",
         ));
     }
     String::from_utf8(bytes).map_err(|error| {
         Failure::new(
             format!("{name} is not a text: byte {} is not UTF-8", error.utf8_error().valid_up_to() + 1),
-            "a scenario is a text in TOML and UTF-8; is this the file that was meant?",
+            "a scenario is a text in TOML and UTF-8; is this the right file?",
         )
     })
 }
@@ -64,7 +68,7 @@ fn unreadable(name: &str, error: &io::Error) -> Failure {
     Failure::new(format!("cannot read {name}: {}", reason(error)), "check the path and its permissions")
 }
 
-/// What the user may have meant by a name.
+/// What a name may stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// A file or a ready-made scenario.
@@ -73,7 +77,7 @@ pub(crate) enum Wanted {
     ReadyMade,
 }
 
-/// There is no scenario of this name; perhaps there is one of a similar name.
+/// The error for an unknown scenario, with a similar name if there is one.
 pub(crate) fn unknown(which: &Path, wanted: Wanted) -> Failure {
     const LIST: &str = "`fairhop scenarios` lists the ready-made ones";
     let name = which.display();
@@ -85,7 +89,9 @@ pub(crate) fn unknown(which: &Path, wanted: Wanted) -> Failure {
         Wanted::Any => format!("there is neither a file nor a ready-made scenario called {name}"),
     };
     let help = match (scenario::ready_made(stem), scenario::nearest_ready_made(stem)) {
-        (Some(ready), _) => format!("{} is ready-made: name it without folder and ending", ready.name),
+        (Some(ready), _) => {
+            format!("{} is ready-made: give its name without folder and extension", ready.name)
+        }
         (None, Some(nearest)) => format!("did you mean {nearest}? {LIST}"),
         (None, None) => LIST.to_owned(),
     };

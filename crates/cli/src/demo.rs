@@ -1,10 +1,11 @@
-//! `fairhop demo`: what downloads do to calls over four radio hops, and what control at the gateway does about it, as two
-//! tables and two pictures.
+//! `fairhop demo`: the effect of downloads on calls over four radio hops, and of control at the gateway, as two tables and
+//! two pictures.
 //!
-//! One ready-made scenario (K-MIX of kim2010), its two parts alone, which are the same scenario with the other kind of
-//! traffic left out, and the whole under controls ([`CONTROLS`]).
+//! It runs one ready-made scenario (K-MIX of kim2010) six times: the calls alone, the downloads alone, both together, and
+//! both under each of three controls ([`CONTROLS`]).
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::{fs, io};
 
 use clap::Args;
@@ -14,7 +15,7 @@ use fairhop_sim::output::tables::RunTables;
 use fairhop_sim::results::{ACCEPTABLE_MOS, CallSummary, Summary};
 use fairhop_sim::scenario::{self, Loaded, Override, Scenario, Traffic};
 
-use crate::campaign::Campaign;
+use crate::campaign::{Campaign, Outcome};
 use crate::failure::{Failure, exit, reason};
 use crate::interrupt::Interrupt;
 use crate::progress::{Progress, significant};
@@ -26,65 +27,71 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   fairhop demo                   the pictures go to out/demo.svg and out/demo-control.svg
   fairhop demo --out pictures
-  fairhop run k-mix              both together, in full
+  fairhop run k-mix              the full report of both together
   fairhop run k-control          the same under adaptive control
-  fairhop scenarios k-mix        what is simulated, and what to try";
+  fairhop scenarios k-mix        the scenario, and things to try";
 
-/// The scenario that is shown.
+/// The scenario.
 const SCENARIO: &str = "k-mix";
 
-/// What the gateway does about it: settings of `[control]`. Window and rate are near the best for this scenario; the adaptive
-/// control is not told them.
+/// Settings of `[control]`. Window and rate are near the optimum for this scenario; adaptive control does not know them.
 const CONTROLS: [(&str, &str); 3] = [
     ("window", "control={kind=\"window\",window_packets=2}"),
     ("pacing", "control={kind=\"data-pacing\",rate_kbps=500}"),
     ("adaptive", "control={kind=\"adaptive\"}"),
 ];
 
-/// The worlds before those of [`CONTROLS`].
+/// Number of runs without control, which come first.
 const WITHOUT_CONTROL: usize = 3;
 
-/// Stands in every picture, so that a later one knows what it may replace.
+/// Marks the pictures, so that only pictures are replaced.
 const MARK: &str = "<!-- drawn by `fairhop demo` -->";
 
-/// What `fairhop demo` is asked to do.
+/// Arguments of `fairhop demo`.
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
-    /// Where the pictures go; earlier ones are replaced
+    /// Directory of the pictures; earlier pictures are replaced
     #[arg(long, value_name = "DIR", default_value = "out")]
     out: PathBuf,
 }
 
-/// One of the worlds that are compared.
+/// One of the runs that are compared.
 struct Part {
     title: &'static str,
     loaded: Loaded,
 }
 
-/// Runs the parts, compares them and draws them; the exit code.
+/// Runs, compares and draws the parts; returns the exit code.
 ///
 /// # Errors
 /// The picture cannot be written.
 pub(crate) fn demo(args: &DemoArgs) -> Result<u8, Failure> {
-    let parts = parts()?;
+    let interrupt = Interrupt::listen();
+    let parts = Arc::new(parts()?);
     let total = parts.iter().map(|part| Nanos::from_secs_f64(part.loaded.scenario.duration_s)).sum();
-    let campaign = Campaign { interrupt: Interrupt::listen(), progress: Progress::new(total), threads: None };
-    let runs = campaign.run_all(parts.len(), |index| {
-        let loaded = &parts[index].loaded;
+    let campaign = Arc::new(Campaign { interrupt, progress: Progress::new(total), threads: None });
+    let (shared, driver) = (parts.clone(), campaign.clone());
+    let outcome = campaign.run_all(parts.len(), move |job| {
+        let Part { title, loaded } = &shared[job.index];
         let mut world = run::build(loaded, loaded.scenario.seed)?;
-        let complete = campaign.drive(&mut world);
-        let column = || Column::of(parts[index].title, &RunTables::collect(&world, false));
+        let complete = driver.drive(job, &mut world, &mut ());
+        let column = || Column::of(*title, &RunTables::collect(&world, false));
         Ok(complete.then(|| (Summary::of(&world, false), column())))
     });
     campaign.progress.clear();
-    let (runs, columns): (Vec<Summary>, Vec<Column>) = runs?.into_iter().flatten().flatten().unzip();
+    let Outcome { results, panics } = outcome?;
+    if let Some((index, text)) = panics.first() {
+        let Part { title, loaded } = &parts[*index];
+        return Err(run::bug(&format!("{SCENARIO} ({title})"), loaded.scenario.seed, text));
+    }
+    let (runs, columns): (Vec<Summary>, Vec<Column>) = results.into_iter().flatten().flatten().unzip();
     let wall_s = campaign.progress.wall().as_secs_f64();
     let [calls, downloads, together, ..] = runs.as_slice() else {
-        ui::remark("ended before there was anything to compare");
+        ui::remark("interrupted: no results to compare");
         return Ok(exit::INTERRUPTED);
     };
     if runs.len() < parts.len() {
-        ui::remark("ended before all worlds were run");
+        ui::remark("interrupted before all runs ended");
         return Ok(exit::INTERRUPTED);
     }
 
@@ -102,7 +109,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<u8, Failure> {
         draw(&args.out, name, &(chart::comparison(columns, options) + MARK + "\n"))
     };
     let causes = picture("demo.svg", &columns[..WITHOUT_CONTROL], &options)?;
-    // Both together, and then under each control.
+    // Both together, then under each control.
     let same = WITHOUT_CONTROL - 1;
     let remedies = picture("demo-control.svg", &columns[same..], &control_options)?;
 
@@ -122,7 +129,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The scenario's calls alone, its downloads alone, all of it, and that under each control.
+/// The calls alone, the downloads alone, both together, and both under each control.
 fn parts() -> Result<Vec<Part>, Failure> {
     let load = |title, is_left_out: fn(&Traffic) -> bool, control: Option<&str>| {
         let ready = scenario::ready_made(SCENARIO)
@@ -149,14 +156,14 @@ fn parts() -> Result<Vec<Part>, Failure> {
 }
 
 fn is_call(traffic: &Traffic) -> bool {
-    matches!(traffic, Traffic::Call { .. })
+    matches!(traffic, Traffic::Call(_))
 }
 
 fn is_download(traffic: &Traffic) -> bool {
-    matches!(traffic, Traffic::Bulk { .. })
+    matches!(traffic, Traffic::Bulk(_))
 }
 
-/// What is simulated, in a title and a line.
+/// Title and setting of the simulation.
 fn intent(scenario: &Scenario) -> (String, String) {
     let count = |is: fn(&Traffic) -> bool| {
         scenario.traffic.iter().filter(|traffic| is(traffic)).map(Traffic::count).sum::<u32>()
@@ -177,12 +184,12 @@ fn intent(scenario: &Scenario) -> (String, String) {
     (title, setting)
 }
 
-/// Puts the picture into a directory; an earlier picture of this program is replaced, what is not one is left alone.
+/// Writes the picture into a directory. Only an earlier picture of this program is replaced.
 fn draw(directory: &Path, name: &str, svg: &str) -> Result<PathBuf, Failure> {
     let failed = |action: &str, path: &Path, error: &io::Error| {
         Failure::new(
             format!("cannot {action} {}: {}", path.display(), reason(error)),
-            "name another directory with --out",
+            "give another directory with --out",
         )
     };
     fs::create_dir_all(directory).map_err(|error| failed("make the directory", directory, &error))?;
@@ -191,7 +198,7 @@ fn draw(directory: &Path, name: &str, svg: &str) -> Result<PathBuf, Failure> {
         Ok(earlier) if !earlier.contains(MARK) => {
             return Err(Failure::new(
                 format!("{} is not a picture of this program", path.display()),
-                "move it, or name another directory with --out",
+                "move it, or give another directory with --out",
             ));
         }
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -211,7 +218,12 @@ fn mean_of(calls: &[CallSummary], pick: fn(&CallSummary) -> f64) -> f64 {
     calls.iter().map(pick).sum::<f64>() / calls.len() as f64
 }
 
-/// Packets that wait at the node where most do, on average.
+/// Mean score of the calls; not a number where there is none.
+fn mos_mean(run: &Summary) -> f64 {
+    run.totals.mos_mean.unwrap_or(f64::NAN)
+}
+
+/// Mean queue of the node with the longest one, in packets.
 fn longest_queue(run: &Summary) -> f64 {
     run.nodes.iter().map(|node| node.queue_mean).fold(0.0, f64::max)
 }
@@ -229,21 +241,27 @@ fn comparison(parts: &[Part], runs: &[Summary]) -> String {
     let mut row = |name: &str, cell: &dyn Fn(&Summary) -> Option<Cell>| {
         table.row(name, runs.iter().map(|run| cell(run).unwrap_or_else(|| NOTHING.into())));
     };
-    let judged = |mos: f64| Cell::styled(fixed(mos, 2), if mos < ACCEPTABLE_MOS { BAD } else { GOOD });
+    let judged = |mos: f64| match mos {
+        // No call sent anything.
+        mos if mos.is_nan() => Cell::from(NOTHING),
+        mos => Cell::styled(fixed(mos, 2), if mos < ACCEPTABLE_MOS { BAD } else { GOOD }),
+    };
     let of_calls = |run: &Summary, figure: String| (!run.calls.is_empty()).then(|| figure.into());
     let of_flows = |run: &Summary, figure: String| (!run.flows.is_empty()).then(|| figure.into());
-    row("call quality, MOS", &|run| (!run.calls.is_empty()).then(|| judged(run.totals.mos_mean)));
-    row("worst direction's MOS", &|run| (!run.calls.is_empty()).then(|| judged(run.totals.mos_min)));
+    row("call quality, MOS", &|run| run.totals.mos_mean.map(judged));
+    row("worst direction's MOS", &|run| run.totals.mos_min.map(judged));
     row("acceptable calls", &|run| {
         of_calls(run, format!("{} of {}", fixed(run.totals.calls_ok, 0), run.calls.len()))
     });
-    row("voice lost on the way, %", &|run| {
+    row("voice packets lost, %", &|run| {
         of_calls(run, fixed(100.0 * mean_of(&run.calls, |call| call.loss), 2))
     });
-    row("voice too late, %", &|run| of_calls(run, fixed(100.0 * mean_of(&run.calls, |call| call.late), 2)));
+    row("voice packets too late, %", &|run| {
+        of_calls(run, fixed(100.0 * mean_of(&run.calls, |call| call.late), 2))
+    });
     row("voice delay, ms", &|run| of_calls(run, fixed(mean_of(&run.calls, |call| call.delay_ms), 1)));
-    row("downloads in all, Mb/s", &|run| of_flows(run, fixed(run.totals.tcp_goodput_mbps, 2)));
-    row("of what was sent, %", &|run| {
+    row("all downloads, Mb/s", &|run| of_flows(run, fixed(run.totals.tcp_goodput_mbps, 2)));
+    row("goodput of the sent, %", &|run| {
         of_flows(run, fixed(100.0 * run.totals.tcp_goodput_mbps / sent_mbps(run), 1))
     });
     row("fairness (Jain)", &|run| of_flows(run, fixed(run.totals.jain, 2)));
@@ -251,20 +269,20 @@ fn comparison(parts: &[Part], runs: &[Summary]) -> String {
     table.render()
 }
 
-/// What the comparison says, in sentences; every figure is one of its own.
+/// The comparison in sentences. Every figure is from the table.
 fn in_words(calls: &Summary, downloads: &Summary, together: &Summary) -> String {
     let total = together.calls.len();
     let ok = |run: &Summary| fixed(run.totals.calls_ok, 0);
     let percent = |pick| format!("{}\u{a0}%", fixed(100.0 * mean_of(&together.calls, pick), 0));
     format!(
-        "Alone, {} of {total} calls are acceptable (MOS {:.2}; {ACCEPTABLE_MOS} is acceptable, 4.5 the most that there \
-         is). With the downloads beside them {} are (MOS {:.2}): of their packets {} are lost and {} come too late to be \
-         played, behind {:.1} packets that wait at the fullest node, where {:.1} wait without the downloads. The downloads \
-         carry {:.2}\u{a0}Mb/s in all; alone they carry {:.2}.",
+        "Alone, {} of {total} calls are acceptable (mean MOS {:.2}; {ACCEPTABLE_MOS} is acceptable, 4.5 is the maximum). With \
+         the downloads, {} are acceptable (mean MOS {:.2}): {} of their packets are lost, and {} arrive too late to be \
+         played. The longest queue holds {:.1} packets on average, and {:.1} without the downloads. The downloads carry \
+         {:.2}\u{a0}Mb/s in total; alone they carry {:.2}.",
         ok(calls),
-        calls.totals.mos_mean,
+        mos_mean(calls),
         ok(together),
-        together.totals.mos_mean,
+        mos_mean(together),
         percent(|call| call.loss),
         percent(|call| call.late),
         longest_queue(together),
@@ -274,11 +292,11 @@ fn in_words(calls: &Summary, downloads: &Summary, together: &Summary) -> String 
     )
 }
 
-/// What the controls do, in sentences.
+/// The effect of the controls in sentences.
 fn remedies_in_words(parts: &[Part], runs: &[Summary]) -> String {
     let mut sentences = vec![
-        "What waits at the gateway does not wait, and collide, in the mesh: the same network, when less is sent into it at a \
-         time."
+        "Control at the gateway limits what is sent into the mesh: packets wait at the gateway instead of queueing and \
+         colliding in the mesh."
             .to_owned(),
     ];
     for (part, run) in parts.iter().zip(runs).skip(1) {
@@ -287,11 +305,11 @@ fn remedies_in_words(parts: &[Part], runs: &[Summary]) -> String {
             part.title,
             fixed(run.totals.calls_ok, 0),
             run.calls.len(),
-            run.totals.mos_mean,
+            mos_mean(run),
             run.totals.tcp_goodput_mbps
         ));
     }
     sentences
-        .push("Window and rate were chosen for this network; the adaptive control found its own.".to_owned());
+        .push("Window and rate were chosen for this network; adaptive control found its own.".to_owned());
     sentences.join(" ")
 }

@@ -7,22 +7,23 @@ use fairhop_sim::scenario::ScenarioErrors;
 use miette::Diagnostic;
 use thiserror::Error;
 
-use crate::ui;
-
 /// The exit codes of the program. 2, a command line that cannot be understood, is clap's.
 pub(crate) mod exit {
-    /// Something is wrong with what was given: a scenario, a file, a directory.
+    /// The input is wrong or cannot be used: a scenario, a file, a directory.
     pub(crate) const INPUT: u8 = 1;
-    /// Ended by the user: 128 and the number of SIGINT, as shells have it.
+    /// A bug in the program, as for an uncaught panic of Rust.
+    pub(crate) const BUG: u8 = 101;
+    /// Ended by the user: 128 plus the number of SIGINT, as in shells.
     pub(crate) const INTERRUPTED: u8 = 130;
 }
 
-/// Why a command could not do what was asked; at least one diagnostic.
+/// Why a command could not do its work; at least one diagnostic.
 #[derive(Debug)]
 pub(crate) struct Failure {
     diagnostics: Vec<Box<dyn Diagnostic + Send + Sync>>,
-    /// How many more there are than are told.
-    untold: usize,
+    /// How many more problems there are than diagnostics.
+    further: usize,
+    code: u8,
 }
 
 /// A diagnostic that belongs to no text.
@@ -40,30 +41,40 @@ impl Diagnostic for Complaint {
 }
 
 impl Failure {
-    /// What is wrong, naming the thing, and the mend.
+    /// One diagnostic: the message names the object, the help says how to fix it.
     pub(crate) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self::of(Complaint { message: message.into(), help: help.into() })
+        let complaint = Complaint { message: message.into(), help: help.into() };
+        Self { diagnostics: vec![Box::new(complaint)], further: 0, code: exit::INPUT }
     }
 
-    /// One diagnostic.
-    pub(crate) fn of(diagnostic: impl Diagnostic + Send + Sync + 'static) -> Self {
-        Self { diagnostics: vec![Box::new(diagnostic)], untold: 0 }
+    /// A bug in the program: `message` says what it broke.
+    pub(crate) fn bug(message: impl Into<String>) -> Self {
+        const HELP: &str =
+            "this is a bug in fairhop: please report it, with the scenario, the seed and the message above";
+        Self { code: exit::BUG, ..Self::new(message, HELP) }
     }
 
-    /// Tells the user.
-    pub(crate) fn tell(&self) {
-        ui::complain(self.diagnostics.iter().map(|diagnostic| &**diagnostic as &dyn Diagnostic));
-        if self.untold > 0 {
-            ui::remark(&format!("and {} more", self.untold));
-        }
+    /// The diagnostics, for [`ui::complain`](crate::ui::complain).
+    pub(crate) fn diagnostics(&self) -> impl Iterator<Item = &dyn Diagnostic> {
+        self.diagnostics.iter().map(|diagnostic| &**diagnostic as &dyn Diagnostic)
+    }
+
+    /// How many more problems there are than diagnostics.
+    pub(crate) fn further(&self) -> usize {
+        self.further
+    }
+
+    /// The exit code of the program.
+    pub(crate) fn code(&self) -> u8 {
+        self.code
     }
 }
 
 impl From<ScenarioErrors> for Failure {
     fn from(errors: ScenarioErrors) -> Self {
-        let untold = errors.untold();
+        let further = errors.untold();
         let diagnostics = errors.into_iter().map(|problem| Box::new(problem) as Box<_>).collect();
-        Self { diagnostics, untold }
+        Self { diagnostics, further, code: exit::INPUT }
     }
 }
 
@@ -79,7 +90,7 @@ impl From<OutputError> for Failure {
     }
 }
 
-/// What the system said, without its number.
+/// The system's message without its number.
 pub(crate) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {

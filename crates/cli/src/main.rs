@@ -3,10 +3,11 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`run`], [`demo`], [`mos`], [`airtime`], [`outage`], [`aimd`], [`scenarios`] | the commands |
-//! | [`choose`] | which scenario is meant |
-//! | [`campaign`], [`interrupt`], [`progress`] | many runs at a time, watched and ended by the user |
-//! | [`report`], [`table`] | results for readers |
-//! | [`failure`], [`ui`] | errors, exit codes, and the one place that writes to the terminal |
+//! | [`choose`] | finds and reads the scenario |
+//! | [`campaign`], [`interrupt`], [`progress`] | many runs at a time, with progress and Ctrl-C |
+//! | [`folder`] | the folder of `--out` |
+//! | [`report`], [`table`] | results as tables |
+//! | [`failure`], [`ui`] | errors and exit codes; output to the terminal |
 
 mod aimd;
 mod airtime;
@@ -14,6 +15,7 @@ mod campaign;
 mod choose;
 mod demo;
 mod failure;
+mod folder;
 mod interrupt;
 mod mos;
 mod outage;
@@ -30,25 +32,24 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-use failure::{Failure, exit};
+use failure::Failure;
 
-/// Takes memory from the system in large pages where the system has them: the state of a large network then costs fewer
-/// look-ups of addresses (docs/performance.md).
+/// Allocates large pages if the system has them: a large network then causes fewer TLB misses (docs/performance.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const ABOUT: &str =
-    "Calls and TCP on multihop wireless networks: simulate them, and hear what they do to each other";
+    "Calls and TCP on multihop wireless networks: simulate them and measure how they affect each other";
 
 const EXAMPLES: &str = "\
 Examples:
-  fairhop demo                            what three downloads do to five calls
+  fairhop demo                            the effect of three downloads on five calls
   fairhop scenarios                       ready-made networks to start from
   fairhop run k-mix --seeds 10            simulate one
-  fairhop mos --loss 0.02 --delay-ms 104  what loss and delay mean to a listener
-  fairhop airtime --hops 4                the most that a path can carry
+  fairhop mos --loss 0.02 --delay-ms 104  call quality from loss and delay
+  fairhop airtime --hops 4                upper bounds for a path
 
-`fairhop help COMMAND` tells more about each.";
+`fairhop help COMMAND` describes each command.";
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
@@ -75,10 +76,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show what three downloads do to five calls over four radio hops
+    /// Show the effect of three downloads on five calls over four radio hops
     #[command(after_help = demo::EXAMPLES)]
     Demo(demo::DemoArgs),
-    /// Simulate a scenario and show how its calls and flows fared
+    /// Simulate a scenario and report on its calls and flows
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunArgs),
     /// Print the JSON Schema of scenarios
@@ -87,28 +88,28 @@ enum Command {
     /// List the ready-made scenarios, or print one
     #[command(after_help = scenarios::EXAMPLES)]
     Scenarios(scenarios::ScenariosArgs),
-    /// Judge a call by its loss and delay (E-model)
+    /// Compute the quality of a call from its loss and delay (E-model)
     #[command(after_help = mos::EXAMPLES)]
     Mos(mos::MosArgs),
-    /// Reckon frame durations, and the most that a path of some hops can carry
+    /// Compute frame durations and upper bounds for a multihop path
     #[command(after_help = airtime::EXAMPLES)]
     Airtime(airtime::AirtimeArgs),
-    /// Reckon how large the window of AIMD datagrams may be, so that few packets come too late
+    /// Compute the largest window of AIMD datagrams that keeps late packets rare
     #[command(after_help = outage::EXAMPLES)]
     Outage(outage::OutageArgs),
-    /// Send a stream of AIMD datagrams to another host, or receive one, and watch rate, loss and delay
+    /// Send or receive a stream of AIMD datagrams and measure rate, loss and delay
     #[command(after_help = aimd::EXAMPLES)]
     Aimd(aimd::AimdArgs),
     /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
-        /// Which shell
+        /// The shell
         shell: Shell,
     },
 }
 
 fn main() -> ExitCode {
-    // Errors of the command line itself are printed while it is being read.
+    // clap prints errors of the command line while it parses it.
     if std::env::args_os().any(|argument| argument == "--no-color") {
         ui::forbid_colors();
     }
@@ -127,8 +128,8 @@ fn main() -> ExitCode {
     match dispatch(&cli.command) {
         Ok(code) => code.into(),
         Err(failure) => {
-            failure.tell();
-            exit::INPUT.into()
+            ui::complain(&failure);
+            failure.code().into()
         }
     }
 }

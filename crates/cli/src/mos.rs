@@ -1,4 +1,4 @@
-//! `fairhop mos`: what a given loss and delay mean to a listener.
+//! `fairhop mos`: call quality from loss and delay.
 
 use clap::Args;
 use fairhop_model::units::Nanos;
@@ -17,22 +17,22 @@ Examples:
   fairhop mos --codec g711 --delay-ms 150
   fairhop mos --loss 0.05 --json | jq .mos";
 
-/// Rating of a call without any impairment, in the reduction of Cole and Rosenbluth.
+/// Rating of a call without impairment (Cole and Rosenbluth).
 const R_WITHOUT_IMPAIRMENT: f64 = 94.2;
 
-/// What `fairhop mos` is asked to judge.
+/// Arguments of `fairhop mos`.
 #[derive(Args, Debug)]
 pub(crate) struct MosArgs {
     /// Codec: g729a, g711, g723.1 or opus
     #[arg(long, default_value = "g729a", value_parser = codec)]
     codec: Codec,
-    /// Fraction of the packets that the listener does not hear, lost or too late: 0 to 1
+    /// Fraction of the packets that are lost or too late, 0 to 1
     #[arg(long, value_name = "FRACTION", default_value = "0", value_parser = loss, allow_negative_numbers = true)]
     loss: f64,
-    /// One-way delay of the network in ms; with a playout buffer, that of the fastest packet
+    /// One-way network delay in ms; with a playout buffer, that of the fastest packet
     #[arg(long, value_name = "MS", default_value = "0", value_parser = milliseconds, allow_negative_numbers = true)]
     delay_ms: f64,
-    /// How long the playout buffer waits after the fastest packet, in ms
+    /// Time that the playout buffer adds to the fastest packet, in ms
     #[arg(long, value_name = "MS", default_value = "60", value_parser = milliseconds, allow_negative_numbers = true)]
     playout_ms: f64,
     /// Print one JSON object
@@ -40,7 +40,7 @@ pub(crate) struct MosArgs {
     json: bool,
 }
 
-/// The codec of this name.
+/// The codec with this name, as an argument.
 pub(crate) fn codec(name: &str) -> Result<Codec, String> {
     Codec::from_name(name).ok_or_else(|| format!("the codecs are {}", codec_names().join(", ")))
 }
@@ -50,7 +50,7 @@ fn codec_names() -> Vec<&'static str> {
 }
 
 fn loss(text: &str) -> Result<f64, String> {
-    const MEANT: &str = "a fraction from 0 to 1 is meant";
+    const MEANT: &str = "must be a fraction from 0 to 1";
     let percent = text.trim_end_matches('%').trim_end();
     match percent.parse::<f64>() {
         Ok(loss) if (0.0..=1.0).contains(&loss) && percent == text => Ok(loss),
@@ -62,15 +62,15 @@ fn loss(text: &str) -> Result<f64, String> {
 }
 
 fn milliseconds(text: &str) -> Result<f64, String> {
-    const MOST: f64 = 100_000.0;
+    const MAX: f64 = 100_000.0;
     match text.parse::<f64>() {
-        Ok(ms) if (0.0..=MOST).contains(&ms) => Ok(ms),
-        Ok(_) => Err(format!("0 to {MOST} ms is meant")),
-        Err(_) => Err("a number of milliseconds is meant, without a unit".to_owned()),
+        Ok(ms) if (0.0..=MAX).contains(&ms) => Ok(ms),
+        Ok(_) => Err(format!("must be 0 to {MAX} ms")),
+        Err(_) => Err("must be a number of milliseconds, without a unit".to_owned()),
     }
 }
 
-/// Prints the score and how it comes about.
+/// Prints the score and its terms.
 ///
 /// # Errors
 /// It cannot be written.
@@ -113,7 +113,7 @@ pub(crate) fn mos(args: &MosArgs) -> Result<u8, Failure> {
     let codec = profile.name;
     let terms = format!(
         "\
-{TITLE}MOS{TITLE:#}  {style}{mos:<8.2}{style:#}  {verdict} (1 is bad, 4.5 the most that the scale has)
+{TITLE}MOS{TITLE:#}  {style}{mos:<8.2}{style:#}  {verdict} (1 is bad, 4.5 is the maximum)
 R    {r:<8.2}  {R_WITHOUT_IMPAIRMENT} − Id − Ie
 
 d    {d:<8.1}  ms from mouth to ear: {vocoder_ms} {codec} encoder + {delay} network + {playout} playout buffer

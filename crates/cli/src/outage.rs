@@ -1,4 +1,4 @@
-//! `fairhop outage`: how large the window of AIMD datagrams may be, so that few packets come too late.
+//! `fairhop outage`: the largest window of AIMD datagrams that keeps late packets rare.
 
 use clap::{Args, ValueEnum};
 use fairhop_model::markov::{Channel, MAX_STATES};
@@ -18,32 +18,32 @@ Examples:
   fairhop outage --flows 4 --rtt-ms 85,125                four flows that share the link
   fairhop outage --error 0.1 --json | jq '.rows[0].window'";
 
-/// More slots than a delay bound of a call or a picture has; the table costs their square.
-const MOST_SLOTS: u32 = 2_000;
-/// Rows of a range of errors.
+/// Maximum number of slots: more than any delay bound of calls or video needs. The cost grows with its square.
+const MAX_SLOTS: u32 = 2_000;
+/// Rows for a range of errors.
 const RANGE_ROWS: u32 = 10;
-/// What rounding may leave of a slot.
+/// Rounding error of a number of slots.
 const ROUNDING: f64 = 1e-9;
 
-/// What `fairhop outage` is asked to reckon.
+/// Arguments of `fairhop outage`.
 #[derive(Args, Debug)]
 pub(crate) struct OutageArgs {
-    /// Mean chance that a frame is lost: one, several with commas between them, or ten from A to B as A..B
-    #[arg(long, value_name = "CHANCES", default_value = "0.01..0.1", value_parser = errors)]
+    /// Mean probability that a frame is lost: one, several separated by commas, or ten from A to B as A..B
+    #[arg(long, value_name = "PROBABILITIES", default_value = "0.01..0.1", value_parser = errors)]
     error: Errors,
-    /// What the base station does after a loss: send again at once, or leave out a slot
+    /// ARQ of the base station after a loss: retransmit at once (persistent), or skip a slot (optimal)
     #[arg(long, value_name = "SCHEME", value_enum, default_value_t = Scheme::Persistent)]
     arq: Scheme,
-    /// Memory of the channel, from 0 up to but not including 1
+    /// Memory of the channel, at least 0 and less than 1
     #[arg(long, value_name = "LAMBDA", default_value = "0", value_parser = memory, allow_negative_numbers = true)]
     memory: f64,
-    /// States of the channel, from one in which all is lost to one in which nothing is
+    /// Number of channel states, from one that loses every frame to one that loses none
     #[arg(long, value_name = "M", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=MAX_STATES as i64))]
     states: u32,
-    /// How much longer than the round trip without a wait a packet may take, in ms
+    /// Maximum delay of a packet above the round trip without queueing, in ms
     #[arg(long, value_name = "MS", default_value = "50", value_parser = milliseconds, allow_negative_numbers = true)]
     delay_ms: f64,
-    /// Round trip without a wait, in ms; for flows with different ones, several with commas, used in turn
+    /// Round trip without queueing, in ms; several separated by commas are used by the flows in turn
     #[arg(
         long,
         value_name = "MS",
@@ -53,17 +53,17 @@ pub(crate) struct OutageArgs {
         allow_negative_numbers = true
     )]
     rtt_ms: Vec<f64>,
-    /// Time that the link takes for one packet, in ms
+    /// Transmission time of one packet on the link, in ms
     #[arg(long, value_name = "MS", default_value = "5", value_parser = milliseconds, allow_negative_numbers = true)]
     slot_ms: f64,
-    /// Fraction of the packets that may be later than that
-    #[arg(long, value_name = "FRACTION", default_value = "0.01", value_parser = chance, allow_negative_numbers = true)]
+    /// Fraction of the packets that may exceed the maximum delay
+    #[arg(long, value_name = "FRACTION", default_value = "0.01", value_parser = probability, allow_negative_numbers = true)]
     outage: f64,
-    /// Flows that share the link in equal parts
+    /// Number of flows that share the link in equal parts
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     flows: u32,
-    /// Where counting begins: at any slot, as in cai2005, or after a success, which is exact for a packet also where the
-    /// channel has memory
+    /// First slot of the count: any slot, as in cai2005, or the slot after a success, which is exact for channels with
+    /// memory too
     #[arg(long, value_name = "WHERE", value_enum, default_value_t = From::AnySlot)]
     start: From,
     /// Print one JSON object
@@ -71,7 +71,7 @@ pub(crate) struct OutageArgs {
     json: bool,
 }
 
-/// Chances of loss.
+/// Probabilities of loss.
 #[derive(Clone, Debug)]
 struct Errors(Vec<f64>);
 
@@ -114,22 +114,22 @@ impl From {
 
 fn errors(text: &str) -> Result<Errors, String> {
     if let Some((low, high)) = text.split_once("..") {
-        let (low, high) = (chance(low)?, chance(high)?);
+        let (low, high) = (probability(low)?, probability(high)?);
         if low >= high {
-            return Err("the first chance of a range is less than the second".to_owned());
+            return Err("the first probability of a range must be less than the second".to_owned());
         }
         let step = (high - low) / f64::from(RANGE_ROWS - 1);
-        // Rounded, so that 0.01..0.1 gives the hundredths that one expects.
+        // Rounded, so that 0.01..0.1 gives exact hundredths.
         let rounded = |error: f64| (error * 1e12).round() / 1e12;
         return Ok(Errors((0..RANGE_ROWS).map(|row| rounded(low + step * f64::from(row))).collect()));
     }
-    text.split(',').map(chance).collect::<Result<_, _>>().map(Errors)
+    text.split(',').map(probability).collect::<Result<_, _>>().map(Errors)
 }
 
-fn chance(text: &str) -> Result<f64, String> {
-    const MEANT: &str = "a chance from 0 to 1 is meant";
+fn probability(text: &str) -> Result<f64, String> {
+    const MEANT: &str = "must be a probability from 0 to 1";
     match text.trim().parse::<f64>() {
-        Ok(chance) if (0.0..=1.0).contains(&chance) => Ok(chance),
+        Ok(probability) if (0.0..=1.0).contains(&probability) => Ok(probability),
         Ok(percent) if (0.0..=100.0).contains(&percent) => {
             Err(format!("{MEANT}: for {percent} % write {}", percent / 100.0))
         }
@@ -140,23 +140,23 @@ fn chance(text: &str) -> Result<f64, String> {
 fn memory(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(memory) if (0.0..1.0).contains(&memory) => Ok(memory),
-        _ => Err("at least 0 and less than 1 is meant: 0 is a channel without memory".to_owned()),
+        _ => Err("must be at least 0 and less than 1; 0 is a channel without memory".to_owned()),
     }
 }
 
 fn milliseconds(text: &str) -> Result<f64, String> {
-    const MOST: f64 = 100_000.0;
+    const MAX: f64 = 100_000.0;
     match text.parse::<f64>() {
-        Ok(ms) if (0.0..=MOST).contains(&ms) => Ok(ms),
-        Ok(_) => Err(format!("0 to {MOST} ms is meant")),
-        Err(_) => Err("a number of milliseconds is meant, without a unit".to_owned()),
+        Ok(ms) if (0.0..=MAX).contains(&ms) => Ok(ms),
+        Ok(_) => Err(format!("must be 0 to {MAX} ms")),
+        Err(_) => Err("must be a number of milliseconds, without a unit".to_owned()),
     }
 }
 
 /// Prints the table.
 ///
 /// # Errors
-/// The times make no sense together, or the output cannot be written.
+/// The times contradict each other, or the output cannot be written.
 pub(crate) fn outage(args: &OutageArgs) -> Result<u8, Failure> {
     let times = Times::of(args)?;
     let rows: Vec<Row> =
@@ -181,21 +181,21 @@ impl Times {
     fn of(args: &OutageArgs) -> Result<Self, Failure> {
         if args.slot_ms <= 0.0 {
             return Err(Failure::new(
-                "--slot-ms: a slot takes no time",
-                "the slot is the size of a packet over the rate of the link: 125 bytes at 200 kb/s take 5 ms",
+                "--slot-ms: must be more than 0",
+                "a slot is the size of a packet divided by the rate of the link: 125 bytes at 200 kb/s take 5 ms",
             ));
         }
         let slots = |option: &str, ms: f64, round: fn(f64) -> f64| {
             let slots = round(ms / args.slot_ms);
-            if slots > f64::from(MOST_SLOTS) {
+            if slots > f64::from(MAX_SLOTS) {
                 return Err(Failure::new(
                     format!("--{option}: {ms} ms are {slots} slots of {} ms", args.slot_ms),
-                    format!("the table is reckoned for up to {MOST_SLOTS} slots"),
+                    format!("the limit is {MAX_SLOTS} slots"),
                 ));
             }
             Ok(slots as u32)
         };
-        // A round trip that ends within a slot is over with it; a delay that does not fill a slot is none.
+        // A round trip is rounded up to whole slots, a delay is rounded down.
         let rtts: Vec<u32> = (0..args.flows as usize)
             .map(|flow| {
                 let ms = args.rtt_ms[flow % args.rtt_ms.len()];
@@ -205,18 +205,18 @@ impl Times {
         let delay = slots("delay-ms", args.delay_ms, |slots| (slots + ROUNDING).floor())?;
         if rtts.contains(&0) {
             return Err(Failure::new(
-                "--rtt-ms: a round trip takes no time",
-                "it has the slot of the packet itself in it, and is at least as long",
+                "--rtt-ms: must be more than 0",
+                "a round trip includes the slot of the packet itself",
             ));
         }
         Ok(Self { rtts, delay })
     }
 }
 
-/// What is reckoned for one chance of loss.
+/// The results for one probability of loss.
 struct Row {
     error: f64,
-    /// Packets a slot.
+    /// Packets per slot.
     throughput: f64,
     figures: Figures,
 }
@@ -224,7 +224,7 @@ struct Row {
 enum Figures {
     /// W_max, the outage with it, and the outage with one packet more.
     Alone { window: u32, outage: f64, one_more: f64 },
-    /// By equation 4; none where the bound is too strict.
+    /// By equation 4; none if the bound is too strict.
     Shared(Option<Shared>),
 }
 
@@ -232,7 +232,7 @@ impl Row {
     fn of(args: &OutageArgs, times: &Times, error: f64) -> Result<Self, Failure> {
         let refused = |reason: &dyn std::fmt::Display| {
             Failure::new(
-                format!("the channel makes no sense: {reason}"),
+                format!("the channel is impossible: {reason}"),
                 "change --states, --memory or --error",
             )
         };
@@ -258,16 +258,16 @@ impl Row {
     }
 }
 
-fn percent(chance: f64) -> String {
-    fixed(100.0 * chance, 3)
+fn percent(probability: f64) -> String {
+    fixed(100.0 * probability, 3)
 }
 
-/// A list, cut where a table would become too wide.
+/// A list, truncated to a few entries.
 fn list(items: impl Iterator<Item = String>) -> String {
-    const MOST: usize = 6;
+    const MAX: usize = 6;
     let items: Vec<String> = items.collect();
-    let shown = items.iter().take(MOST).cloned().collect::<Vec<_>>().join(" ");
-    if items.len() > MOST { shown + " …" } else { shown }
+    let shown = items.iter().take(MAX).cloned().collect::<Vec<_>>().join(" ");
+    if items.len() > MAX { shown + " …" } else { shown }
 }
 
 fn text_of(args: &OutageArgs, times: &Times, rows: &[Row]) -> String {
@@ -279,7 +279,7 @@ fn text_of(args: &OutageArgs, times: &Times, rows: &[Row]) -> String {
     let mut text = format!(
         "{TITLE}Windows{TITLE:#} for {} % of packets more than {} slots late\n\
          over {channel}, {} ARQ\n\
-         R = {rtts} slots of {} ms without a wait, D = {} slots\n\n",
+         R = {rtts} slots of {} ms without queueing, D = {} slots\n\n",
         100.0 * args.outage,
         times.delay,
         args.arq.name(),
@@ -321,11 +321,11 @@ fn text_of(args: &OutageArgs, times: &Times, rows: &[Row]) -> String {
     }
     text += &table.render();
     let remark = if shared {
-        "Windows by equation 4 of cai2005, so that all flows have equal parts of the link and none is late more often than \
-         allowed; a buffer of their sum at the base station never overflows. A dash: not even one packet each is allowed."
+        "Windows by equation 4 of cai2005: all flows get equal parts of the link, and none exceeds the outage. A buffer of \
+         the sum of the windows at the base station never overflows. A dash: not even one packet per flow is allowed."
     } else {
-        "W_max is the largest window that keeps the bound (cai2005, equation 3). As rwnd of the receiver and as buffer of \
-         the base station it keeps packets in time and loses none. With R or more the link is never idle."
+        "W_max is the largest window that keeps the bound (cai2005, equation 3). Use it as rwnd of the receiver and as buffer \
+         of the base station: packets are in time and none is dropped. With R or more the link is never idle."
     };
     text + &format!("{FAINT}{}{FAINT:#}\n", wrap(remark))
 }

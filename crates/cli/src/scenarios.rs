@@ -1,4 +1,4 @@
-//! `fairhop scenarios` and `fairhop schema`: what can be simulated, and how it is written.
+//! `fairhop scenarios` and `fairhop schema`: ready-made scenarios, and the format of scenarios.
 
 use std::path::Path;
 
@@ -12,9 +12,9 @@ use crate::{choose, ui};
 /// Examples of `fairhop scenarios`, for its help.
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  fairhop scenarios                        what there is
-  fairhop scenarios k-mix                  the text of one, with what it teaches and what to try
-  fairhop scenarios k-mix > mesh.toml      a start for your own";
+  fairhop scenarios                        the list
+  fairhop scenarios k-mix                  the text of one, with its purpose and things to try
+  fairhop scenarios k-mix > mesh.toml      as a start for your own";
 
 /// Examples of `fairhop schema`, for its help.
 pub(crate) const SCHEMA_EXAMPLES: &str = "\
@@ -22,17 +22,17 @@ Examples:
   fairhop schema > scenario.schema.json    for an editor that completes and checks TOML
   fairhop schema | jq '.properties | keys'";
 
-/// What `fairhop scenarios` is asked to show.
+/// Arguments of `fairhop scenarios`.
 #[derive(Args, Debug)]
 pub(crate) struct ScenariosArgs {
-    /// Print this one
+    /// Print this scenario
     name: Option<String>,
 }
 
 /// Prints the list, or one scenario.
 ///
 /// # Errors
-/// There is none of the name.
+/// There is no scenario of that name.
 pub(crate) fn scenarios(args: &ScenariosArgs) -> Result<u8, Failure> {
     match &args.name {
         Some(name) => match scenario::ready_made(name) {

@@ -7,26 +7,26 @@ use crate::ui::COLUMNS;
 
 /// Titles.
 pub(crate) const TITLE: Style = Style::new().bold();
-/// What explains and can be skipped.
+/// Explanations.
 pub(crate) const FAINT: Style = Style::new().dimmed();
-/// What is not good enough.
+/// Values that are not acceptable.
 pub(crate) const BAD: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));
-/// What is.
+/// Values that are acceptable.
 pub(crate) const GOOD: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
 
-/// What stands where there is no number.
+/// Stands for an absent number.
 pub(crate) const NOTHING: &str = "–";
 
-/// Longer names are cut.
+/// Longer names are truncated.
 const NAME_WIDTH: usize = 24;
-/// Between columns.
+/// Spaces between columns.
 const GAP: usize = 2;
 
 /// A column; the first of a table is aligned to the left, the others to the right.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     head: String,
-    /// Columns with the lowest rank go first where the table is too wide.
+    /// In a table that is too wide, the columns of the lowest rank are left out first.
     rank: u8,
 }
 
@@ -58,19 +58,19 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table whose first column has this head, which is its title.
+    /// A table. Its title is the head of the first column.
     pub(crate) fn new(title: impl Into<String>) -> Self {
         Self { columns: vec![Column { head: title.into(), rank: u8::MAX }], rows: Vec::new() }
     }
 
-    /// One more column. Of those that do not fit, the lowest rank is left out first.
+    /// Adds a column.
     #[must_use]
     pub(crate) fn column(mut self, head: impl Into<String>, rank: u8) -> Self {
         self.columns.push(Column { head: head.into(), rank });
         self
     }
 
-    /// One more row, with a cell a column.
+    /// Adds a row, with one cell per column.
     pub(crate) fn row(&mut self, name: &str, cells: impl IntoIterator<Item = Cell>) {
         let mut row = vec![Cell::from(cut(name))];
         row.extend(cells);
@@ -106,7 +106,7 @@ impl Table {
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
         while shown.iter().map(|&index| widths[index] + GAP).sum::<usize>() > COLUMNS + GAP && shown.len() > 2
         {
-            // Of equal ranks the last one goes.
+            // Of equal ranks, the last one.
             let lowest = shown.iter().copied().min_by_key(|&i| (self.columns[i].rank, usize::MAX - i));
             shown.retain(|&index| Some(index) != lowest);
         }
@@ -126,7 +126,7 @@ fn line(text: &mut String, cells: &[Cell], widths: &[usize], shown: &[usize]) {
     text.push('\n');
 }
 
-/// A name that is not too long for a column.
+/// A name, truncated to the width of a column.
 fn cut(name: &str) -> String {
     if name.width() <= NAME_WIDTH {
         return name.to_owned();
@@ -141,7 +141,7 @@ fn cut(name: &str) -> String {
     short + "…"
 }
 
-/// A text in lines of at most [`COLUMNS`]; no-break spaces hold words together.
+/// A text in lines of at most [`COLUMNS`]. No-break spaces do not break.
 pub(crate) fn wrap(text: &str) -> String {
     let mut lines = String::new();
     let mut width = 0;
@@ -159,7 +159,7 @@ pub(crate) fn wrap(text: &str) -> String {
     lines
 }
 
-/// A number with this many decimals; a negative zero is none.
+/// A number with `decimals` decimals; [`NOTHING`] if it is not finite. Never a negative zero.
 pub(crate) fn fixed(number: f64, decimals: usize) -> String {
     if !number.is_finite() {
         return NOTHING.to_owned();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_aligned_whatever_the_script_of_the_names() {
+    fn columns_are_aligned_for_names_in_any_script() {
         let mut table = Table::new("Calls").column("MOS", 1).column("loss %", 1);
         table.row("call-0", ["4.07".into(), "0.00".into()]);
         table.row("通话", [Cell::styled("1.00", BAD), "100.00".into()]);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_important_columns_go_first_where_a_table_is_too_wide() {
+    fn a_table_that_is_too_wide_leaves_out_its_least_important_columns() {
         let mut table = Table::new("x").column("a".repeat(60), 2).column("b".repeat(40), 1).column("c", 3);
         table
             .row("a name that is far too long for a column of a table", ["1".into(), "2".into(), "3".into()]);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_written_for_readers() {
+    fn numbers_are_written_with_decimals_and_thousands() {
         assert_eq!(
             ["0", "999", "1,000", "353,211", "12,345,678"],
             [0.0, 999.0, 1e3, 353_211.0, 12_345_678.0].map(whole)

@@ -1,7 +1,7 @@
 //! The one place that writes to the terminal.
 //!
-//! Text may carry ANSI styles; `anstream` takes them off where the stream is not a terminal, `NO_COLOR` is set or
-//! `--no-color` was given. What a command prints is put together first and written in one piece.
+//! Text may contain ANSI styles; `anstream` removes them if the stream is not a terminal, if `NO_COLOR` is set, or if
+//! `--no-color` was given. Each command writes its output in one piece.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
@@ -13,12 +13,12 @@ use crate::failure::{Failure, reason};
 /// The width that reports keep to.
 pub(crate) const COLUMNS: usize = 100;
 
-/// No colours, wherever the output goes.
+/// Turns colours off, even on a terminal.
 pub(crate) fn forbid_colors() {
     ColorChoice::Never.write_global();
 }
 
-/// Writes to standard output. A reader that has gone (`| head`) has what it wanted.
+/// Writes to standard output. A closed pipe (`| head`) is no error.
 ///
 /// # Errors
 /// The output cannot be written: the disk is full.
@@ -33,18 +33,18 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes a remark to standard error. Where that is gone too there is nobody to tell.
+/// Writes a remark to standard error. If that is closed, the remark is lost.
 pub(crate) fn remark(text: &str) {
     let _ = writeln!(AutoStream::auto(io::stderr().lock()), "{text}");
 }
 
-/// Whether somebody watches standard error.
+/// Whether standard error is a terminal.
 pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
 /// Writes diagnostics to standard error, with line, caret and help.
-pub(crate) fn complain<'a>(diagnostics: impl IntoIterator<Item = &'a dyn Diagnostic>) {
+pub(crate) fn diagnose<'a>(diagnostics: impl IntoIterator<Item = &'a dyn Diagnostic>) {
     let colored = !matches!(AutoStream::choice(&io::stderr()), ColorChoice::Never);
     let theme = if colored { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     let handler =
@@ -55,5 +55,13 @@ pub(crate) fn complain<'a>(diagnostics: impl IntoIterator<Item = &'a dyn Diagnos
             text += &diagnostic.to_string();
         }
         remark(text.trim_end());
+    }
+}
+
+/// Writes a failure to standard error.
+pub(crate) fn complain(failure: &Failure) {
+    diagnose(failure.diagnostics());
+    if failure.further() > 0 {
+        remark(&format!("and {} more", failure.further()));
     }
 }

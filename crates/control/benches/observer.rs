@@ -1,8 +1,7 @@
-//! Digests a second on one core, and memory, with 10,000 flows: `cargo bench -p fairhop-control`.
+//! Digests per second on one core, and memory, with 10,000 flows: `cargo bench -p fairhop-control`.
 //!
-//! Half of the flows are TCP with data and ACKs and timestamps, a quarter calls, a quarter other UDP; each digest is of
-//! another flow than the one before, so that every one of them finds cold memory. Reading digests out of packet bytes is
-//! timed apart.
+//! Half of the flows are TCP with data, ACKs and timestamps, a quarter are calls, a quarter other UDP. Consecutive digests are
+//! of different flows, so that each one finds cold memory. Reading digests out of packet bytes is measured separately.
 
 #![allow(clippy::print_stdout, unsafe_code)]
 
@@ -106,7 +105,7 @@ fn main() {
     let mut seconds = 0.0;
     let mut warm_allocations = 0;
     for round in 0..ROUNDS {
-        // Made outside of the time that is taken; a flow's rounds are 10 ms apart, in either direction every 20 ms.
+        // Made outside of the measured time. A flow's rounds are 10 ms apart, 20 ms in each direction.
         let batch: Vec<Digest> = digests
             .iter()
             .zip(0..)

@@ -1,38 +1,40 @@
 //! A budget of airtime, split among flows by shares of C-load (osipov2007).
 //!
-//! Every flow that crosses the gateway is in the L-region around it. As long as nothing is known of other regions, this one
-//! is everybody's bottleneck, and max-min shares are equal shares of its load, but for those who cannot use theirs. What a
-//! flow carries for its share depends on its hops: a packet takes time in the region once a hop, up to the number of
-//! hops that share ([`fairhop_model::airtime::shared_links`]). That number is the flow's *price*. So a budget is counted in
-//! bits a second times price, and a flow with the share φ of it may send φ · budget / price: its φ · Thr_max.
+//! Every flow that crosses the gateway is in the L-region around it. Without knowledge of other regions, this one is the
+//! bottleneck of all flows. Max-min shares are then equal shares of its load; a flow that cannot use its share leaves the
+//! rest to the others.
 //!
-//! Who knows more regions gives them, with their associations by place among the claims.
+//! The rate that a share gives depends on the hops: a packet takes airtime in the region once per hop, up to the number of
+//! hops that share the air ([`fairhop_model::airtime::shared_links`]). That number is the flow's *price*. A budget is
+//! counted in bits per second times price; a flow with the share φ may send φ · budget / price, its φ · Thr_max.
+//!
+//! A caller that knows more regions passes them in, with their associations as indexes into the claims.
 
 use fairhop_model::share::{Demand, Region, ShareError, max_min};
 
 use crate::flow::FlowKey;
 
-/// What a flow asks for.
+/// A flow's claim to a part of the budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Claim {
     /// The flow.
     pub key: FlowKey,
-    /// How often a packet of it takes the time of the region: hops, as far as they share.
+    /// How many times one of its packets takes airtime in the region: its hops, as far as they share the air.
     pub price: f64,
-    /// The most bits a second that it can use; infinite if it takes whatever it gets.
+    /// Maximum rate that it can use in bits per second; infinite if it uses any rate.
     pub demand: f64,
 }
 
-/// Hops of a flow as its price, one at least and `shared_links` at most.
+/// The price of a flow over `hops` hops: at least 1, at most `shared_links`.
 pub fn price(hops: u8, shared_links: u32) -> f64 {
     f64::from(u32::from(hops).clamp(1, shared_links.max(1)))
 }
 
-/// Bits a second for each claim, out of `budget` bits a second times price. All are in one region, that of the gateway,
-/// and in those of `others`.
+/// The rate of each claim in bits per second; `budget` is in bits per second times price. All claims are in one region,
+/// that of the gateway, and those that `others` name are in these too.
 ///
 /// # Errors
-/// Those of [`max_min`]: demands that are no numbers, regions that name claims which are not there.
+/// Those of [`max_min`]: a demand is not a number, or a region names a claim that does not exist.
 pub fn split(budget: f64, claims: &[Claim], others: &[Region]) -> Result<Vec<f64>, ShareError> {
     let budget = budget.max(1.0);
     let demands: Vec<Demand> = claims
@@ -50,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_load_is_not_equal_rate_and_what_one_leaves_the_others_take() {
+    fn equal_load_is_not_equal_rate_and_unused_load_goes_to_the_others() {
         let claim = |hops, demand| Claim { key: FlowKey::default(), price: price(hops, 4), demand };
         // 6 Mb/s · hop: a third each is 2 Mb/s over one hop, 1 over two, 0.5 over four or more.
         let all = f64::INFINITY;

@@ -1,12 +1,14 @@
-//! Digests: what a gateway learns from one packet, and how it is read out of the packet's first bytes.
+//! Digests: the fields of one packet that a gateway uses, and how they are read out of its first bytes.
 //!
 //! IPv4 (RFC 791), IPv6 with its extension headers (RFC 8200 §4), TCP (RFC 9293) with the options maximum segment size,
-//! window scale, timestamps (RFC 7323) and SACK (RFC 2018), UDP (RFC 768), RTP and RTCP (RFC 3550), told apart as by
+//! window scale, timestamps (RFC 7323) and SACK (RFC 2018), UDP (RFC 768), RTP and RTCP (RFC 3550), distinguished as in
 //! RFC 5761 §4, and the VoIP metrics of RTCP XR (RFC 3611 §4.7).
 //!
-//! The bytes may end anywhere, as they do where a kernel hands on the first so many: lengths are those of the headers.
-//! Reading never fails loudly: what cannot be read is [`Payload::Other`], or no digest. Left out: tunnels, encrypted
-//! RTCP (whose body is noise: only its first header counts), report blocks after the first, fragments after the first.
+//! The bytes may end anywhere, since a kernel may pass on only the beginning of a packet; lengths are those of the headers.
+//! Reading never panics and allocates nothing: a payload that cannot be read is [`Payload::Other`]; without a whole IP header
+//! there is no digest. [`crate::raw::RawDigest`] is a digest with a fixed layout.
+//!
+//! Left out: tunnels, encrypted RTCP (only its first header is used), report blocks and fragments after the first.
 
 use fairhop_model::units::Nanos;
 
@@ -32,13 +34,13 @@ impl Direction {
     }
 }
 
-/// What is learnt from one packet. Plain data: whoever sees packets fills it, by [`Digest::read`] or field by field.
+/// The fields of one packet. Plain data, filled by [`Digest::read`] or field by field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest {
-    /// When the packet crossed. For packets into the mesh, when it left the gateway's own queues, or the time that it
-    /// waited there would count as the mesh's.
+    /// When the packet crossed. For packets into the mesh: when it left the gateway's queues, or its wait there would count as
+    /// the mesh's.
     pub at: Nanos,
-    /// Which way.
+    /// The direction in which it crossed.
     pub direction: Direction,
     /// Source address.
     pub source: Address,
@@ -56,11 +58,11 @@ pub struct Digest {
     pub traffic_class: u8,
     /// Length of the IP packet in bytes.
     pub bytes: u32,
-    /// What the transport says.
+    /// The transport's fields.
     pub payload: Payload,
 }
 
-/// What the transport of a packet says.
+/// The transport's fields of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// TCP.
@@ -71,7 +73,7 @@ pub enum Payload {
     Rtcp(RtcpFields),
     /// Other UDP.
     Udp,
-    /// Anything else, later fragments and cut headers among it.
+    /// Anything else; also later fragments and cut headers.
     Other,
 }
 
@@ -108,7 +110,7 @@ pub mod tcp_flag {
     pub const SYN: u8 = 0x02;
     /// Reset.
     pub const RST: u8 = 0x04;
-    /// The acknowledgment counts.
+    /// The acknowledgment number is valid.
     pub const ACK: u8 = 0x10;
 }
 
@@ -118,14 +120,14 @@ impl TcpFields {
         self.flags & flag != 0
     }
 
-    /// Whether the segment does nothing but acknowledge.
+    /// Whether the segment only acknowledges: no payload, and none of SYN, FIN, RST.
     pub const fn is_pure_ack(&self) -> bool {
         self.payload_bytes == 0
             && self.has(tcp_flag::ACK)
             && !self.has(tcp_flag::SYN | tcp_flag::FIN | tcp_flag::RST)
     }
 
-    /// The sequence number after this segment (RFC 9293 §3.4).
+    /// The sequence number after the segment (RFC 9293 §3.4).
     pub const fn seq_end(&self) -> u32 {
         let controls = self.has(tcp_flag::SYN) as u32 + self.has(tcp_flag::FIN) as u32;
         self.seq.wrapping_add(self.payload_bytes).wrapping_add(controls)
@@ -137,7 +139,7 @@ impl TcpFields {
 pub struct RtpFields {
     /// Payload type.
     pub payload_type: u8,
-    /// Marker: the first packet after silence, in audio.
+    /// Marker: in audio, the first packet after silence.
     pub marker: bool,
     /// Sequence number.
     pub sequence: u16,
@@ -149,10 +151,10 @@ pub struct RtpFields {
     pub payload_bytes: u32,
 }
 
-/// What is taken from an RTCP packet.
+/// The fields of an RTCP packet that are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RtcpFields {
-    /// Who sent it.
+    /// SSRC of its sender.
     pub ssrc: u32,
     /// The middle 32 bits of the NTP timestamp of a sender report.
     pub sender_report: Option<u32>,
@@ -165,11 +167,11 @@ pub struct RtcpFields {
 /// A report block (RFC 3550 §6.4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceptionReport {
-    /// The stream that it is about.
+    /// SSRC of the stream that it reports on.
     pub ssrc: u32,
-    /// Lost since the last report, in 256ths.
+    /// Fraction lost since the last report, in units of 1/256.
     pub fraction_lost: u8,
-    /// Lost since the beginning; negative if there were more duplicates.
+    /// Packets lost since the beginning; negative if there were more duplicates.
     pub cumulative_lost: i32,
     /// Highest sequence number, extended.
     pub highest_sequence: u32,
@@ -177,20 +179,20 @@ pub struct ReceptionReport {
     pub jitter: u32,
     /// Middle 32 bits of the last sender report's NTP timestamp; 0 without one.
     pub last_sender_report: u32,
-    /// Since then, in 65536ths of a second.
+    /// Delay since that report, in units of 1/65536 s.
     pub delay_since: u32,
 }
 
-/// The VoIP metrics block (RFC 3611 §4.7), as far as it is used.
+/// The fields of the VoIP metrics block (RFC 3611 §4.7) that are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VoipMetrics {
-    /// The stream that it is about.
+    /// SSRC of the stream that it reports on.
     pub ssrc: u32,
-    /// Lost in the network since the beginning, in 256ths.
+    /// Fraction lost in the network since the beginning, in units of 1/256.
     pub loss_rate: u8,
-    /// Thrown away as too late or too early, in 256ths.
+    /// Fraction discarded as too late or too early, in units of 1/256.
     pub discard_rate: u8,
-    /// Conversational MOS in tenths; 127 is unknown.
+    /// Conversational MOS in tenths; 127 if unknown.
     pub mos_cq: u8,
 }
 
@@ -199,7 +201,7 @@ pub const PROTOCOL_TCP: u8 = 6;
 /// IP protocol number of UDP.
 pub const PROTOCOL_UDP: u8 = 17;
 
-/// The IP header, and where the transport's begins.
+/// The IP header, and the place of the transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ip {
     pub(crate) source: Address,
@@ -209,7 +211,7 @@ pub(crate) struct Ip {
     pub(crate) traffic_class: u8,
     pub(crate) bytes: u32,
     pub(crate) transport_at: usize,
-    /// Not the first fragment: there is no transport header.
+    /// A fragment after the first: it has no transport header.
     pub(crate) later_fragment: bool,
 }
 
@@ -222,7 +224,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 impl Ip {
-    /// Reads the IP header of a packet that may be cut.
+    /// Reads the IP header of a packet that may be cut; none if the header is cut or invalid.
     pub(crate) fn read(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => Self::read_v4(packet),
@@ -284,14 +286,14 @@ impl Ip {
         (ip.transport_at <= ip.bytes as usize).then_some(ip)
     }
 
-    /// Bytes of the packet after the IP headers.
+    /// Bytes of the packet after its IP headers.
     fn transport_bytes(&self) -> u32 {
         self.bytes - self.transport_at as u32
     }
 }
 
 impl Digest {
-    /// Reads the digest of an IP packet, or of its first bytes; none if not even the IP header can be read.
+    /// Reads the digest of an IP packet, or of its first bytes; none without a whole IP header.
     pub fn read(at: Nanos, direction: Direction, packet: &[u8]) -> Option<Self> {
         let ip = Ip::read(packet)?;
         let mut digest = Self {
@@ -346,7 +348,7 @@ impl Digest {
 }
 
 impl TcpFields {
-    /// Reads a TCP header; `bytes` is the length of header and payload. None if the header is cut or lies about itself.
+    /// Reads a TCP header; `bytes` is the length of header and payload. None if the header is cut or its length invalid.
     pub(crate) fn read(tcp: &[u8], bytes: u32) -> Option<Self> {
         let fixed = tcp.first_chunk::<20>()?;
         let header_bytes = u32::from(fixed[12] >> 4) * 4;
@@ -361,7 +363,7 @@ impl TcpFields {
             payload_bytes: bytes - header_bytes,
             ..Self::default()
         };
-        // Options that are cut off are as good as absent; the rest counts.
+        // Options that are cut off count as absent.
         let options = tcp.get(20..tcp.len().min(header_bytes as usize)).unwrap_or_default();
         fields.read_options(options);
         Some(fields)
@@ -399,11 +401,11 @@ impl TcpFields {
 
 fn read_udp(udp: &[u8], transport_bytes: u32) -> Payload {
     let (Some(length), Some(payload)) = (u16_at(udp, 4), udp.get(8..)) else { return Payload::Udp };
-    // A length of zero is that of a jumbogram (RFC 2675): the IP header's counts.
+    // A length of zero is a jumbogram's (RFC 2675), whose length is in the IP header.
     let length = if length == 0 { transport_bytes } else { u32::from(length).min(transport_bytes) };
     let Some(bytes) = length.checked_sub(8) else { return Payload::Udp };
     match payload {
-        // RFC 5761 §4: RTCP packet types take the place of the payload types 64 to 95 with marker.
+        // RFC 5761 §4: RTCP packet types are those of RTP payload types 64 to 95 with the marker.
         [first, 192..=223, ..] if first >> 6 == 2 => {
             RtcpFields::read(payload, bytes).map_or(Payload::Udp, Payload::Rtcp)
         }
@@ -417,7 +419,7 @@ impl RtpFields {
         let fixed = rtp.first_chunk::<12>()?;
         let mut header_bytes = 12 + 4 * u32::from(fixed[0] & 0x0f);
         if fixed[0] & 0x10 != 0 {
-            // An extension that is cut off has its length where it cannot be read: taken as none.
+            // The length of an extension that is cut off cannot be read and counts as zero.
             let words = u16_at(rtp, header_bytes as usize + 2).unwrap_or(0);
             header_bytes += 4 + 4 * u32::from(words);
         }
@@ -433,7 +435,7 @@ impl RtpFields {
 }
 
 impl RtcpFields {
-    /// Walks through a compound packet; stops where it makes no sense.
+    /// Reads the parts of a compound packet up to the first invalid one.
     fn read(rtcp: &[u8], bytes: u32) -> Option<Self> {
         const SENDER_REPORT: u8 = 200;
         const RECEIVER_REPORT: u8 = 201;
@@ -469,7 +471,7 @@ fn report_block(packet: &[u8], at: usize, reports: u8) -> Option<ReceptionReport
     Some(ReceptionReport {
         ssrc: u32_at(block, 0)?,
         fraction_lost: block[4],
-        // 24 bits with sign.
+        // Signed 24 bits.
         cumulative_lost: (lost << 8).cast_signed() >> 8,
         highest_sequence: u32_at(block, 8)?,
         jitter: u32_at(block, 12)?,

@@ -1,8 +1,7 @@
-//! The name of a flow, and a table of flows that never grows.
+//! Flow keys, and a table of flows of bounded size.
 //!
-//! [`FlowTable`] has a place for so many flows and takes all of its memory when it is made. A new flow in a full table
-//! takes the place of the one that has been silent longest: a flood of new flows pushes out those that are idle, and
-//! itself, before one that keeps sending.
+//! [`FlowTable`] takes all of its memory when it is made. In a full table, a new flow replaces the one that has been silent
+//! longest: a flood of new flows evicts idle flows, and its own, before one that keeps sending.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -59,24 +58,24 @@ pub struct FlowKey {
 
 const NONE: u32 = u32::MAX;
 
-/// When a flow was heard of, and those before and after it in that order.
+/// Links of a flow in the order of last packets.
 #[derive(Clone, Copy, Debug)]
-struct Heard {
+struct Link {
     last: Nanos,
-    /// Towards the flow that was heard next after this one.
+    /// Neighbours in the list.
     newer: u32,
     older: u32,
 }
 
-/// Flows with something about each, of bounded size.
+/// A value for each flow, of bounded size.
 ///
-/// What is touched of flows other than the one that is asked for lies apart, in few bytes a flow: the index, and the
-/// order in which flows were heard of. So they stay in the cache, where the flows themselves do not.
+/// Index and order of flows are stored apart from the values, with few bytes per flow: an update touches them for other flows
+/// than its own, and they fit into the cache, where the values do not.
 #[derive(Debug)]
 pub struct FlowTable<V> {
     index: HashTable<u32>,
     hasher: RandomState,
-    heard: Vec<Heard>,
+    links: Vec<Link>,
     flows: Vec<(FlowKey, V)>,
     free: Vec<u32>,
     newest: u32,
@@ -86,14 +85,14 @@ pub struct FlowTable<V> {
 }
 
 impl<V> FlowTable<V> {
-    /// A table for `capacity` flows, one at least.
+    /// A table for `capacity` flows, at least one.
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.clamp(1, NONE as usize - 1);
         Self {
-            // Twice the room: a table that is half empty tidies up in place, where a fuller one would grow.
+            // Twice the capacity: a hash table that is at most half full removes tombstones in place and never grows.
             index: HashTable::with_capacity(2 * capacity),
             hasher: RandomState::new(),
-            heard: Vec::with_capacity(capacity),
+            links: Vec::with_capacity(capacity),
             flows: Vec::with_capacity(capacity),
             free: Vec::with_capacity(capacity),
             newest: NONE,
@@ -103,33 +102,33 @@ impl<V> FlowTable<V> {
         }
     }
 
-    /// How many flows are known.
+    /// Number of flows.
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Whether no flow is known.
+    /// Whether there is no flow.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
 
-    /// How many flows had to go for others.
+    /// Number of flows that were replaced by others.
     pub const fn evictions(&self) -> u64 {
         self.evictions
     }
 
-    /// What is known of a flow.
+    /// The value of a flow.
     pub fn get(&self, key: &FlowKey) -> Option<&V> {
         Some(&self.flows[self.place_of(key)? as usize].1)
     }
 
-    /// What is known of a flow, without counting as a sign of life.
+    /// The value of a flow; does not change its place in the order.
     pub fn get_mut(&mut self, key: &FlowKey) -> Option<&mut V> {
         let place = self.place_of(key)?;
         Some(&mut self.flows[place as usize].1)
     }
 
-    /// The flow, heard of at `now`; made by `new` if it is one.
+    /// The value of a flow with a packet at `now`; `new` makes it if the flow is new.
     pub fn touch(&mut self, key: &FlowKey, now: Nanos, new: impl FnOnce() -> V) -> &mut V {
         let place = match self.place_of(key) {
             Some(place) => {
@@ -160,7 +159,7 @@ impl<V> FlowTable<V> {
             }
             None => {
                 self.flows.push(flow);
-                self.heard.push(Heard { last: now, newer: NONE, older: NONE });
+                self.links.push(Link { last: now, newer: NONE, older: NONE });
                 self.flows.len() as u32 - 1
             }
         };
@@ -169,27 +168,27 @@ impl<V> FlowTable<V> {
         place
     }
 
-    /// Forgets a flow.
+    /// Removes a flow.
     pub fn remove(&mut self, key: &FlowKey) {
         if let Some(place) = self.place_of(key) {
             self.remove_at(place);
         }
     }
 
-    /// Forgets flows that have not been heard of since `horizon`.
+    /// Removes flows without a packet since `horizon`.
     pub fn expire(&mut self, horizon: Nanos) {
-        while self.oldest != NONE && self.heard[self.oldest as usize].last < horizon {
+        while self.oldest != NONE && self.links[self.oldest as usize].last < horizon {
             self.remove_at(self.oldest);
         }
     }
 
-    /// Flows heard of at or after `horizon`, the latest first.
+    /// Flows with a packet at or after `horizon`, the latest first.
     pub fn active(&self, horizon: Nanos) -> impl Iterator<Item = (&FlowKey, &V)> {
         let mut place = self.newest;
         std::iter::from_fn(move || {
-            let heard = self.heard.get(place as usize).filter(|heard| heard.last >= horizon)?;
+            let link = self.links.get(place as usize).filter(|link| link.last >= horizon)?;
             let (key, value) = &self.flows[place as usize];
-            place = heard.older;
+            place = link.older;
             Some((key, value))
         })
     }
@@ -204,23 +203,23 @@ impl<V> FlowTable<V> {
     }
 
     fn unlink(&mut self, place: u32) {
-        let Heard { newer, older, .. } = self.heard[place as usize];
+        let Link { newer, older, .. } = self.links[place as usize];
         match newer {
             NONE => self.newest = older,
-            newer => self.heard[newer as usize].older = older,
+            newer => self.links[newer as usize].older = older,
         }
         match older {
             NONE => self.oldest = newer,
-            older => self.heard[older as usize].newer = newer,
+            older => self.links[older as usize].newer = newer,
         }
     }
 
     fn link_newest(&mut self, place: u32, now: Nanos) {
         let before = self.newest;
-        self.heard[place as usize] = Heard { last: now, newer: NONE, older: before };
+        self.links[place as usize] = Link { last: now, newer: NONE, older: before };
         match before {
             NONE => self.oldest = place,
-            before => self.heard[before as usize].newer = place,
+            before => self.links[before as usize].newer = place,
         }
         self.newest = place;
     }
@@ -239,9 +238,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against a map with times: the one longest silent goes, and nobody else.
+        /// Compared with a map of times: the flow that has been silent longest is replaced, and no other.
         #[test]
-        fn a_full_table_loses_the_longest_silent(steps in proptest::collection::vec((0_u16..12, 0_u8..12), 1..300)) {
+        fn a_full_table_evicts_the_flow_that_was_silent_longest(steps in proptest::collection::vec((0_u16..12, 0_u8..12), 1..300)) {
             let mut table = FlowTable::new(5);
             let mut model: BTreeMap<u16, (u64, u32)> = BTreeMap::new();
             for (now, (port, what)) in steps.into_iter().enumerate() {
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_print_as_people_write_them() {
+    fn addresses_print_in_their_usual_form() {
         assert_eq!(Address::v4([10, 1, 0, 4]).to_string(), "10.1.0.4");
         let mut bytes = [0; 16];
         (bytes[0], bytes[1], bytes[15]) = (0x20, 0x01, 1);

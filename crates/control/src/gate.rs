@@ -1,66 +1,66 @@
-//! Gates: at which moments elastic data enters the mesh, in step with the calls.
+//! Gates: the times at which elastic data enters the mesh, in step with the calls.
 //!
-//! On a string of hops, what a call sends out of the mesh is lost where it meets data that goes in: its sender does not
-//! hear the sender of the data, three hops away, and repeats in vain while one data frame follows the other. A call sends at
-//! a steady interval, so the gateway knows when its next packet will have come, and data that sets out just after one has
-//! come meets none until the next one sets out. A [`Gate`] is a cycle of such moments, as the gate control list of IEEE
-//! 802.1Qbv (IEEE 802.1Q-2018, 8.6.8.4) and Linux's `taprio` know it: plain data, which a pacer in a kernel can obey.
+//! On a string of hops, a call's packet that leaves the mesh is lost where it meets data that enters it: its sender cannot
+//! sense the data's sender three hops away, and its retries fail while data frames follow each other. A call sends at a
+//! fixed interval, so the gateway can predict its next packet. Data that starts right after a call's packet has arrived
+//! meets none until the next one starts. A [`Gate`] is a cycle of such times, like the gate control list of IEEE 802.1Qbv
+//! (IEEE 802.1Q-2018, 8.6.8.4) and Linux's `taprio`: plain data, which a pacer in a kernel can obey.
 
 use fairhop_model::units::Nanos;
 
-/// Moments at which one packet each may leave, again and again.
+/// A repeating cycle of times at which one packet each may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gate {
     period: Nanos,
     /// Ascending, each within the period.
-    openings: [Nanos; Self::MOST],
+    openings: [Nanos; Self::MAX_OPENINGS],
     count: usize,
 }
 
-/// What the plan of a gate needs to know of a mesh and of what is to be sent.
+/// Requirements for a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Needs {
-    /// From a call's packet to the first data: how much later than its due time a packet still comes.
+pub struct GateSpec {
+    /// Minimum time from a call's packet to the next data: covers call packets that arrive late.
     pub guard: Nanos,
-    /// From data to the next packet of a call that comes: where less is left, they meet.
+    /// Minimum time from data to the next packet of a call; with less, the two meet.
     pub clear: Nanos,
-    /// From data to data.
+    /// Minimum time between data packets.
     pub step: Nanos,
-    /// Packets in a cycle.
+    /// Data packets per cycle.
     pub packets: usize,
 }
 
 impl Gate {
-    /// Most openings of a gate.
-    pub const MOST: usize = 32;
+    /// Maximum number of openings per period.
+    pub const MAX_OPENINGS: usize = 32;
 
-    /// A gate for calls whose packets come out of the mesh at `arrivals`, each time one within the period. Where there is
-    /// room the openings are those after which the next arrival is farthest away. None if there is no arrival, or if so
-    /// many packets find no place in the cycle even where they meet calls.
-    pub fn plan(period: Nanos, arrivals: &mut [Nanos], needs: Needs) -> Option<Self> {
+    /// A gate for calls whose packets leave the mesh at `arrivals` in each period. Among the possible openings it takes those
+    /// with the longest time to the next arrival. None if there is no arrival, or if the cycle has no room for that many
+    /// packets.
+    pub fn plan(period: Nanos, arrivals: &mut [Nanos], spec: GateSpec) -> Option<Self> {
         let period = Nanos(period.0.max(1));
-        let step = Nanos(needs.step.0.max(1));
+        let step = Nanos(spec.step.0.max(1));
         for arrival in arrivals.iter_mut() {
             arrival.0 %= period.0;
         }
         arrivals.sort_unstable();
         let first = arrivals.first()?.0 + period.0;
         let nexts = arrivals.iter().skip(1).map(|next| next.0).chain([first]);
-        // Moments, and what is left from there to the next arrival.
-        let mut best: [(u64, u64); Self::MOST] = [(0, 0); Self::MOST];
+        // Time to the next arrival, and the opening.
+        let mut best: [(u64, u64); Self::MAX_OPENINGS] = [(0, 0); Self::MAX_OPENINGS];
         let mut count = 0;
-        let wanted = needs.packets.clamp(1, Self::MOST);
+        let wanted = spec.packets.clamp(1, Self::MAX_OPENINGS);
         for (arrival, next) in arrivals.iter().map(|arrival| arrival.0).zip(nexts) {
-            let mut at = arrival + needs.guard.0;
-            while at + needs.clear.0 <= next {
+            let mut at = arrival + spec.guard.0;
+            while at + spec.clear.0 <= next {
                 let left = next - at;
                 if count < wanted {
                     best[count] = (left, at % period.0);
                     count += 1;
-                } else if let Some(least) = best[..count].iter_mut().min()
-                    && least.0 < left
+                } else if let Some(worst) = best[..count].iter_mut().min()
+                    && worst.0 < left
                 {
-                    *least = (left, at % period.0);
+                    *worst = (left, at % period.0);
                 }
                 at += step.0;
             }
@@ -68,7 +68,7 @@ impl Gate {
         if count < wanted {
             return None;
         }
-        let mut openings = [Nanos::ZERO; Self::MOST];
+        let mut openings = [Nanos::ZERO; Self::MAX_OPENINGS];
         for (opening, (_, at)) in openings.iter_mut().zip(&best[..count]) {
             *opening = Nanos(*at);
         }
@@ -76,17 +76,17 @@ impl Gate {
         Some(Self { period, openings, count })
     }
 
-    /// How often it opens in a period.
+    /// Number of openings per period.
     pub const fn count(&self) -> usize {
         self.count
     }
 
-    /// The cycle.
+    /// Length of the cycle.
     pub const fn period(&self) -> Nanos {
         self.period
     }
 
-    /// The moments of a cycle, ascending.
+    /// The openings of a cycle, ascending, from the beginning of the cycle.
     pub fn openings(&self) -> &[Nanos] {
         &self.openings[..self.count]
     }

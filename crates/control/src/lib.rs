@@ -1,22 +1,25 @@
-//! What a gateway does so that calls stay clear and TCP shares stay fair in the mesh behind it: packets in as digests,
-//! decisions out as policies.
+//! How a gateway keeps calls clear and TCP shares fair in the mesh behind it: packets come in as digests, decisions go out
+//! as policies.
 //!
-//! Sans-IO: no clock, socket, thread or random number. Time comes with every digest and tick; who feeds the digests and
-//! obeys the policies is the simulator's gateway node or a kernel's. Nothing here knows more than a gateway can see.
+//! Sans-IO: no clock, socket, thread or random number. Time comes with every digest and tick. The simulator's gateway node,
+//! or a daemon in front of a kernel, feeds the digests and obeys the policies. The crate uses only what a gateway can see.
 //!
 //! | module | what it does | source |
 //! |---|---|---|
-//! | [`digest`] | the few bytes that are learnt from a packet, and how they are read out of it | RFC 791, 8200, 9293, 3550, 3611 |
-//! | [`flow`] | the name of a flow, and a table of flows of bounded size | – |
+//! | [`gateway`] | the whole pipeline of one gateway | – |
+//! | [`digest`] | what is read out of a packet | RFC 791, 8200, 9293, 3550, 3611 |
+//! | [`flow`] | flow keys, and a table of flows of bounded size | – |
 //! | [`observer`] | flows, calls and their quality, round trips, losses | RFC 3550, ITU-T G.107, pping |
+//! | [`controller`] | `fixed` and `adaptive` | kim2010; own work |
+//! | [`allocate`] | splits a budget by shares of C-load | osipov2007 |
+//! | [`policy`] | what the controller asks the gateway to do | – |
 //! | [`window`] | clamps the advertised window | RFC 9293, 7323, 1624; kim2010 |
 //! | [`pacer`] | paces data, or ACKs | kim2010 |
+//! | [`gate`] | times at which data enters the mesh | IEEE 802.1Qbv |
 //! | [`throttle`] | paces a mesh node's own traffic | osipov2007 |
-//! | [`policy`] | what the gateway is asked to do | – |
-//! | [`allocate`] | splits a budget by shares of C-load | osipov2007 |
-//! | [`controller`] | `fixed` and `adaptive` | kim2010; own work |
+//! | [`raw`] | digests and clamps with a fixed layout | – |
 //!
-//! docs/control.md tells how it fits together.
+//! docs/control.md explains how they fit together.
 
 pub mod allocate;
 pub mod controller;
@@ -27,6 +30,7 @@ pub mod gateway;
 pub mod observer;
 pub mod pacer;
 pub mod policy;
+pub mod raw;
 pub mod throttle;
 pub mod window;
 

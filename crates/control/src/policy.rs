@@ -1,7 +1,7 @@
-//! What the gateway is asked to do, and why: plain data, which a simulator obeys and a daemon writes into kernel maps.
+//! What the controller asks the gateway to do, and why: plain data, which a simulator obeys and a daemon writes into kernel
+//! maps.
 //!
-//! A policy expires. If its maker is gone, everything in it is void at [`Policy::expires`], and traffic flows as if nobody
-//! had asked for anything.
+//! A policy expires. If the controller is gone, the policy is void at [`Policy::expires`], and traffic flows without limits.
 
 use std::fmt;
 
@@ -10,42 +10,41 @@ use fairhop_model::units::{BitRate, Nanos};
 use crate::flow::FlowKey;
 use crate::gate::Gate;
 
-/// What is asked for.
+/// Limits for the traffic, and their reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     /// When it was made.
     pub at: Nanos,
-    /// When it is void.
+    /// When it becomes void.
     pub expires: Nanos,
-    /// Pace of all elastic packets into the mesh together (IP bytes); none for no limit.
+    /// Pace of all elastic packets into the mesh together, in IP bytes; none for no limit.
     pub down: Option<BitRate>,
-    /// The moments at which elastic packets enter the mesh; none if any moment will do.
+    /// Times at which elastic packets may enter the mesh; none for any time.
     pub gate: Option<Gate>,
-    /// Pace of what ACKs out of the mesh acknowledge of downloads, together; none for no limit.
+    /// Pace of the bytes that ACKs out of the mesh acknowledge (downloads), together; none for no limit.
     pub down_acks: Option<BitRate>,
-    /// Pace of what ACKs into the mesh acknowledge of uploads, together; none for no limit.
+    /// Pace of the bytes that ACKs into the mesh acknowledge (uploads), together; none for no limit.
     pub up_acks: Option<BitRate>,
-    /// What holds for single flows, in the order of their keys.
+    /// Treatment of single flows, in the order of their keys.
     pub flows: Vec<FlowPolicy>,
-    /// What holds for elastic flows that are not among these, such as new ones.
+    /// Treatment of all other elastic flows, such as new ones.
     pub others: Treatment,
-    /// What is relied upon.
+    /// What enforces the budget.
     pub means: Means,
     /// The controller's state.
     pub state: State,
-    /// Why it is as it is.
+    /// Why it was made.
     pub reason: Reason,
 }
 
 /// How a flow is treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Treatment {
-    /// Clamp on what either end advertises, in bytes; none for no clamp. Enforced with the floor of
-    /// [`crate::window::Clamp::floor`].
+    /// Clamp on the windows of both ends, in bytes; none for no clamp. It is never below [`crate::window::Clamp::floor`].
     pub window: Option<u32>,
-    /// Pace of its own data into the mesh.
+    /// Pace of its data into the mesh.
     pub rate: Option<BitRate>,
-    /// Pace of what ACKs for it acknowledge.
+    /// Pace of the bytes that ACKs for it acknowledge.
     pub ack_rate: Option<BitRate>,
 }
 
@@ -54,18 +53,18 @@ pub struct Treatment {
 pub struct FlowPolicy {
     /// The flow.
     pub key: FlowKey,
-    /// How.
+    /// Its treatment.
     pub treatment: Treatment,
 }
 
-/// What holds the budget.
+/// What enforces the budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Means {
-    /// Windows: few flows, short round trips. The pacer only guards against what windows let through.
+    /// Windows: few flows, short round trips. The pacer only stops excesses.
     Window,
-    /// Pacing: windows of so many flows cannot be small enough.
+    /// Pacing: with many flows, windows cannot be small enough.
     Pacing,
-    /// Windows keep queues short, the pacer breaks up the bursts of long round trips.
+    /// Windows keep queues short; the pacer spreads the bursts of long round trips.
     #[default]
     Both,
 }
@@ -73,63 +72,63 @@ pub enum Means {
 /// States of a controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
-    /// Nothing is asked for: there is nobody to protect or to hold back, or it is switched off.
+    /// No elastic flow, or switched off.
     #[default]
     Off,
-    /// Raises the budget in large steps, as nothing is known of the capacity yet.
+    /// Raises the budget in large steps; the capacity is not known yet.
     Learning,
-    /// Near the best point; tries a little more now and then.
+    /// Near the best budget; probes for more from time to time.
     Steady,
-    /// Has just cut the budget, and waits for the effect.
+    /// Has cut the budget and waits for the effect.
     Protecting,
-    /// Calls are bad whatever TCP does: it is not held back for nothing.
+    /// Calls are bad independently of TCP, which is not limited for them.
     Starved,
 }
 
 /// Why a decision was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Reason {
-    /// No flow to control.
+    /// No elastic flow.
     #[default]
     NoElasticTraffic,
     /// As configured.
     Configured,
-    /// Nobody has complained at this budget yet.
+    /// No degradation at this budget.
     RoomToGrow,
     /// A call's loss or delay.
-    CallSuffers {
-        /// Fraction of packets lost or late over the short window.
-        unheard: f64,
-        /// Delay over the least, the greatest among the calls.
+    CallDegraded {
+        /// Fraction of packets lost or late.
+        loss_or_late: f64,
+        /// Mean delay over the fastest packet, of the worst node.
         delay: Nanos,
     },
-    /// Round trips through the mesh have grown by this much.
+    /// Round trips through the mesh have grown.
     QueueGrows {
-        /// Over the base.
+        /// Excess over the base.
         excess: Nanos,
     },
-    /// A call came.
+    /// A call began.
     CallStarted,
-    /// A call went.
+    /// A call ended.
     CallEnded,
-    /// Many flows came at once.
-    FlowsCame,
-    /// The path of a flow has more hops than it had.
+    /// Many flows began at once.
+    FlowsStarted,
+    /// The path of a flow has more hops than before.
     PathLonger,
-    /// Past the point that was bad the last time: a careful try.
+    /// Probes past the budget at which degradation was last seen.
     Probe,
-    /// Under the point that was bad the last time.
+    /// Just below the budget at which degradation was last seen.
     Hold,
-    /// The budget is not used up by those who share it.
+    /// The flows do not use the budget.
     NotUsed,
-    /// Less TCP made no call better.
+    /// Less TCP did not help the calls.
     TcpIsNotTheCause,
-    /// Time to see whether calls are still bad whatever TCP does.
+    /// Checks whether calls are still bad independently of TCP.
     TryAgain,
 }
 
 impl Means {
-    /// The word for it.
+    /// Its name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Window => "window",
@@ -140,7 +139,7 @@ impl Means {
 }
 
 impl State {
-    /// The word for it.
+    /// Its name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -163,29 +162,33 @@ impl fmt::Display for Reason {
         match self {
             Self::NoElasticTraffic => f.write_str("no elastic traffic"),
             Self::Configured => f.write_str("as configured"),
-            Self::RoomToGrow => f.write_str("nobody suffers at this budget"),
-            Self::CallSuffers { unheard, delay } => {
-                let percent = 100.0 * unheard;
-                write!(f, "a call misses {percent:.1} % and is delayed by {:.0} ms", delay.as_millis_f64())
+            Self::RoomToGrow => f.write_str("no degradation at this budget"),
+            Self::CallDegraded { loss_or_late, delay } => {
+                let percent = 100.0 * loss_or_late;
+                write!(
+                    f,
+                    "a call has {percent:.1} % of its packets lost or late and {:.0} ms of delay",
+                    delay.as_millis_f64()
+                )
             }
             Self::QueueGrows { excess } => {
                 write!(f, "round trips through the mesh are {:.0} ms over their base", excess.as_millis_f64())
             }
             Self::CallStarted => f.write_str("a call began"),
             Self::CallEnded => f.write_str("a call ended"),
-            Self::FlowsCame => f.write_str("many flows came"),
-            Self::PathLonger => f.write_str("a path has grown longer"),
-            Self::Probe => f.write_str("tries whether there is more"),
-            Self::Hold => f.write_str("near the best point"),
+            Self::FlowsStarted => f.write_str("many flows began at once"),
+            Self::PathLonger => f.write_str("a path has become longer"),
+            Self::Probe => f.write_str("probes for more"),
+            Self::Hold => f.write_str("holds near the best budget"),
             Self::NotUsed => f.write_str("the budget is not used"),
-            Self::TcpIsNotTheCause => f.write_str("calls are bad whatever TCP does"),
-            Self::TryAgain => f.write_str("looks whether calls are still bad whatever TCP does"),
+            Self::TcpIsNotTheCause => f.write_str("calls are bad independently of TCP"),
+            Self::TryAgain => f.write_str("checks whether calls are still bad independently of TCP"),
         }
     }
 }
 
 impl Policy {
-    /// Nothing asked for.
+    /// No limits.
     pub const fn none() -> Self {
         Self {
             at: Nanos::ZERO,
@@ -202,7 +205,7 @@ impl Policy {
         }
     }
 
-    /// Whether data into the mesh is paced, all together or by flow.
+    /// Whether data into the mesh is paced, in total or by flow.
     pub fn paces_data(&self) -> bool {
         self.down.is_some()
             || self.others.rate.is_some()

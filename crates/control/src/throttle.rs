@@ -1,9 +1,9 @@
-//! Throttling at a mesh node: its own traffic leaves spaced, what it forwards is served when none of its own is due
-//! (osipov2007 §4.2 and §4.3).
+//! Throttling at a mesh node: its own packets leave spaced, forwarded packets leave while none of its own is due (osipov2007
+//! §4.2 and §4.3).
 //!
 //! A flow i with the share φ may send at r = φ · Thr_max (equation 2, [`fairhop_model::share::ingress_rate`]). Its packets
-//! are Δ = MSS / r apart (equation 3). Two queues: the node's own packets, each flow with a Δ of its own, then those that
-//! it forwards. The first stage does not conserve work; the second is strict priority for the node's own packets.
+//! are Δ = MSS / r apart (equation 3). There are two stages: the node's own packets, each flow with its own Δ, have strict
+//! priority over forwarded packets. The first stage is not work-conserving.
 
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ impl<P> Own<P> {
     }
 }
 
-/// The two queues of a node.
+/// The two stages of a node.
 #[derive(Debug)]
 pub struct IngressThrottle<P> {
     own: Vec<Own<P>>,
@@ -37,7 +37,7 @@ pub struct IngressThrottle<P> {
 }
 
 impl<P> IngressThrottle<P> {
-    /// For a node with so many flows of its own, and at most `packets` in each queue.
+    /// For a node with `flows` flows of its own, and at most `packets` in each queue.
     pub fn new(flows: usize, packets: usize) -> Self {
         let packets = packets.max(1);
         let own = |_| Own { spacing: Nanos::ZERO, last: None, queue: VecDeque::with_capacity(packets) };
@@ -49,14 +49,14 @@ impl<P> IngressThrottle<P> {
         }
     }
 
-    /// Sets Δ of a flow; zero for none. Flows that do not exist are passed over.
+    /// Sets Δ of a flow; zero for none. Flows that do not exist are ignored.
     pub fn set_spacing(&mut self, flow: usize, spacing: Nanos) {
         if let Some(own) = self.own.get_mut(flow) {
             own.spacing = spacing;
         }
     }
 
-    /// Takes a packet of the node's own flow; gives it back if its queue is full, or there is no such flow.
+    /// Takes a packet of the node's own flow; returns it if its queue is full or the flow does not exist.
     pub fn offer_own(&mut self, flow: usize, packet: P) -> Option<P> {
         match self.own.get_mut(flow) {
             Some(own) if own.queue.len() < self.packets => {
@@ -67,7 +67,7 @@ impl<P> IngressThrottle<P> {
         }
     }
 
-    /// Takes a packet to forward; gives it back if the queue is full.
+    /// Takes a packet to forward; returns it if the queue is full.
     pub fn offer_forwarded(&mut self, packet: P) -> Option<P> {
         if self.forwarded.len() < self.packets {
             self.forwarded.push_back(packet);
@@ -77,7 +77,7 @@ impl<P> IngressThrottle<P> {
         }
     }
 
-    /// When a packet may leave, if one waits. May be in the past.
+    /// When a packet may leave; none if none waits. May be in the past.
     pub fn next_time(&self) -> Option<Nanos> {
         if !self.forwarded.is_empty() {
             return Some(Nanos::ZERO);
@@ -85,7 +85,7 @@ impl<P> IngressThrottle<P> {
         self.own.iter().filter(|own| !own.queue.is_empty()).map(Own::next).min()
     }
 
-    /// A packet that may leave now: one of the node's own that is due, flows in turn, or else one to forward.
+    /// A packet that may leave now: one of the node's own that is due (flows take turns), otherwise one to forward.
     pub fn poll(&mut self, now: Nanos) -> Option<P> {
         for _ in 0..self.own.len() {
             self.turn = (self.turn + 1) % self.own.len();

@@ -16,7 +16,7 @@ fn main() {
     scores();
 }
 
-/// Where a frame of 1024 bytes is lost 90, 50, 10 and 1 times of 100.
+/// SINRs at which 90, 50, 10 and 1 % of frames of 1024 bytes are lost.
 fn sinr_of_loss() {
     println!(
         "| rate, Mb/s | SINR in dB at 90 % | 50 % | 10 % | 1 % loss of 1024 bytes |\n|---|---|---|---|---|"

@@ -1,36 +1,36 @@
-//! Channel time of a packet, and the most that a path of several hops can carry.
+//! Channel time of a packet, and upper bounds on the throughput of a multihop path.
 //!
-//! Everything here is an upper bound: a perfect schedule without collisions, losses, hidden stations or waiting for a
-//! queue. It says what airtime alone allows; what DCF makes of it is the simulator's matter.
+//! All results are upper bounds for a perfect schedule: no collisions, losses, hidden stations or empty queues. The
+//! simulator shows what DCF achieves.
 //!
 //! **Time of an exchange** on one hop: DIFS, then the frames with a SIFS between them (IEEE 802.11-2020, 10.3.2).
 //!
-//! **Backoff** counts down in parallel: the idle slots of a neighbourhood serve all its stations at once. But a station
-//! needs CWmin/2 of them on average for every packet of its own, since each is followed by a backoff (10.3.4.3). So the
-//! neighbourhood is idle for as long as its busiest station needs, once and not once a hop.
+//! **Backoff** counts down in parallel: all stations of a neighbourhood use the same idle slots. A station needs CWmin/2
+//! slots on average for each of its packets (10.3.4.3). So the neighbourhood is idle for the backoff of its busiest
+//! station, once and not once per hop.
 //!
-//! **Space.** Stations stand in a line, and what a station sends reaches those up to `reach` hops away: they find the
-//! medium busy, and receive nothing else meanwhile. Let two links be in use at once, the ends next to each other g hops
-//! apart, so that their numbers differ by g + 1. On each link both ends send (one data, the other its ACK), and each
-//! end receives from its partner while the other link sends. Hence g > `reach`, or a frame is lost: the numbers differ
-//! by `reach` + 2 at least, and of `reach` + 2 consecutive links one at most is in use. Where a receiver keeps a frame
-//! in spite of a later, weaker one (capture), only carrier sense binds: two stations that send data are over `reach`
-//! hops apart, and one of `reach` + 1 consecutive links is in use. A path of h hops thus spends the time of
-//! min(h, that many) exchanges on every packet, in the neighbourhood that it fills most.
+//! **Space.** Stations stand in a line. A transmission reaches stations up to `reach` hops away: they sense the medium busy
+//! and cannot receive other frames. Let two links be in use at the same time, with their nearest ends g hops apart, so that
+//! their numbers differ by g + 1. On each link both ends send (data and ACK), and each end receives while the other link
+//! sends. Without losses this requires g > `reach`: the numbers differ by at least `reach` + 2, so at most one of
+//! `reach` + 2 consecutive links is in use. With capture, a receiver keeps a frame despite a later, weaker one, and only
+//! carrier sense limits reuse: the senders of data are more than `reach` hops apart, so at most one of `reach` + 1
+//! consecutive links is in use. Every packet on a path of h hops therefore takes the time of min(h, number of shared links)
+//! exchanges in the fullest neighbourhood.
 
 use crate::headers;
 use crate::phy::{Phy, Rate, frame};
 use crate::units::{BitRate, Nanos};
 use crate::voice::Codec;
 
-/// Channel time of one packet on one hop, part by part.
+/// The parts of the channel time of one packet on one hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketTime {
     /// DIFS.
     pub difs: Nanos,
     /// Mean backoff of a first attempt, CWmin/2 slots.
     pub backoff: Nanos,
-    /// RTS, CTS and the SIFS behind each; zero without them.
+    /// RTS, CTS and the SIFS after each; zero without RTS.
     pub protection: Nanos,
     /// The data frame.
     pub data: Nanos,
@@ -39,22 +39,21 @@ pub struct PacketTime {
 }
 
 impl PacketTime {
-    /// All of it: what a packet costs a station that is alone.
+    /// Total channel time: the cost of a packet for a single station.
     pub fn total(&self) -> Nanos {
         self.exclusive() + self.backoff
     }
 
-    /// Without the backoff, which stations count down together: what a packet costs its neighbours.
+    /// Channel time without the backoff, which stations count down together: the cost for the neighbours.
     pub fn exclusive(&self) -> Nanos {
         self.difs + self.protection + self.data + self.acknowledgment
     }
 }
 
-/// How many consecutive links of a line are shared: one of them at most is in use at a time. See the module's
-/// derivation.
+/// Number of consecutive links of a line of which at most one is in use at a time. The module describes the derivation.
 ///
-/// `reach` is the number of hops over which a frame is sensed and disturbs; `capture` tells whether receivers keep a
-/// frame in spite of a weaker one from within that reach.
+/// `reach` is the number of hops over which a frame is sensed and interferes. `capture`: receivers keep a frame despite a
+/// weaker one from within that reach.
 pub const fn shared_links(reach: u32, capture: bool) -> u32 {
     reach.saturating_add(if capture { 1 } else { 2 })
 }
@@ -68,11 +67,11 @@ pub struct Path<'a> {
     pub rate: Rate,
     /// Basic rates, for ACK, RTS and CTS.
     pub basic: &'a [Rate],
-    /// Data frames of more bytes than this are protected by RTS and CTS; none are where there is no threshold.
+    /// Data frames of more bytes than this use RTS and CTS; `None`: never.
     pub rts_threshold: Option<u32>,
-    /// Hops; a path has one at least.
+    /// Number of hops, at least one.
     pub hops: u32,
-    /// Consecutive links of which one at most is in use, as by [`shared_links`].
+    /// Number of consecutive links of which at most one is in use ([`shared_links`]).
     pub shared_links: u32,
 }
 
@@ -100,16 +99,16 @@ impl Path<'_> {
         }
     }
 
-    /// The most UDP payload that the path carries one way, in datagrams of `payload_bytes`.
+    /// Upper bound of one-way UDP goodput, with datagrams of `payload_bytes`.
     pub fn udp_goodput(&self, payload_bytes: u32) -> BitRate {
         let packet = self.packet_time(payload_bytes.saturating_add(headers::IP_UDP));
         let seconds = self.neighbourhood_seconds(&[(packet, 1.0)], &[]);
         bits_in(8.0 * f64::from(payload_bytes), seconds)
     }
 
-    /// The most TCP payload that the path carries one way, in segments of `mss` bytes with `options` bytes of TCP options
-    /// (12 with timestamps, which segments and ACKs both have), where one ACK answers `segments_per_ack` segments: 2
-    /// with delayed ACKs, 1 without; less counts as 1.
+    /// Upper bound of one-way TCP goodput, with segments of `mss` bytes and `options` bytes of TCP options in segments and
+    /// ACKs (12 with timestamps). One ACK answers `segments_per_ack` segments: 2 with delayed ACKs, 1 without; less counts
+    /// as 1.
     pub fn tcp_goodput(&self, mss: u32, options: u32, segments_per_ack: f64) -> BitRate {
         let header_bytes = headers::IP_TCP.saturating_add(options);
         let segment = self.packet_time(mss.saturating_add(header_bytes));
@@ -119,7 +118,7 @@ impl Path<'_> {
         bits_in(8.0 * f64::from(mss), seconds)
     }
 
-    /// The most calls of `codec`, each with a stream either way along the whole path, for which there is airtime.
+    /// Upper bound of the number of calls of `codec`, each with a stream in both directions along the whole path.
     pub fn calls(&self, codec: Codec) -> u32 {
         let profile = codec.profile();
         let packet = self.packet_time(profile.payload_bytes + headers::IP_UDP_RTP);
@@ -127,15 +126,14 @@ impl Path<'_> {
         (profile.interval.as_secs_f64() / seconds) as u32
     }
 
-    /// How long the fullest neighbourhood is taken where packets pass it: packet times with their numbers, forth and
-    /// back.
+    /// Time that packets occupy the fullest neighbourhood: packet times with their counts, forth and back.
     fn neighbourhood_seconds(&self, forth: &[(PacketTime, f64)], back: &[(PacketTime, f64)]) -> f64 {
         let links = f64::from(self.hops.min(self.shared_links).max(1));
         let sum = |packets: &[(PacketTime, f64)], part: fn(&PacketTime) -> Nanos| {
             packets.iter().map(|(packet, number)| part(packet).as_secs_f64() * number).sum::<f64>()
         };
         let (backoff_forth, backoff_back) = (sum(forth, |p| p.backoff), sum(back, |p| p.backoff));
-        // A relay sends both ways; the two ends of a single hop each send one way, and count down together.
+        // A relay sends both ways. The two ends of a single hop send one way each and count down in parallel.
         let busiest =
             if self.hops > 1 { backoff_forth + backoff_back } else { backoff_forth.max(backoff_back) };
         links * (sum(forth, PacketTime::exclusive) + sum(back, PacketTime::exclusive)) + busiest
@@ -194,7 +192,7 @@ mod tests {
         assert_eq!(string(4, true).calls(Codec::G729a), 16);
         // G.723.1: 64 bytes are 92 µs: 8 · 186 + 135 = 1623 µs of 30 ms.
         assert_eq!(string(4, false).calls(Codec::G7231), 18);
-        // Nothing to carry, nothing carried.
+        // No payload, no goodput.
         assert_eq!(string(0, false).udp_goodput(0), BitRate(0));
     }
 
@@ -215,7 +213,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn longer_paths_and_wider_reach_never_carry_more(hops in 1_u32..20, reach in 0_u32..6, payload in 1_u32..1472) {
+        fn longer_paths_and_wider_reach_never_raise_a_bound(hops in 1_u32..20, reach in 0_u32..6, payload in 1_u32..1472) {
             let of = |hops, reach| Path { shared_links: shared_links(reach, false), ..string(hops, false) };
             let here = of(hops, reach);
             prop_assert!(of(hops + 1, reach).udp_goodput(payload) <= here.udp_goodput(payload));

@@ -1,17 +1,17 @@
-//! Saturation throughput of stations in one cell that always have a packet to send by DCF.
+//! Saturation throughput of DCF stations in one cell: every station always has a packet to send.
 //!
 //! [`saturation`] is G. Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination function", IEEE JSAC
-//! 18(3), 2000, and with a limit on attempts the model of H. Wu, Y. Peng, K. Long, S. Cheng and J. Ma, "Performance of
+//! 18(3), 2000. With a limit on attempts it is the model of H. Wu, Y. Peng, K. Long, S. Cheng and J. Ma, "Performance of
 //! reliable transport protocol over IEEE 802.11 wireless LAN", INFOCOM 2002.
 //!
-//! [`saturation_with_freezing`] accounts for what both leave out: a station that finds the medium busy keeps its backoff
-//! and needs one more idle slot before it can send, while the station that has just sent may draw zero and send in that
-//! very slot, in which nobody else can. I. Tinnirello, G. Bianchi and Y. Xiao, "Refinements on IEEE 802.11 distributed
-//! coordination function modeling approaches", IEEE Trans. Veh. Technol. 59(3), 2010, found the effect for successes;
-//! this extends it to the stations of a collision and to the head start that they have over stations that wait EIFS.
+//! [`saturation_with_freezing`] adds what both leave out: a station that finds the medium busy freezes its backoff and needs
+//! one more idle slot before it can send. The station that has just sent may draw zero and send in that slot, in which no
+//! other station can. I. Tinnirello, G. Bianchi and Y. Xiao, "Refinements on IEEE 802.11 distributed
+//! coordination function modeling approaches", IEEE Trans. Veh. Technol. 59(3), 2010, found the effect for successes.
+//! Here it is extended to the senders of a collision and to their head start over stations that wait EIFS.
 //!
-//! All assume that every station hears every other, that a frame is lost by collision alone, and that the chance of a
-//! collision does not depend on how often a packet has failed. Left out: propagation delay, capture, NAV reset.
+//! Assumptions: all stations hear each other, frames are lost by collisions only, and the probability of a collision does
+//! not depend on the number of earlier attempts. Left out: propagation delay, capture, NAV reset.
 
 use crate::phy::{Phy, Rate, frame};
 use crate::units::{BitRate, Nanos};
@@ -21,9 +21,9 @@ use crate::units::{BitRate, Nanos};
 pub struct Contention {
     /// W: the number of backoff values of a first attempt, CWmin + 1; at least 2.
     pub window: u32,
-    /// m: how often the window doubles at most.
+    /// m: maximum number of doublings of the window.
     pub stages: u32,
-    /// Attempts after which a packet is dropped; none: it is sent for ever.
+    /// Number of attempts after which a packet is dropped; `None`: unlimited.
     pub attempts: Option<u32>,
 }
 
@@ -39,33 +39,33 @@ impl Contention {
     }
 }
 
-/// What a station waits after a collided frame before its next slot, counted from that frame's end.
+/// The wait of a station after a collided frame, from the end of the frame to its next slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterCollision {
-    /// DIFS, as Bianchi has it.
+    /// DIFS, as in Bianchi's model.
     Difs,
-    /// The wait for an answer that does not come, then DIFS: what the senders of the collided frames do.
+    /// The timeout of the missing answer, then DIFS: the senders of the collided frames.
     ResponseTimeout,
-    /// EIFS, as the other stations do, which have received a frame in error.
+    /// EIFS: the other stations, which received a frame in error.
     Eifs,
 }
 
-/// How long the medium is taken by a success and by a collision.
+/// Duration of a success and of a collision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Exchange {
-    /// Bits that a success counts for.
+    /// Payload bits of a success.
     pub payload_bits: f64,
     /// An idle slot.
     pub slot: Nanos,
-    /// Ts: from the first bit of a success to the end of the DIFS behind it.
+    /// Ts: from the first bit of a success to the end of the following DIFS.
     pub success: Nanos,
-    /// Tc: from the first bit of a collision to the end of the wait behind it.
+    /// Tc: from the first bit of a collision to the end of the following wait.
     pub collision: Nanos,
 }
 
 impl Exchange {
-    /// Data and ACK. `ip_bytes` is the size of the IP packet, of which `payload_bytes` count; control frames go at the
-    /// rates that `basic` gives.
+    /// Data and ACK. `ip_bytes` is the size of the IP packet, of which `payload_bytes` are payload. `basic` determines the
+    /// rates of control frames.
     pub fn basic_access(
         phy: &Phy,
         rate: Rate,
@@ -85,7 +85,7 @@ impl Exchange {
         }
     }
 
-    /// RTS, CTS, data and ACK. The RTS goes at the fastest of `basic` that is no faster than `rate`; arguments as of
+    /// RTS, CTS, data and ACK. The rate of the RTS is the fastest of `basic` that does not exceed `rate`. Arguments as in
     /// [`Exchange::basic_access`].
     pub fn rts_cts(
         phy: &Phy,
@@ -109,7 +109,7 @@ impl Exchange {
 }
 
 impl AfterCollision {
-    /// The wait, where the answer to the collided frame is due at `answer`.
+    /// The wait, if the answer to the collided frame would have had the rate `answer`.
     pub fn wait(self, phy: &Phy, answer: Rate) -> Nanos {
         match self {
             Self::Difs => phy.difs(),
@@ -119,28 +119,28 @@ impl AfterCollision {
     }
 }
 
-/// By how much the senders of collided frames are ahead of the other stations by the standard, where the answer was due
-/// at `answer`: EIFS less what they wait themselves.
+/// Head start of the senders of collided frames over the other stations by the standard: EIFS minus their own wait, if the
+/// answer would have had the rate `answer`.
 pub fn head_start(phy: &Phy, answer: Rate) -> Nanos {
     let others = AfterCollision::Eifs.wait(phy, answer);
     others.saturating_sub(AfterCollision::ResponseTimeout.wait(phy, answer))
 }
 
-/// The state that saturated stations settle in.
+/// The steady state of saturated stations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Saturation {
-    /// τ: chance that a station sends in a slot.
+    /// τ: probability that a station sends in a slot.
     pub tau: f64,
-    /// p: chance that a frame sent collides.
+    /// p: probability that a sent frame collides.
     pub collision: f64,
-    /// Payload of all stations together.
+    /// Total payload of all stations.
     pub throughput: BitRate,
 }
 
-/// Bianchi's model for `stations` stations, with Wu's limit on attempts where there is one. No stations send nothing.
+/// Bianchi's model for `stations` stations, with Wu's limit on attempts if there is one. The throughput of 0 stations is 0.
 pub fn saturation(stations: u32, contention: &Contention, exchange: &Exchange) -> Saturation {
     let n = f64::from(stations);
-    let (tau, p) = fixed_point(stations, |p| transmission_chance(contention, p));
+    let (tau, p) = fixed_point(stations, |p| transmission_probability(contention, p));
     let idle = libm::pow(1.0 - tau, n);
     let success = n * tau * (1.0 - p);
     let time = idle * exchange.slot.as_secs_f64()
@@ -149,9 +149,9 @@ pub fn saturation(stations: u32, contention: &Contention, exchange: &Exchange) -
     Saturation { tau, collision: p, throughput: rate_of(success * exchange.payload_bits, time) }
 }
 
-/// τ at a chance of collision p: attempts of a packet over the slots that they take, Σ pⁱ / Σ pⁱ (W_i + 1)/2, where an
-/// attempt takes its mean backoff (W_i − 1)/2 and the slot of the frame.
-pub(crate) fn transmission_chance(contention: &Contention, p: f64) -> f64 {
+/// τ at a collision probability p: attempts of a packet over their slots, Σ pⁱ / Σ pⁱ (W_i + 1)/2. An attempt takes the mean
+/// backoff (W_i − 1)/2 and the slot of the frame.
+pub(crate) fn transmission_probability(contention: &Contention, p: f64) -> f64 {
     let Some(attempts) = contention.attempts else {
         // Bianchi (2000), eq. (7), in the form that has no gap at p = 1/2.
         let doublings: f64 = (0..contention.stages).map(|i| libm::pow(2.0 * p, f64::from(i))).sum();
@@ -187,17 +187,17 @@ fn rate_of(bits: f64, seconds: f64) -> BitRate {
     BitRate((bits / seconds).round() as u64)
 }
 
-/// Saturation throughput by the standard's rule that backoff freezes (10.3.4.3), to about 1 %.
+/// Saturation throughput with the standard's freezing of backoff (10.3.4.3), to about 1 %.
 ///
-/// `exchange.collision` ends with the wait of the senders of the collided frames, `head_start` later that of the other
-/// stations ends: zero where all wait alike, [`head_start`] with [`AfterCollision::ResponseTimeout`] by the standard.
+/// `exchange.collision` ends with the wait of the senders of the collided frames. The wait of the other stations ends
+/// `head_start` later: zero if all wait equally, [`head_start`] with [`AfterCollision::ResponseTimeout`] by the standard.
 ///
-/// The slots of the model are those in which every station may send. Behind a success lies a slot that only its sender
-/// may use, with chance 1/W; used, it is a sure success and another such slot follows, so one success in a common slot
-/// brings 1/(1 − 1/W) of them. Behind a collision lie `1 + head_start/slot` slots (rounded up) that only its senders may
-/// use; one that does succeeds, as two in the same slot are neglected. A station whose draw is not used up there counts
-/// the rest down in common slots: 1 … W − 1 after a success, 1 … W_i − 1 − `head_start/slot` after a collision, and the
-/// slots of an attempt, its own included, are the mean of that range.
+/// The slots of the model are *common*: every station may send in them. After a success there is a slot that only its
+/// sender may use, with probability 1/W. If it is used, it is a success and another such slot follows, so a success in a
+/// common slot yields 1/(1 − 1/W) successes. After a collision there are `1 + head_start/slot` slots (rounded up) that only
+/// its senders may use; a sender that uses one succeeds, since two in the same slot are neglected. The other stations count
+/// down in common slots: 1 … W − 1 after a success, 1 … W_i − 1 − `head_start/slot` after a collision. The number of slots
+/// of an attempt, including its own, is the mean of that range.
 pub fn saturation_with_freezing(
     stations: u32,
     contention: &Contention,
@@ -213,7 +213,7 @@ pub fn saturation_with_freezing(
     let idle = libm::pow(1.0 - tau, n);
     let success = n * tau * (1.0 - p);
     let collision = 1.0 - idle - success;
-    // At least one of the k ≥ 2 senders uses a slot of its own, summed over the binomial chance of k.
+    // At least one of the k ≥ 2 senders uses a slot of its own, summed over the binomial probability of k.
     let after_collision = 1.0 - libm::pow(1.0 - tau * own_slot, n) - success * own_slot;
     let successes = (success + after_collision) / (1.0 - 1.0 / contention.window_of(0));
     let time = slot * (idle + success + collision)
@@ -228,12 +228,12 @@ pub fn saturation_with_freezing(
 struct Chain {
     /// Attempts in common slots over common slots.
     tau: f64,
-    /// Chance that a sender of a collision draws one of the slots that only the senders may use.
+    /// Probability that a sender of a collision draws one of the slots that only the senders may use.
     own_slot: f64,
 }
 
 impl Chain {
-    /// Attempts counted where nothing limits them: what is left is beyond any effect.
+    /// Number of attempts computed if there is no limit. Later ones have no effect.
     const MANY: u32 = 1000;
 
     fn new(contention: &Contention, ahead: f64, p: f64) -> Self {
@@ -244,7 +244,7 @@ impl Chain {
             let start = if i == 0 { 0.0 } else { ahead };
             sent += reached;
             slots += reached * ((contention.window_of(i) - start) / 2.0).max(1.0);
-            // The last failure makes room for the next packet, which starts over.
+            // After the last failure the next packet starts over.
             let next = if i + 1 < attempts { i + 1 } else { 0 };
             drawn += reached * own_slot(next);
             reached *= p * (1.0 - own_slot(next));

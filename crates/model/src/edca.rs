@@ -1,52 +1,51 @@
-//! Saturation throughput of access categories in one cell that always have a packet to send by EDCA.
+//! Saturation throughput of EDCA access categories in one cell: every station always has a packet to send.
 //!
-//! A fixed point of Bianchi's kind for classes of stations with windows of their own (Y. Xiao, "Performance analysis of
-//! priority schemes for IEEE 802.11 and IEEE 802.11e wireless LANs", IEEE Trans. Wireless Commun. 4(4), 2005) and with AIFS of
-//! their own: the slots behind a busy period are numbered, and a class takes part from its own AIFS on (J. W. Robinson and
+//! A fixed point as in Bianchi's model, for classes of stations with different windows (Y. Xiao, "Performance analysis of
+//! priority schemes for IEEE 802.11 and IEEE 802.11e wireless LANs", IEEE Trans. Wireless Commun. 4(4), 2005) and
+//! different AIFS: the slots after a busy period are numbered, and a class contends from its AIFS on (J. W. Robinson and
 //! T. S. Randhawa, "Saturation throughput analysis of IEEE 802.11e enhanced distributed coordination function", IEEE JSAC
-//! 22(5), 2004). By the slot boundaries of EDCA (IEEE 802.11-2020, 10.23.2.4), a category counts one slot down in every idle or
-//! busy slot that begins after its AIFS, which is what these models suppose; the DCF needs a correction
-//! ([`crate::bianchi::saturation_with_freezing`]).
+//! 22(5), 2004). In EDCA, a category counts down in every idle or busy slot that begins after its AIFS (IEEE 802.11-2020,
+//! 10.23.2.4), as these models assume. DCF needs a correction ([`crate::bianchi::saturation_with_freezing`]).
 //!
-//! As there, every station hears every other and a frame is lost by collision alone. Each station has one category: left out
-//! are internal collisions, and TXOPs of more than one frame.
+//! As there, all stations hear each other, and frames are lost by collisions only. Each station has one category. Left out:
+//! internal collisions, and TXOPs of more than one frame.
 
-use crate::bianchi::{Contention, Exchange, transmission_chance};
+use crate::bianchi::{Contention, Exchange, transmission_probability};
 
 /// Stations of one category.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Class {
-    /// How many.
+    /// Number of stations.
     pub stations: u32,
     /// Their windows and attempts.
     pub contention: Contention,
-    /// Slots by which their AIFS is longer than the shortest one.
+    /// Their AIFS minus the shortest AIFS, in slots.
     pub later: u32,
-    /// A frame of theirs; `success` and `collision` end with the shortest AIFS.
+    /// Their frame exchange; `success` and `collision` end with the shortest AIFS.
     pub exchange: Exchange,
 }
 
-/// What a class gets.
+/// The result for a class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
-    /// τ: chance that a station sends in a slot in which it may.
+    /// τ: probability that a station sends in a slot in which it may send.
     pub tau: f64,
-    /// p: chance that a frame sent collides.
+    /// p: probability that a sent frame collides.
     pub collision: f64,
-    /// Payload of its stations together, in bit/s.
+    /// Total payload of its stations in bit/s.
     pub throughput_bps: f64,
 }
 
-/// The shares of classes, in their order.
+/// The results of the classes, in their order.
 pub fn saturation(classes: &[Class]) -> Vec<Share> {
     let mut collision = vec![0.0; classes.len()];
     let mut tau = Vec::new();
-    // Damped, since τ falls with p and p rises with every τ.
+    // Damped, because τ falls with p and p rises with every τ.
     for _ in 0..400 {
         tau = classes
             .iter()
             .zip(&collision)
-            .map(|(class, &p)| transmission_chance(&class.contention, p))
+            .map(|(class, &p)| transmission_probability(&class.contention, p))
             .collect();
         let slots = Slots::new(classes, &tau);
         for (index, class) in classes.iter().enumerate() {
@@ -66,11 +65,11 @@ pub fn saturation(classes: &[Class]) -> Vec<Share> {
         .collect()
 }
 
-/// The slots behind a busy period, numbered from the end of the shortest AIFS; the last one stands for all that follow.
+/// The slots after a busy period, numbered from the end of the shortest AIFS. The last one stands for all later slots.
 struct Slots {
-    /// Chance to be in each.
+    /// Probability of each slot.
     at: Vec<f64>,
-    /// Chance that nobody sends in it.
+    /// Probability that it stays idle.
     idle: Vec<f64>,
 }
 
@@ -95,12 +94,12 @@ impl Slots {
         Self { at, idle }
     }
 
-    /// Chance of a slot in which a class may send.
+    /// Probability of a slot in which a class may send.
     fn open_to(&self, class: &Class) -> f64 {
         self.at[class.later as usize..].iter().sum()
     }
 
-    /// Chance of a slot in which a station of a class may send and no other does.
+    /// Probability of a slot in which a station of a class may send and no other station sends.
     fn alone(&self, class: &Class, tau: f64) -> f64 {
         let from = class.later as usize;
         self.at[from..].iter().zip(&self.idle[from..]).map(|(at, idle)| at * idle / (1.0 - tau)).sum()
@@ -115,7 +114,7 @@ impl Slots {
                 |(class, &tau): (&Class, &f64)| f64::from(class.stations) * tau * idle / (1.0 - tau);
             let successes: f64 = open().map(success).sum();
             let in_success: f64 = open().map(|of| success(of) * of.0.exchange.success.as_secs_f64()).sum();
-            // A collision lasts as long as the longest of its frames could.
+            // A collision lasts as long as its longest frame.
             let longest = open().map(|(class, _)| class.exchange.collision).max().unwrap_or_default();
             let slot_time = classes.first().map_or(0.0, |class| class.exchange.slot.as_secs_f64());
             time += at

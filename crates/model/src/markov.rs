@@ -1,41 +1,41 @@
-//! A wireless channel in slots whose quality is a Markov chain: the channel of L. Cai, X. Shen, J. W. Mark and J. Pan,
+//! A slotted wireless channel whose quality is a Markov chain: the channel of L. Cai, X. Shen, J. W. Mark and J. Pan,
 //! "QoS support for multimedia traffic in wireless/IP networks using AIMD protocols" (cai2005, section IV).
 //!
-//! In each slot the channel is in one of M states; a frame sent in that slot arrives with the chance that belongs to the
-//! state. Between slots, used or not, the chain takes a step. [`Channel::new`] takes any chain. The ready-made ones have
-//! a mean chance of error and a *memory* λ: P = λ·I + (1 − λ)·1π, the chain that stays as it is with the chance λ and is
-//! otherwise drawn anew from its stationary distribution π. Every correlation of the chain then falls as λⁿ with the lag
-//! n, and all eigenvalues of P but one equal λ. With two states this is the only chain with that π and that eigenvalue
+//! In each slot the channel is in one of M states. A frame sent in the slot arrives with the probability of the state. The
+//! chain takes a step after every slot, used or not. [`Channel::new`] takes any chain. The other constructors take a mean
+//! error probability and a *memory* λ: P = λ·I + (1 − λ)·1π. The chain keeps its state with probability λ; otherwise the
+//! state is drawn from the stationary distribution π. So every correlation falls as λⁿ with the lag n, and all eigenvalues
+//! of P but one equal λ. With two states this is the only chain with that π and that eigenvalue
 //! (Gilbert's channel: λ = 1 − Pr{good to bad} − Pr{bad to good}).
 //!
-//! cai2005 names the memory (0 and 0.35), the number of states (2 and 3) and the mean error, and neither the success
-//! chances of three states nor how often each is visited. Here state k of M succeeds with the chance k/(M − 1), and the
-//! states are visited binomially, π_k = C(M−1, k)·(1 − e)ᵏ·e^(M−1−k), as if each frame had M − 1 parts that fail
-//! independently. With two states that is the usual channel of a good and a bad state.
+//! cai2005 gives the memory (0 and 0.35), the number of states (2 and 3) and the mean error e, but neither the success
+//! probabilities of three states nor their stationary distribution. Here state k of M succeeds with probability
+//! k/(M − 1), and the distribution is binomial, π_k = C(M−1, k)·(1 − e)ᵏ·e^(M−1−k), as if each frame had M − 1 parts that
+//! fail independently. With two states this is the usual channel with a good and a bad state.
 //!
-//! Left out: fading as a process in continuous time, transitions to neighbouring states alone (a chain for
-//! [`Channel::new`]), and the dependence of the error on the length of the frame.
+//! Left out: fading in continuous time, chains with transitions between neighbouring states only (use [`Channel::new`]),
+//! and the dependence of the error on the frame length.
 
 use std::fmt;
 
-/// More states than a model of a channel has use for; it bounds what the solution of the chain may cost.
+/// Maximum number of states. It bounds the cost of solving the chain.
 pub const MAX_STATES: usize = 64;
 
-/// How far from one the sum of probabilities may be.
+/// Tolerance of the sum of probabilities.
 const ROUNDING: f64 = 1e-9;
 
-/// Why something is no channel.
+/// Why a channel is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelError {
-    /// No states, too many of them, or a matrix that is not square or has another size than the list of states.
+    /// No states, too many states, or a matrix that does not fit the list of states.
     Shape,
     /// A number is not within 0 and 1.
     Probability,
     /// A row of the matrix does not sum to one.
     Row,
-    /// A memory that is not at least 0 and less than 1.
+    /// The memory is not at least 0 and less than 1.
     Memory,
-    /// Where the chain ends up depends on where it began: it has no stationary distribution of its own.
+    /// The chain has no unique stationary distribution: its long-run behaviour depends on its start.
     Reducible,
 }
 
@@ -55,10 +55,10 @@ impl fmt::Display for ChannelError {
 
 impl std::error::Error for ChannelError {}
 
-/// A channel: the chain and what its states are good for.
+/// A channel: the chain, and the success probability of each state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Channel {
-    /// Chance that a frame arrives, by state.
+    /// Probability that a frame arrives, by state.
     success: Vec<f64>,
     /// Row by row.
     transition: Vec<f64>,
@@ -66,7 +66,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A channel by its matrix of transitions, `transition[from][to]`, and the chance of success in each state.
+    /// A channel with the transition matrix `transition[from][to]` and the success probability of each state.
     ///
     /// # Errors
     /// They do not describe a chain with one stationary distribution; see [`ChannelError`].
@@ -90,10 +90,10 @@ impl Channel {
         Ok(Self { success: success.to_vec(), transition: flat, stationary })
     }
 
-    /// Every frame is lost with the chance `error`, whatever became of others.
+    /// Every frame is lost with probability `error`, independently.
     ///
     /// # Errors
-    /// `error` is no probability.
+    /// `error` is not a probability.
     pub fn memoryless(error: f64) -> Result<Self, ChannelError> {
         if !is_probability(error) {
             return Err(ChannelError::Probability);
@@ -101,7 +101,7 @@ impl Channel {
         Ok(Self { success: vec![1.0 - error], transition: vec![1.0], stationary: vec![1.0] })
     }
 
-    /// A bad state (0), in which every frame is lost, and a good one (1), in which none is.
+    /// A bad state (0) that loses every frame, and a good state (1) that loses none.
     ///
     /// # Errors
     /// As [`Channel::multi_state`].
@@ -109,11 +109,11 @@ impl Channel {
         Self::multi_state(2, error, memory)
     }
 
-    /// `states` states from the worst, in which every frame is lost, to the best, in which none is, with the mean chance
-    /// of error `error` and the given memory. One state is the memoryless channel.
+    /// `states` states, from one that loses every frame to one that loses none, with the mean error probability `error` and
+    /// the given memory. One state is the memoryless channel.
     ///
     /// # Errors
-    /// There are no states or too many, `error` is no probability, or `memory` is not at least 0 and less than 1.
+    /// There are no states or too many, `error` is not a probability, or `memory` is not at least 0 and less than 1.
     pub fn multi_state(states: usize, error: f64, memory: f64) -> Result<Self, ChannelError> {
         if states == 0 || states > MAX_STATES {
             return Err(ChannelError::Shape);
@@ -145,37 +145,37 @@ impl Channel {
         self.success.len()
     }
 
-    /// Chance that a frame arrives that is sent in `state`; none in a state that does not exist.
+    /// Probability that a frame sent in `state` arrives; none if the state does not exist.
     pub fn success(&self, state: usize) -> f64 {
         self.success.get(state).copied().unwrap_or(0.0)
     }
 
-    /// Chance of a step between two states; none where one of them does not exist.
+    /// Probability of a step between two states; none if one of them does not exist.
     pub fn transition(&self, from: usize, to: usize) -> f64 {
         self.row(from).get(to).copied().unwrap_or(0.0)
     }
 
-    /// How often each state is visited in the long run.
+    /// The stationary distribution.
     pub fn stationary(&self) -> &[f64] {
         &self.stationary
     }
 
-    /// Mean chance that a frame is lost, over all slots.
+    /// Mean probability that a frame is lost.
     pub fn error(&self) -> f64 {
         self.stationary.iter().zip(&self.success).map(|(visited, success)| visited * (1.0 - success)).sum()
     }
 
-    /// The state of the first slot, by a number that is uniform over [0, 1).
+    /// The state of the first slot, from a number uniform over [0, 1).
     pub fn draw_initial(&self, uniform: f64) -> usize {
         draw(&self.stationary, uniform)
     }
 
-    /// The state of the slot after one in `state`, by a number that is uniform over [0, 1).
+    /// The state after `state`, from a number uniform over [0, 1).
     pub fn draw_next(&self, state: usize, uniform: f64) -> usize {
         draw(self.row(state), uniform)
     }
 
-    /// Whether a frame arrives that is sent in `state`, by a number that is uniform over [0, 1).
+    /// Whether a frame sent in `state` arrives, from a number uniform over [0, 1).
     pub fn draw_success(&self, state: usize, uniform: f64) -> bool {
         uniform < self.success(state)
     }
@@ -186,7 +186,8 @@ impl Channel {
     }
 }
 
-/// The index whose share of [0, 1) holds `uniform`. What rounding leaves over is the last one's that can be.
+/// The index whose part of [0, 1) contains `uniform`. A remainder from rounding goes to the last index with a positive
+/// probability.
 fn draw(chances: &[f64], uniform: f64) -> usize {
     let mut sum = 0.0;
     let mut last = 0;
@@ -206,7 +207,7 @@ fn is_probability(number: f64) -> bool {
     (0.0..=1.0).contains(&number)
 }
 
-/// The chances of 0, 1, …, `n` successes of `n` independent trials, one after another, so that no power under- or
+/// The probabilities of 0, 1, …, `n` successes in `n` independent trials, added trial by trial, so that no power under- or
 /// overflows.
 pub(crate) fn binomial(n: usize, success: f64) -> Vec<f64> {
     let mut chances = vec![0.0; n + 1];
@@ -220,9 +221,9 @@ pub(crate) fn binomial(n: usize, success: f64) -> Vec<f64> {
     chances
 }
 
-/// π with πP = π and Σπ = 1 by elimination with pivots; none where it is not unique.
+/// π with πP = π and Σπ = 1, by elimination with pivots; none if it is not unique.
 pub(crate) fn stationary(transition: &[f64], states: usize) -> Option<Vec<f64>> {
-    /// Smaller pivots are what rounding leaves of zero.
+    /// Smaller pivots are rounding errors of zero.
     const SINGULAR: f64 = 1e-13;
     let width = states + 1;
     // Row j: Σ_i π_i (P_ij − δ_ij) = 0; the last one, which follows from the others, is replaced by Σπ = 1.
@@ -251,7 +252,7 @@ pub(crate) fn stationary(transition: &[f64], states: usize) -> Option<Vec<f64>> 
         }
     }
     let solution = (0..states).map(|state| rows[state * width + states] / rows[state * width + state]);
-    // Transient states come out as zero but for rounding.
+    // Transient states are zero up to rounding.
     Some(solution.map(|chance| chance.max(0.0)).collect())
 }
 

@@ -1,23 +1,22 @@
-//! Fair shares of airtime in a multihop network: L-regions, max-min shares of C-load, and what they are in bits a second.
+//! Fair shares of airtime in a multihop network: L-regions, max-min shares of C-load, and their rates in bits per second.
 //!
 //! E. Osipov and C. Tschudin, "TCP-friendly bandwidth sharing in mobile ad hoc networks", EURASIP Journal on Wireless
 //! Communications and Networking, 2007 (osipov2007): §3.1 (L-regions), §3.2 (max-min in the space-load domain), §3.3 (the
 //! algorithm), §4.1 and §4.2 (shares as rates), equation 4 (unfairness).
 //!
-//! - An *L-region* is what surrounds a node: itself and all nodes that it exchanges frames with at the basic rate.
-//! - An *association* is the set of nodes that carry a flow: source, relays and destination. It is in an L-region if one of
-//!   its nodes is.
-//! - *C-load* is the resource of an L-region, 1 when it is saturated. An association takes the same share φ of C-load in
-//!   every L-region that it is in; the shares in a region sum to 1 at most.
-//! - A flow that alone would carry Thr_max takes the share φ when it carries φ · Thr_max ([`ingress_rate`]). Thr_max is
-//!   the bound of [`crate::airtime`] times a calibration factor ([`Chain::thr_max`]).
+//! - An *L-region* is a node and all nodes that it exchanges frames with at the basic rate.
+//! - An *association* is the set of nodes that carry a flow: source, relays and destination. It is in an L-region if one
+//!   of its nodes is.
+//! - *C-load* is the resource of an L-region, 1 at saturation. An association takes the same share φ of C-load in each of
+//!   its L-regions. The shares in a region sum to at most 1.
+//! - A flow with the share φ carries φ · Thr_max ([`ingress_rate`]), where Thr_max is its throughput alone. Thr_max is the
+//!   bound of [`crate::airtime`] times a calibration factor ([`Chain::thr_max`]).
 //!
-//! [`c_load_shares`] is the paper's algorithm as it is written. [`max_min`] generalises it: shares in proportion to
-//! weights, associations that can use only so much, and calls, which are served before all others.
+//! [`c_load_shares`] is the paper's algorithm. [`max_min`] generalises it: weights, limits on the C-load of an
+//! association, and calls, which are served first.
 //!
-//! Left out: the exchange of the shares between nodes (the path density protocol), and that an association which passes
-//! a region with three hops loads it more than one that passes with one. The paper leaves that to Thr_max, where it
-//! counts once, for the fullest region.
+//! Left out: the exchange of shares between nodes (the path density protocol), and the number of hops of an association
+//! inside a region. As in the paper, these hops count only in Thr_max, for the fullest region.
 
 use std::fmt;
 
@@ -27,20 +26,20 @@ use crate::phy::{Phy, Rate};
 pub use crate::stats::jain_index;
 use crate::units::{BitRate, Nanos};
 
-/// An L-region that carries a flow.
+/// An L-region with at least one flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// The node in its middle.
+    /// The node at its centre.
     pub centre: usize,
-    /// The associations that are in it, ascending.
+    /// Its associations, ascending.
     pub associations: Vec<usize>,
 }
 
-/// The L-regions of a network of `nodes` nodes, by centre: those that one of the `associations`, given as their nodes,
-/// is in.
+/// The L-regions of a network of `nodes` nodes that contain at least one of the `associations` (lists of nodes), by
+/// centre.
 ///
-/// `hears(a, b)` tells whether node a receives what node b sends at the basic rate. The centre and a node of its region
-/// must hear each other.
+/// `hears(a, b)`: whether node a receives frames of node b at the basic rate. The centre and each node of its region hear
+/// each other.
 pub fn regions(
     nodes: usize,
     hears: impl Fn(usize, usize) -> bool,
@@ -58,14 +57,14 @@ pub fn regions(
         .collect()
 }
 
-/// Max-min fair shares of C-load, by association, as osipov2007 §3.3 writes the algorithm: each region suggests an equal
-/// part of what is left to those without a share (1); the regions with the least suggestion assign it to theirs (2);
-/// again, until all have one (3).
+/// Max-min fair shares of C-load by association, by the algorithm of osipov2007 §3.3. (1) Each region suggests an equal
+/// part of its remaining C-load to its associations without a share. (2) The regions with the minimum suggestion assign
+/// it. (3) Repeat until all associations have a share.
 ///
-/// An association that is in no region gets all of it, 1. Numbers of associations from `associations` up are passed over.
+/// An association in no region gets the share 1. Numbers of associations from `associations` up are ignored.
 pub fn c_load_shares(regions: &[Region], associations: usize) -> Vec<f64> {
     let mut shares: Vec<Option<f64>> = vec![None; associations];
-    // (1) What a region suggests; nothing, where all of its associations are assigned.
+    // (1) The suggestion of a region; none if all of its associations have a share.
     let suggestion = |region: &Region, shares: &[Option<f64>]| {
         let known = || region.associations.iter().filter_map(|&a| shares.get(a));
         let fresh = known().filter(|share| share.is_none()).count();
@@ -74,13 +73,13 @@ pub fn c_load_shares(regions: &[Region], associations: usize) -> Vec<f64> {
     };
     loop {
         let suggestions: Vec<_> = regions.iter().map(|region| suggestion(region, &shares)).collect();
-        // (2) The least.
-        let Some(least) = suggestions.iter().copied().flatten().reduce(f64::min) else { break };
+        // (2) The minimum.
+        let Some(lowest) = suggestions.iter().copied().flatten().reduce(f64::min) else { break };
         for (region, suggested) in regions.iter().zip(suggestions) {
-            if suggested.is_some_and(|share| share <= least) {
+            if suggested.is_some_and(|share| share <= lowest) {
                 for &a in &region.associations {
                     if let Some(share @ None) = shares.get_mut(a) {
-                        *share = Some(least);
+                        *share = Some(lowest);
                     }
                 }
             }
@@ -89,17 +88,17 @@ pub fn c_load_shares(regions: &[Region], associations: usize) -> Vec<f64> {
     shares.into_iter().map(|share| share.unwrap_or(1.0)).collect()
 }
 
-/// What an association asks for.
+/// The demand of an association.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Demand {
-    /// As much as is fair, in proportion to the weight.
+    /// A fair share, in proportion to the weight.
     Elastic {
-        /// Weight, over 0: of two in the same bottleneck, one with twice the weight gets twice the share.
+        /// Weight, more than 0. With twice the weight, an association gets twice the share of the same bottleneck.
         weight: f64,
-        /// The most C-load that it can use; infinite if it takes whatever it gets.
+        /// Maximum C-load that it can use; infinite for no limit.
         limit: f64,
     },
-    /// A call: needs this C-load and no more, and is served before all elastic ones.
+    /// A call: needs exactly this C-load, and is served before all elastic associations.
     Call {
         /// C-load.
         load: f64,
@@ -111,27 +110,26 @@ impl Demand {
     pub const EQUAL: Self = Self::Elastic { weight: 1.0, limit: f64::INFINITY };
 }
 
-/// Who gets how much.
+/// An allocation of C-load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Allocation {
-    /// C-load share by association. Calls have what they ask for.
+    /// C-load share by association. Calls get their demand.
     pub shares: Vec<f64>,
-    /// By association, the region (its place among those given) that keeps the share from being larger. None for calls,
-    /// and for those that have all that they can use.
+    /// By association, the index of the region that limits its share. None for calls, and for associations at their limit.
     pub bottlenecks: Vec<Option<usize>>,
-    /// Regions in which the calls alone ask for more than there is.
+    /// Regions in which the demand of the calls alone exceeds 1.
     pub overloaded: Vec<usize>,
 }
 
-/// Why there is no allocation.
+/// Why an allocation is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareError {
-    /// A weight is not a finite number over 0.
+    /// A weight is not a finite number above 0.
     Weight {
         /// The association.
         association: usize,
     },
-    /// A call's load is not a finite number from 0, or a limit is negative or not a number.
+    /// A call's load is not a finite number ≥ 0, or a limit is negative or NaN.
     Load {
         /// The association.
         association: usize,
@@ -141,9 +139,9 @@ pub enum ShareError {
         /// The association.
         association: usize,
     },
-    /// A region names an association that there is no demand for.
+    /// A region contains an association without a demand.
     Unknown {
-        /// The place of the region.
+        /// The index of the region.
         region: usize,
         /// The association.
         association: usize,
@@ -173,12 +171,12 @@ impl std::error::Error for ShareError {}
 
 /// Max-min fair shares with weights, limits and calls.
 ///
-/// Calls take their load out of every region that they are in. Then all elastic associations grow together, each in
-/// proportion to its weight, until a region is full or one has reached its limit; those stay, the rest grow on. Of two
-/// elastic associations with a common bottleneck, neither can get more per weight than the other.
+/// Calls take their load from each of their regions. Then all elastic associations grow together, in proportion to their
+/// weights. An association stops when one of its regions is full or when it reaches its limit; the others keep growing.
+/// Elastic associations with a common bottleneck get equal shares per weight.
 ///
 /// # Errors
-/// Numbers without sense, and what they belong to.
+/// An invalid number, with its association or region.
 pub fn max_min(regions: &[Region], demands: &[Demand]) -> Result<Allocation, ShareError> {
     check(regions, demands)?;
     let mut shares: Vec<f64> =
@@ -192,7 +190,7 @@ pub fn max_min(regions: &[Region], demands: &[Demand]) -> Result<Allocation, Sha
     let overloaded = (0..regions.len()).filter(|&r| load(&regions[r], &shares) > 1.0).collect();
 
     while growing.contains(&true) {
-        // The share per weight at which each region is full, and at which each association has enough.
+        // The share per weight at which each region is full, and at which each association reaches its limit.
         let levels: Vec<f64> = regions
             .iter()
             .map(|region| {
@@ -256,29 +254,29 @@ fn check(regions: &[Region], demands: &[Demand]) -> Result<(), ShareError> {
     Ok(())
 }
 
-/// A path whose hops may have rates of their own, one after the other; on equal hops it is [`Path`].
+/// A path with a rate for each hop. With equal hops it is [`Path`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Chain<'a> {
     /// Physical layer.
     pub phy: Phy,
-    /// Rate of data frames, by hop.
+    /// Rate of data frames by hop.
     pub rates: &'a [Rate],
     /// Basic rates, for ACK, RTS and CTS.
     pub basic: &'a [Rate],
-    /// Data frames of more bytes than this are protected by RTS and CTS; none are where there is no threshold.
+    /// Data frames of more bytes than this use RTS and CTS; `None`: never.
     pub rts_threshold: Option<u32>,
-    /// Consecutive links of which one at most is in use, as by [`crate::airtime::shared_links`].
+    /// Number of consecutive links of which at most one is in use ([`crate::airtime::shared_links`]).
     pub shared_links: u32,
 }
 
 impl Chain<'_> {
-    /// Thr_max(h, MSS, TX): the most TCP payload that a flow carries which has the path for itself, in segments of `mss`
-    /// bytes with `options` bytes of TCP options, with one ACK for `segments_per_ack` segments (less than 1 counts as 1).
+    /// Thr_max(h, MSS, TX): the upper bound of TCP goodput of a flow alone on the path. Segments have `mss` bytes of payload
+    /// and `options` bytes of TCP options; one ACK answers `segments_per_ack` segments (less than 1 counts as 1).
     ///
-    /// `calibration` is what a real flow reaches of the airtime bound: measured goodput of a flow alone, divided by what
-    /// this gives with 1. The bound knows no collisions and no queue that runs empty, so that the factor is under 1 and
-    /// falls with the hops; docs/validation/shares.md has it for strings. Shares do not depend on it where all flows have
-    /// the same one: it matters between paths of different lengths and for the sum. Negative or not a number counts as 0.
+    /// `calibration` is the measured goodput of a flow alone divided by the bound (this function with 1). The bound ignores
+    /// collisions and empty queues, so the factor is below 1 and falls with the number of hops; docs/validation/shares.md
+    /// lists it for strings. A factor common to all flows does not change their shares, only the sum. Negative or NaN
+    /// counts as 0.
     pub fn thr_max(&self, mss: u32, options: u32, segments_per_ack: f64, calibration: f64) -> BitRate {
         let seconds = self.exchange_seconds(mss, options, segments_per_ack);
         if self.rates.is_empty() {
@@ -287,17 +285,16 @@ impl Chain<'_> {
         BitRate((8.0 * f64::from(mss) / seconds * calibration).round() as u64)
     }
 
-    /// The C-load of a flow of datagrams with `payload_bytes` at so many a second, one way: the part of the time that the
-    /// fullest region of the path is taken by it. `calibration` as of [`Chain::thr_max`]; 0 makes any load infinite.
+    /// The C-load of a one-way flow with `per_second` datagrams of `payload_bytes` per second: the fraction of the time that
+    /// it occupies the fullest region of the path. `calibration` as in [`Chain::thr_max`]; 0 makes any load infinite.
     pub fn datagram_load(&self, payload_bytes: u32, per_second: f64, calibration: f64) -> f64 {
         let bytes = payload_bytes.saturating_add(headers::IP_UDP);
         let seconds = self.region_seconds(|rate| (self.packet_time(rate, bytes), 1.0), |_| None);
         per_second * seconds / calibration
     }
 
-    /// The factor by which the rate of a flow of datagrams may exceed that of a TCP flow with the same share, since nothing
-    /// comes back (osipov2007 §4.2.1): the time that a segment and its part of an ACK take, over that of the segment.
-    /// Arguments as of [`Chain::thr_max`].
+    /// The rate of a flow of datagrams over that of a TCP flow with the same share (osipov2007 §4.2.1): the time of a segment
+    /// with its part of an ACK, divided by the time of the segment. Arguments as in [`Chain::thr_max`].
     pub fn udp_correction(&self, mss: u32, options: u32, segments_per_ack: f64) -> f64 {
         if self.rates.is_empty() {
             return 1.0;
@@ -307,7 +304,7 @@ impl Chain<'_> {
         self.exchange_seconds(mss, options, segments_per_ack) / alone
     }
 
-    /// The time that a segment and its part of an ACK take in the fullest region.
+    /// The time of a segment and its part of an ACK in the fullest region.
     fn exchange_seconds(&self, mss: u32, options: u32, segments_per_ack: f64) -> f64 {
         let header_bytes = headers::IP_TCP.saturating_add(options);
         let bytes = mss.saturating_add(header_bytes);
@@ -322,8 +319,9 @@ impl Chain<'_> {
         Path { phy, rate, basic, rts_threshold, hops: 1, shared_links: 1 }.packet_time(ip_bytes)
     }
 
-    /// How long the fullest region is taken by packets and their number forth, and back where there are any. Regions are
-    /// runs of `shared_links` hops; backoff counts once for the busiest station, as [`crate::airtime`] derives it.
+    /// The time that packets forth and back occupy the fullest region. Each closure returns the time of a packet at a rate,
+    /// and its count. A region is a run of `shared_links` hops. Backoff counts once, for the busiest station, as derived in
+    /// [`crate::airtime`].
     fn region_seconds(
         &self,
         forth: impl Fn(Rate) -> (PacketTime, f64),
@@ -352,14 +350,15 @@ impl Chain<'_> {
     }
 }
 
-/// The rate to which a source holds a flow with the share φ (osipov2007, equation 2): φ · Thr_max, or the limit for
-/// datagrams if `thr_max` has been multiplied by [`Chain::udp_correction`].
+/// The rate of a flow with the share φ (osipov2007, equation 2): φ · Thr_max. For datagrams, `thr_max` includes the factor
+/// [`Chain::udp_correction`].
 pub fn ingress_rate(share: f64, thr_max: BitRate) -> BitRate {
     BitRate((share * thr_max.0 as f64).round() as u64)
 }
 
-/// The unfairness index u (osipov2007, equation 4): the distance of the throughputs from what would be fair, over the
-/// length of the latter; 0 where each flow has exactly its own. None unless both have as many, and something is fair.
+/// The unfairness index u (osipov2007, equation 4): the Euclidean distance of the throughputs from the fair ones, divided by
+/// the length of the fair vector. 0 if every flow has its fair throughput. None if the lengths differ or all fair
+/// throughputs are 0.
 ///
 /// ```
 /// // √(1² + 1²) / √(3² + 4²)
@@ -383,7 +382,7 @@ mod tests {
     use crate::airtime::shared_links;
     use crate::phy::{Preamble, Standard};
 
-    /// Nodes at places in units of the spacing, which hear each other up to `range`.
+    /// Nodes at positions in units of the spacing, with range `range`.
     fn regions_of(places: &[(f64, f64)], range: f64, associations: &[Vec<usize>]) -> Vec<Region> {
         let hears = |a: usize, b: usize| {
             let ((xa, ya), (xb, yb)) = (places[a], places[b]);
@@ -392,8 +391,8 @@ mod tests {
         regions(places.len(), hears, associations)
     }
 
-    /// O-SHARE-1, osipov2007 Fig. 7: 126 m between nodes that hear each other up to 250 m. TCP1 runs along six nodes;
-    /// beside one end of it are TCP2 and TCP3, beside the other TCP4.
+    /// O-SHARE-1, osipov2007 Fig. 7: 126 m between nodes, range 250 m. TCP1 runs along six nodes. TCP2 and
+    /// TCP3 are near one end of it, TCP4 near the other.
     #[test]
     fn o_share_1_a_third_each_in_the_fuller_region_and_two_thirds_beside_the_other() {
         let places = [
@@ -430,7 +429,7 @@ mod tests {
     fn calls_come_first_and_weights_limits_and_overload_by_hand() {
         let region = |associations: &[usize]| Region { centre: 0, associations: associations.to_vec() };
         let elastic = |weight, limit| Demand::Elastic { weight, limit };
-        // 1 − 0.4 = 0.6 for weights 1 and 3, and one that wants 0.05: 0.55/4 and 3 · 0.55/4.
+        // 1 − 0.4 = 0.6 for weights 1 and 3, and one with the limit 0.05: 0.55/4 and 3 · 0.55/4.
         let demands =
             [Demand::Call { load: 0.4 }, elastic(1.0, f64::INFINITY), elastic(3.0, 1.0), elastic(1.0, 0.05)];
         let allocation = max_min(&[region(&[0, 1, 2, 3])], &demands).expect("an allocation");
@@ -438,7 +437,7 @@ mod tests {
             assert!((share - expected).abs() < 1e-15, "{allocation:?}");
         }
         assert_eq!(allocation.bottlenecks, [None, Some(0), Some(0), None]);
-        // Calls that ask for too much leave nothing, and it is said where; elsewhere life goes on.
+        // Calls with too much demand leave nothing in their region, which is reported. Other regions are not affected.
         let demands = [Demand::Call { load: 0.7 }, Demand::Call { load: 0.5 }, Demand::EQUAL, Demand::EQUAL];
         let allocation = max_min(&[region(&[0, 1, 2]), region(&[1, 3])], &demands).expect("an allocation");
         assert_eq!((allocation.shares, allocation.overloaded), (vec![0.7, 0.5, 0.0, 0.5], vec![0]));
@@ -462,7 +461,7 @@ mod tests {
         demands: Vec<Demand>,
     }
 
-    /// Random regions over random associations, so that each is in one at least; `general` adds weights, limits, calls.
+    /// Random regions over random associations, each in at least one region. `general` adds weights, limits and calls.
     fn network(general: bool) -> impl Strategy<Value = Network> {
         (1_usize..9, 1_usize..9).prop_flat_map(move |(associations, regions)| {
             let members = || subsequence((0..associations).collect::<Vec<_>>(), 1..=associations);
@@ -475,7 +474,7 @@ mod tests {
             let regions = proptest::collection::vec(members(), regions);
             (regions, proptest::collection::vec(demand, associations)).prop_map(
                 move |(mut members, demands)| {
-                    // Whoever is in no region has one alone.
+                    // An association in no region gets one of its own.
                     for a in 0..associations {
                         if !members.iter().any(|region| region.contains(&a)) {
                             members.push(vec![a]);
@@ -492,15 +491,15 @@ mod tests {
         })
     }
 
-    /// Lexicographic max-min by linear programs alone: the highest common level of those that are not settled; then each
-    /// that could not exceed it if the others kept it, is settled there.
+    /// Lexicographic max-min by linear programs: find the highest common level of the unsettled associations, then settle
+    /// each one that cannot exceed it while the others keep it.
     fn by_linear_programs(network: &Network) -> Vec<f64> {
         let Network { regions, demands } = network;
         let mut settled: Vec<Option<f64>> = demands
             .iter()
             .map(|demand| if let Demand::Call { load } = *demand { Some(load) } else { None })
             .collect();
-        // The most of `objective` (an association's share, or the level if none), where all unsettled have `floor`.
+        // The maximum of `objective` (an association's share, or the level if none) with at least `floor` for all unsettled.
         let best = |objective: Option<usize>, floor: f64, settled: &[Option<f64>]| {
             let mut problem = Problem::new(OptimizationDirection::Maximize);
             let level = problem.add_var(f64::from(u8::from(objective.is_none())), (floor, 100.0));
@@ -537,7 +536,7 @@ mod tests {
             }
         };
         while settled.contains(&None) {
-            // A little under the optimum, so that rounding leaves the next programs feasible.
+            // Slightly below the optimum, so that the next programs stay feasible despite rounding.
             let level = best(None, 0.0, &settled);
             let floor = (level - 1e-9).max(0.0);
             let stuck: Vec<_> = (0..demands.len())
@@ -559,7 +558,7 @@ mod tests {
         settled.into_iter().flatten().collect()
     }
 
-    /// Runs 500 networks of the kind, always the same.
+    /// Runs 500 networks of a kind, always the same.
     fn on_500_networks(general: bool, test: impl Fn(&Network) -> Result<(), TestCaseError>) {
         let config = Config { cases: 500, failure_persistence: None, ..Config::default() };
         let mut runner = TestRunner::new_with_rng(
@@ -604,7 +603,7 @@ mod tests {
                     prop_assert_eq!(allocation.shares[a], limit);
                     continue;
                 };
-                // D4: its bottleneck is full, and nobody there has more for his weight.
+                // D4: its bottleneck is full, and no association there has more per weight.
                 prop_assert!(load(&regions[place]) >= 1.0 - 1e-12);
                 for &other in &regions[place].associations {
                     if let Demand::Elastic { weight: theirs, .. } = demands[other] {
@@ -642,11 +641,11 @@ mod tests {
                 let ours = thr_max(&rates, mss, options, per_ack, 1.0);
                 assert_eq!(ours, path.tcp_goodput(mss, options, per_ack));
             }
-            // As many G.729A calls as have airtime, both ways, load a region fully.
+            // The maximum number of G.729A calls loads a region fully.
             let calls = path.calls(crate::voice::Codec::G729a);
             let load =
                 |calls: u32| on(phy, &rates, shared_links).datagram_load(32, 100.0 * f64::from(calls), 1.0);
-            // One hop apart: its ends count down together, which streams one way do not.
+            // Not for one hop: its ends count down together, unlike one-way streams.
             if hops > 1 {
                 assert!(load(calls) <= 1.0 && load(calls + 1) > 1.0, "{hops} hops: {}", load(calls));
             }

@@ -4,19 +4,19 @@
 //! D. Chiu and W. Hawe, "A quantitative measure of fairness and discrimination for resource allocation in shared computer
 //! systems", DEC TR-301, 1984. Samples must be independent: replications, not packets of one run.
 
-/// The mean; none of no samples.
+/// The mean; none without samples.
 pub fn mean(samples: &[f64]) -> Option<f64> {
     (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
 }
 
-/// The sample standard deviation (n − 1 in the denominator); none of fewer than two samples.
+/// The sample standard deviation (n − 1 in the denominator); none for fewer than two samples.
 pub fn standard_deviation(samples: &[f64]) -> Option<f64> {
     let mean = mean(samples)?;
     let squares: f64 = samples.iter().map(|x| (x - mean) * (x - mean)).sum();
     (samples.len() > 1).then(|| libm::sqrt(squares / (samples.len() - 1) as f64))
 }
 
-/// Half the width of the 95 % confidence interval of the mean; none of fewer than two samples.
+/// Half the width of the 95 % confidence interval of the mean; none for fewer than two samples.
 ///
 /// ```
 /// // Deviation 1, n = 3: 4.302653 / √3.
@@ -28,8 +28,8 @@ pub fn ci95_half_width(samples: &[f64]) -> Option<f64> {
     Some(student_t_975(samples.len() - 1) * deviation / libm::sqrt(samples.len() as f64))
 }
 
-/// Jain's fairness index (Σx)² / (n Σx²): 1 where all have the same, 1/n where one has all. Where nobody has anything
-/// all have the same. None of no samples; shares are meant to be zero or more.
+/// Jain's fairness index (Σx)² / (n Σx²): 1 for equal shares, 1/n if one has everything. All zeros count as equal. None
+/// without samples. Shares must be zero or more.
 pub fn jain_index(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|x| x * x).sum();
@@ -38,7 +38,7 @@ pub fn jain_index(shares: &[f64]) -> Option<f64> {
 }
 
 /// The 97.5 % quantile of Student's t with `df` degrees of freedom: the factor of a two-sided 95 % interval. Infinite
-/// without a degree of freedom.
+/// for `df` = 0.
 pub fn student_t_975(df: usize) -> f64 {
     /// The same quantile of the normal distribution.
     const Z: f64 = 1.959_963_984_540_054;
@@ -62,7 +62,7 @@ pub fn student_t_975(df: usize) -> f64 {
     0.5 * (below + above)
 }
 
-/// Chance that Student's t exceeds `t` > 0: half of I_x(ν/2, 1/2) with x = ν/(ν + t²).
+/// Probability that Student's t exceeds `t` > 0: half of I_x(ν/2, 1/2) with x = ν/(ν + t²).
 fn student_t_upper_tail(t: f64, nu: f64) -> f64 {
     let x = nu / (nu + t * t);
     let (a, b) = (nu / 2.0, 0.5);
@@ -124,7 +124,7 @@ mod tests {
             assert!((student_t_975(df) - t).abs() < 1e-6, "{df}: {}", student_t_975(df));
         }
         assert_eq!(student_t_975(0), f64::INFINITY);
-        // Both ways of reckoning meet.
+        // Both methods agree at the switch.
         assert!((student_t_975(100_000) - student_t_975(100_001)).abs() < 1e-8);
     }
 

@@ -1,4 +1,4 @@
-//! Units as types: whole nanoseconds, bits a second, decibels and received power.
+//! Units as types: whole nanoseconds, bits per second, decibels and received power.
 //!
 //! Inside the program a quantity is one of these types; outside (TOML, JSON, tables) it is a plain number whose
 //! name carries the unit (`delay_ms`, `rate_mbps`).
@@ -14,7 +14,7 @@ pub struct Nanos(pub u64);
 impl Nanos {
     /// The start of time and the empty duration.
     pub const ZERO: Self = Self(0);
-    /// Later than every event.
+    /// Later than any event.
     pub const MAX: Self = Self(u64::MAX);
 
     /// Whole microseconds.
@@ -32,7 +32,7 @@ impl Nanos {
         Self(s * 1_000_000_000)
     }
 
-    /// Seconds, rounded to the nearest nanosecond; negative and NaN become zero, what is too large [`Nanos::MAX`].
+    /// Seconds, rounded to the nearest nanosecond; negative and NaN become zero, too large values [`Nanos::MAX`].
     pub fn from_secs_f64(s: f64) -> Self {
         Self((s * 1e9).round() as u64)
     }
@@ -57,19 +57,19 @@ impl Nanos {
         self.0 as f64 / 1e3
     }
 
-    /// `self − other`, or zero where `other` is later.
+    /// `self − other`, or zero if `other` is later.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// `self + other`, or [`Nanos::MAX`] where that is out of range.
+    /// `self + other`, or [`Nanos::MAX`] if that is out of range.
     #[must_use]
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// How many whole `step`s fit into this duration; steps of no length fit without end ([`u64::MAX`]).
+    /// Number of whole `step`s in this duration; [`u64::MAX`] for a step of zero.
     pub const fn div_floor(self, step: Self) -> u64 {
         match self.0.checked_div(step.0) {
             Some(steps) => steps,
@@ -130,22 +130,22 @@ impl fmt::Debug for Nanos {
     }
 }
 
-/// A data rate in bits a second.
+/// A data rate in bits per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BitRate(pub u64);
 
 impl BitRate {
-    /// Megabits a second (10⁶ bit/s), rounded to whole bits a second.
+    /// Megabits per second (10⁶ bit/s), rounded to whole bits per second.
     pub fn from_mbps(mbps: f64) -> Self {
         Self((mbps * 1e6).round() as u64)
     }
 
-    /// This rate in megabits a second.
+    /// This rate in megabits per second.
     pub fn as_mbps(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// How long `bytes` take at this rate, rounded up to the nanosecond. A rate of zero takes for ever.
+    /// Transmission time of `bytes`, rounded up to the nanosecond. [`Nanos::MAX`] for a rate of zero.
     pub fn time_for(self, bytes: u64) -> Nanos {
         if self.0 == 0 {
             return Nanos::MAX;
@@ -171,7 +171,7 @@ impl Db {
     }
 }
 
-/// A power in decibels over one milliwatt.
+/// A power in decibels relative to one milliwatt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Dbm(pub f64);
 
@@ -191,8 +191,8 @@ impl Add<Db> for Dbm {
 
 /// A received power in units of 10⁻¹⁹ W, so that sums of signals are exact and do not depend on their order.
 ///
-/// From −150 dBm (10 units) to +2.5 dBm, far over what a receiver meets; what is stronger counts as that much, so that
-/// 1024 of the strongest signals add up without overflow.
+/// From −150 dBm (10 units) to +2.5 dBm, far above any received power. Stronger signals are clamped, so that 1024 of the
+/// strongest signals add up without overflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Power(pub u64);
 
@@ -206,17 +206,17 @@ impl Power {
     /// The strongest power: 1.8 mW.
     const STRONGEST: u64 = u64::MAX / 1024;
 
-    /// A power given in dBm, at most +2.5 dBm; under −163 dBm it is none.
+    /// A power in dBm, clamped to +2.5 dBm; below −163 dBm it is zero.
     pub fn from_dbm(dbm: Dbm) -> Self {
         Self(((Db(dbm.0).as_ratio() * Self::PER_MILLIWATT).round() as u64).min(Self::STRONGEST))
     }
 
-    /// This power in dBm; no power is −∞.
+    /// This power in dBm; zero is −∞.
     pub fn as_dbm(self) -> Dbm {
         Dbm(Db::from_ratio(self.0 as f64 / Self::PER_MILLIWATT).0)
     }
 
-    /// `self / other` as a factor: infinite where `other` is no power, not a number where neither is any.
+    /// `self / other` as a factor: infinite if `other` is zero, NaN if both are.
     pub fn ratio(self, other: Self) -> f64 {
         self.0 as f64 / other.0 as f64
     }

@@ -2,23 +2,23 @@
 //!
 //! R = 94.2 − Id(d) − Ie(e): R. G. Cole and J. H. Rosenbluth, "Voice over IP performance monitoring", ACM SIGCOMM
 //! Computer Communication Review 31(2), 2001. R to MOS: ITU-T G.107 annex B. Jitter: RFC 3550 §6.4.1 and §A.8.
-//! What the codecs do to speech: Cole and Rosenbluth for G.729A and G.711, ITU-T G.113 appendix I with the loss formula
-//! of G.107 §7.4 for G.723.1; that of Opus is an assumption, told at [`Codec::Opus`].
+//! Equipment impairment: Cole and Rosenbluth for G.729A and G.711; ITU-T G.113 appendix I with the loss formula of G.107
+//! §7.4 for G.723.1; an assumption for Opus, stated at [`Codec::Opus`].
 //!
-//! d is the delay from mouth to ear: [`CodecProfile::vocoder_delay`], the network, the playout buffer. e is the fraction
-//! of packets that the listener does not hear, lost or too late, taken as random. Left out: echo (perfect cancellation
-//! is assumed), bursts of loss, silence suppression, the advantage factor, wideband scales.
+//! d is the delay from mouth to ear: [`CodecProfile::vocoder_delay`], network and playout buffer. e is the fraction of
+//! packets that are lost or too late, assumed random. Left out: echo (perfect cancellation is assumed), bursts of loss,
+//! silence suppression, the advantage factor, wideband scales.
 //!
-//! With a playout buffer of 60 ms and no network at all, G.729A reaches a MOS of 4.07. kim2010 calls 3.9 its maximum,
-//! which the formula, with the constants that the paper's source gives, does not bear out (3.9 is what it gives at 108 ms
-//! of network delay without loss, or at 1.1 % loss without delay); the paper's other two points (K-MOS-1, K-MOS-2) hold.
+//! With a playout buffer of 60 ms and no network delay, G.729A reaches a MOS of 4.07. kim2010 gives 3.9 as its maximum. The
+//! formula with the constants of the paper's source gives 3.9 at 108 ms of network delay without loss, or at 1.1 % loss
+//! without delay. The other two points of the paper (K-MOS-1, K-MOS-2) agree.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::units::Nanos;
 
-/// A voice codec with its usual packets.
+/// A voice codec with its usual packet size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Codec {
@@ -32,31 +32,31 @@ pub enum Codec {
     G7231,
     /// A profile like Opus at 24 kb/s without in-band error correction: 60 bytes every 20 ms.
     ///
-    /// Assumption: no impairment on the narrowband scale of the E-model (it carries more than the telephone band), and
-    /// the robustness of G.711 with loss concealment, Bpl 25.1 of G.113 appendix I. The ITU publishes no values for it.
+    /// Assumption: no impairment on the narrowband scale of the E-model (its bandwidth exceeds the telephone band), and
+    /// the robustness of G.711 with loss concealment, Bpl 25.1 of G.113 appendix I. The ITU publishes no values for Opus.
     Opus,
 }
 
-/// What a codec sends and what it does to speech.
+/// Packets and impairment of a codec.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CodecProfile {
     /// The codec's name in scenarios.
     pub name: &'static str,
-    /// Bytes of speech in a packet, RTP, UDP and IP headers not counted.
+    /// Bytes of speech in a packet, without RTP, UDP and IP headers.
     pub payload_bytes: u32,
-    /// Time between packets, and length of the speech in one.
+    /// Time between packets, and duration of the speech in a packet.
     pub interval: Nanos,
     /// RTP clock in Hz (RFC 3551; RFC 7587 for Opus).
     pub clock_hz: u32,
     /// RTP payload type (RFC 3551 table 4); Opus has a dynamic one.
     pub rtp_payload_type: u8,
-    /// Delay that the encoder adds: the speech of one packet and the look-ahead.
+    /// Delay of the encoder: the speech of one packet and the look-ahead.
     pub vocoder_delay: Nanos,
-    /// Ie as a function of the fraction of speech that is missing.
+    /// Ie as a function of the fraction of missing packets.
     pub ie: EquipmentImpairment,
 }
 
-/// How Ie of the E-model grows with the fraction e of packets that are not heard.
+/// Ie of the E-model as a function of the fraction e of packets that are lost or late.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EquipmentImpairment {
     /// Ie = g1 + g2 ln(1 + g3 e), the form of Cole and Rosenbluth.
@@ -148,15 +148,15 @@ impl Codec {
 
 /// The E-model's rating R of one direction of a call.
 ///
-/// `loss` is the fraction of packets lost or late. `network_delay` is one way; where packets are played `playout` after
-/// the fastest of the stream ([`is_late`]), it is the delay of that fastest one. R can be negative.
+/// `loss` is the fraction of packets lost or late. `network_delay` is one-way; with a playout buffer ([`is_late`]) it is the
+/// delay of the fastest packet of the stream. R can be negative.
 pub fn r_factor(codec: Codec, loss: f64, network_delay: Nanos, playout: Nanos) -> f64 {
     let profile = codec.profile();
     let mouth_to_ear = profile.vocoder_delay.saturating_add(network_delay).saturating_add(playout);
     94.2 - delay_impairment(mouth_to_ear) - profile.ie.at(loss)
 }
 
-/// Mean opinion score of one direction of a call, 1 to 4.5; arguments as of [`r_factor`].
+/// Mean opinion score of one direction of a call, 1 to 4.5; arguments as in [`r_factor`].
 ///
 /// ```
 /// use fairhop_model::{units::Nanos, voice::{Codec, mos}};
@@ -173,9 +173,9 @@ pub fn delay_impairment(mouth_to_ear: Nanos) -> f64 {
     0.024 * d + 0.11 * (d - 177.3).max(0.0)
 }
 
-/// The mean opinion score that belongs to a rating (G.107 annex B): 1 under R = 0, 4.5 over R = 100, a cubic between.
+/// The mean opinion score of a rating (G.107 annex B): 1 below R = 0, 4.5 above R = 100, a cubic between.
 ///
-/// Between R = 0 and 6.5 the cubic dips under 1 (to 0.99), which no listener can vote: it is held at 1.
+/// Between R = 0 and 6.5 the cubic falls below 1 (to 0.99), outside of the scale: it is clamped to 1.
 pub fn mos_of_r(r: f64) -> f64 {
     if r >= 100.0 {
         4.5
@@ -186,10 +186,9 @@ pub fn mos_of_r(r: f64) -> f64 {
     }
 }
 
-/// Whether a packet comes too late to be played: packets are played `playout` after the moment at which one with the
-/// stream's least delay would arrive.
-pub const fn is_late(delay: Nanos, least_delay: Nanos, playout: Nanos) -> bool {
-    delay.0 > least_delay.saturating_add(playout).0
+/// Whether a packet arrives too late for playout, `playout` after a packet with the minimum delay of the stream.
+pub const fn is_late(delay: Nanos, min_delay: Nanos, playout: Nanos) -> bool {
+    delay.0 > min_delay.saturating_add(playout).0
 }
 
 /// Interarrival jitter of a stream as RTP receivers report it: a mean of the change in transit time from packet to
@@ -205,7 +204,7 @@ impl Jitter {
     /// No packet yet.
     pub const NONE: Self = Self { last_transit: None, nanos: 0.0 };
 
-    /// Counts a packet. The two clocks need not agree, only run at the same speed.
+    /// Counts a packet. The two clocks may differ, but must run at the same speed.
     pub fn update(&mut self, sent: Nanos, received: Nanos) {
         let transit = received.0.wrapping_sub(sent.0).cast_signed();
         if let Some(last) = self.last_transit.replace(transit) {
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn codecs_lose_quality_as_their_sources_say() {
+    fn impairments_of_codecs_are_those_of_their_sources() {
         let ie = |codec: Codec, loss: f64| codec.profile().ie.at(loss);
         // 30 ln 1.3; 15 + 80 · 2/18.1; 95 · 2/27.1.
         assert!((ie(Codec::G711, 0.02) - 7.870_927_9).abs() < 1e-6);
@@ -283,7 +282,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn loss_and_delay_never_help(
+        fn loss_and_delay_never_improve_a_score(
             codec in proptest::sample::select(Codec::ALL.to_vec()),
             loss in 0.0..1.0_f64,
             more_loss in 0.0..1.0_f64,
@@ -299,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_input_is_answered() {
+    fn invalid_input_has_a_defined_result() {
         assert_eq!(
             mos(Codec::G711, f64::NAN, Nanos::ZERO, Nanos::ZERO),
             mos(Codec::G711, 0.0, Nanos::ZERO, Nanos::ZERO)
@@ -326,7 +325,7 @@ mod tests {
             seen.push(jitter.value().0);
         }
         assert_eq!(seen, [0, 1_000_000, 937_500, 1_878_906]);
-        // A receiver's clock that is behind the sender's changes nothing.
+        // A constant difference of the clocks has no effect.
         let mut behind = Jitter::default();
         for (sent, received) in [(50, 20), (70, 56)] {
             behind.update(Nanos::from_millis(sent), Nanos::from_millis(received));

@@ -1,7 +1,7 @@
-//! How the cost of a frame grows with the network, where the time goes, and what the floor is.
+//! How the cost of a frame and of setup grows with the network, and the lower bound that the event queue sets.
 //!
-//! `cargo bench -p fairhop-sim` prints times, which depend on the machine, and ratios, which hardly do. Nothing here is a
-//! test; `docs/performance.md` quotes the ratios.
+//! `cargo bench -p fairhop-sim` prints times, which depend on the machine, and ratios, which depend on it little. Nothing
+//! here is a test; `docs/performance.md` quotes the ratios.
 
 #![allow(clippy::print_stdout)]
 
@@ -16,8 +16,8 @@ use fairhop_sim::world::World;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A world in which every node sends 200-byte datagrams, 4 a second, to a node three hops further.
-fn world(name: &str, topology: &str, targets: &[u32], duration_s: f64) -> Scenario {
+/// A scenario in which every node sends 200-byte datagrams, 4 per second, to a node three hops away.
+fn scenario(name: &str, topology: &str, targets: &[u32], duration_s: f64) -> Scenario {
     let mut text = format!("name = \"{name}\"\nduration_s = {duration_s:?}\ntopology = {topology}\n");
     for (node, to) in targets.iter().enumerate() {
         text += &format!(
@@ -27,21 +27,41 @@ fn world(name: &str, topology: &str, targets: &[u32], duration_s: f64) -> Scenar
     load(name, &text, &[])
 }
 
-/// Nodes on a circle, 60 m apart: each hears the same 18 others, whatever the size. No border, so that density and
-/// traffic a node really are constant.
+/// Nodes on a circle, 60 m apart: each hears 18 others at any size. There is no border, so density and traffic per node
+/// are constant.
 fn ring(nodes: u32, duration_s: f64) -> Scenario {
     let targets: Vec<u32> = (0..nodes).map(|node| (node + 12) % nodes).collect();
-    world("ring", &format!("{{ kind = \"ring\", nodes = {nodes}, spacing_m = 60.0 }}"), &targets, duration_s)
+    scenario(
+        "ring",
+        &format!("{{ kind = \"ring\", nodes = {nodes}, spacing_m = 60.0 }}"),
+        &targets,
+        duration_s,
+    )
 }
 
-/// A square grid, 200 m apart: a node inside hears 20 others, one at the border fewer, so that the mean grows from 15.8
-/// at 10 × 10 to 19.1 at 50 × 50.
+/// A square grid, 200 m apart: an inner node hears 20 others, one at the border fewer, so the mean grows from 15.8 at
+/// 10 × 10 to 19.1 at 50 × 50.
 fn grid(nodes: u32, duration_s: f64) -> Scenario {
     let side = nodes.isqrt();
     let target = |node: u32| if node % side + 3 < side { node + 3 } else { node - 3 };
     let targets: Vec<u32> = (0..nodes).map(target).collect();
     let topology = format!("{{ kind = \"grid\", columns = {side}, rows = {side}, spacing_m = 200.0 }}");
-    world("grid", &topology, &targets, duration_s)
+    scenario("grid", &topology, &targets, duration_s)
+}
+
+/// Nodes at random with 20 neighbours in reach on average, and flows by `ends`.
+fn random(nodes: u32, ends: fn(u32, u32) -> Option<(u32, u32)>) -> Scenario {
+    let side_m = (f64::from(nodes) * std::f64::consts::PI * 250.0 * 250.0 / 20.0).sqrt().round();
+    let mut text = format!(
+        "name = \"random\"\nduration_s = 1.0\n\
+         topology = {{ kind = \"random\", nodes = {nodes}, width_m = {side_m:?}, height_m = {side_m:?} }}\n"
+    );
+    for (from, to) in (0..nodes).filter_map(|node| ends(node, nodes)) {
+        text += &format!(
+            "[[traffic]]\nkind = \"cbr\"\nfrom = {from}\nto = {to}\nrate_kbps = 6.4\npayload_bytes = 200\n"
+        );
+    }
+    load("random", &text, &[])
 }
 
 fn load(name: &str, text: &str, overrides: &[&str]) -> Scenario {
@@ -66,7 +86,7 @@ impl Cost {
     }
 }
 
-/// Builds and runs a world once.
+/// Sets a network up and runs it once.
 fn cost(scenario: &Scenario) -> Cost {
     let start = Instant::now();
     let mut world = match World::new(scenario, 1) {
@@ -80,12 +100,12 @@ fn cost(scenario: &Scenario) -> Cost {
     Cost { build_s, run_s, frames: world.recorder().frames, events: world.events_handled() }
 }
 
-/// Runs of each world, which take turns, so that a slow minute of the machine is not held against one of them.
-fn costs<const WORLDS: usize>(rounds: usize, scenarios: &[Scenario; WORLDS]) -> Vec<[Cost; WORLDS]> {
-    (0..rounds.max(1)).map(|_| std::array::from_fn(|world| cost(&scenarios[world]))).collect()
+/// Runs of each scenario in turn, so that a slow minute of the machine does not affect one scenario alone.
+fn costs<const COUNT: usize>(rounds: usize, scenarios: &[Scenario; COUNT]) -> Vec<[Cost; COUNT]> {
+    (0..rounds.max(1)).map(|_| std::array::from_fn(|index| cost(&scenarios[index]))).collect()
 }
 
-/// The fastest run: what the code costs where the machine leaves it alone.
+/// The fastest run: the cost of the code with the least interference from the machine.
 fn fastest<'a>(runs: impl Iterator<Item = &'a Cost>) -> Cost {
     match runs.min_by(|a, b| a.run_s.total_cmp(&b.run_s)) {
         Some(run) => *run,
@@ -99,7 +119,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Seconds that an empty loop takes for as many events over as many stations: each is taken out, and sets its successor.
+/// Seconds that the event queue alone takes for `count` events over `stations`: each event sets its successor.
 fn floor(stations: u32, count: u64) -> f64 {
     let mut events = Events::new(stations as usize, 64);
     for station in 0..stations {
@@ -115,14 +135,14 @@ fn floor(stations: u32, count: u64) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// The largest resident size of this process so far, in MB (Linux).
+/// The maximum resident size of this process so far, in MB (Linux).
 fn peak_memory_mb() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kb| kb / 1024.0)
 }
 
-/// Rounds of the table by size; `ROUNDS` in the environment sets another number.
+/// Number of rounds of the tables by size; the environment variable `ROUNDS` overrides it.
 fn rounds() -> usize {
     std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(15)
 }
@@ -153,14 +173,47 @@ fn by_size(make: fn(u32, f64) -> Scenario) {
     }
 }
 
+/// Setup of random networks of 1,000 and 10,000 nodes of the same density, without running them.
+fn setup() {
+    println!("\nSetup, random nodes with 20 neighbours in reach: fastest of rounds, 10,000 nodes to 1,000");
+    println!("  flows                            1,000 s  10,000 s   ratio");
+    type Ends = fn(u32, u32) -> Option<(u32, u32)>;
+    let flows: [(&str, Ends); 3] = [
+        ("none", |_, _| None),
+        ("every node to the gateway", |node, _| (node > 0).then_some((node, 0))),
+        ("every node to any other one", |node, nodes| {
+            Some((node, (node.wrapping_mul(2_654_435_761) % (nodes - 1) + node + 1) % nodes))
+        }),
+    ];
+    for (name, ends) in flows {
+        let scenarios = [1_000, 10_000].map(|nodes| random(nodes, ends));
+        let fastest = scenarios.each_ref().map(|scenario| {
+            let once = || {
+                let start = Instant::now();
+                if let Err(findings) = World::new(scenario, 1) {
+                    panic!("{findings:?}");
+                }
+                start.elapsed().as_secs_f64()
+            };
+            (0..rounds().clamp(1, 5)).map(|_| once()).fold(f64::INFINITY, f64::min)
+        });
+        println!("  {name:30} {:9.3} {:9.3} {:7.1}", fastest[0], fastest[1], fastest[1] / fastest[0]);
+    }
+}
+
 fn main() {
+    if std::env::args().any(|argument| argument == "setup") {
+        return setup();
+    }
     println!("Cost by size, ring 60 m apart: every node hears 18 others and sends one 3-hop flow");
     by_size(ring);
     println!("\nCost by size, grid 200 m apart: a node hears 20 others, fewer at the border");
     by_size(grid);
 
-    println!("\nReady-made worlds");
-    println!("  world                          frames   run s  ns/frame  sim/wall  events/frame  floor");
+    setup();
+
+    println!("\nReady-made scenarios");
+    println!("  scenario                       frames   run s  ns/frame  sim/wall  events/frame  floor");
     for (name, overrides) in [
         ("k-mix", &["duration_s=100"][..]),
         ("k-mix", &["duration_s=100", "radio.capture=first"]),

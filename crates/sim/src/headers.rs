@@ -223,12 +223,12 @@ pub(crate) fn ipv4(out: &mut Vec<u8>, view: PacketView<'_>, addresses: Addresses
         }
         Body::Aimd(datagram) => {
             udp(out, packet, length);
-            aimd(out, packet, aimd::wire::Body::Data(datagram));
+            aimd(out, |tag| aimd::wire::Packet::Data { tag, datagram }, packet);
             6
         }
         Body::AimdAck(ack) => {
             udp(out, packet, length);
-            aimd(out, packet, aimd::wire::Body::Ack(ack));
+            aimd(out, |tag| aimd::wire::Packet::Ack { tag, ack }, packet);
             6
         }
         Body::Rtp { sequence, timestamp, ssrc, payload_type } => {
@@ -262,11 +262,10 @@ fn udp(out: &mut Vec<u8>, packet: &Packet, length: u32) {
     out.extend([0, 0]);
 }
 
-/// Appends an AIMD header; the number of the flow stands for what its sender would have drawn.
-fn aimd(out: &mut Vec<u8>, packet: &Packet, body: aimd::wire::Body) {
+/// Appends an AIMD header; the number of the flow stands for the random tag of the stream.
+fn aimd(out: &mut Vec<u8>, tagged: impl Fn(u32) -> aimd::wire::Packet, packet: &Packet) {
     let mut header = [0; aimd::wire::MAX_HEADER];
-    let packet = aimd::wire::Packet { flow: flow_of(packet.stream) as u32, body };
-    let bytes = packet.encode(&mut header).unwrap_or(0);
+    let bytes = tagged(flow_of(packet.stream) as u32).encode(&mut header).unwrap_or(0);
     out.extend_from_slice(&header[..bytes]);
 }
 
@@ -325,7 +324,7 @@ mod tests {
         let mut out = Vec::new();
         let channel = Channel::new(Standard::Dot11a, Preamble::Long);
         radiotap(&mut out, channel, Nanos(5_000_999), data.rate, Some(-63));
-        let header = Header { ttl: 63, ..Header::new(&packet.body, Ecn::NotEct) };
+        let header = Header::new(&packet.body, 63, Ecn::NotEct);
         let view = PacketView { packet: &packet, header: &header };
         dot11(&mut out, &data, 2, |out| ipv4(out, view, Addresses { nodes: 9, internet: true }));
         #[rustfmt::skip]

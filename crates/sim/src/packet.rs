@@ -6,20 +6,21 @@
 //! what the receiver rewrites does not reach a retransmission of the sender. Both kinds live in slabs and are handled by
 //! index.
 
+use std::num::NonZeroU32;
+
 use fairhop_model::units::Nanos;
 use fairhop_transport::aimd;
 use fairhop_transport::quic;
 pub use fairhop_transport::tcp::Ecn;
 use fairhop_transport::tcp::Segment;
 
-use crate::queue::Refused;
 use crate::rtcp::Report;
 
 /// The index of an image in the [`Packets`].
 pub type ImageId = u32;
 
-/// The index of payload bytes in the [`Packets`].
-pub type PayloadId = u32;
+/// The index of payload bytes in the [`Packets`], counted from one, so that none takes no space.
+pub type PayloadId = NonZeroU32;
 
 /// A node's number; the Internet host comes after the wireless nodes.
 pub type NodeId = u32;
@@ -60,6 +61,15 @@ impl Dscp {
     pub const fn class(self) -> u8 {
         self.0 >> 3
     }
+}
+
+/// Why a queue drops a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no room.
+    Full,
+    /// The discipline drops early, to keep the queue short.
+    Early,
 }
 
 /// What an IP packet carries.
@@ -145,16 +155,13 @@ pub struct Header {
 }
 
 impl Header {
-    /// Time to live that hosts send with (Linux `net.ipv4.ip_default_ttl`; recommended by RFC 1700).
-    pub const INITIAL_TTL: u8 = 64;
-
     /// The header of a packet with this body as its source sends it.
-    pub const fn new(body: &Body, ecn: Ecn) -> Self {
+    pub const fn new(body: &Body, ttl: u8, ecn: Ecn) -> Self {
         let window = match body {
             Body::Tcp(segment) => segment.window,
             _ => 0,
         };
-        Self { ttl: Self::INITIAL_TTL, ecn, window, payload: None }
+        Self { ttl, ecn, window, payload: None }
     }
 }
 
@@ -192,22 +199,28 @@ impl PacketView<'_> {
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Slot {
-    /// Images that exist.
+    /// Images that exist; of a free slot, 0.
     images: u32,
-    /// The image that is nearest to the destination.
+    /// The image that is nearest to the destination; of a free slot, the next free one.
     foremost: ImageId,
     /// The fate is known: the packet arrived or was lost.
     settled: bool,
     packet: Packet,
 }
 
-/// One node's copy.
+/// One node's copy: 16 bytes.
 #[derive(Clone, Copy, Debug)]
 struct Image {
+    /// The packet; of a free image, the next free one.
     slot: u32,
     node: NodeId,
     header: Header,
 }
+
+const _: () = assert!(size_of::<Image>() == 16);
+
+/// The end of a list of free slots or images.
+const NONE: u32 = u32::MAX;
 
 /// Payload bytes and how many images refer to them.
 #[derive(Debug)]
@@ -216,14 +229,20 @@ struct Payload {
     bytes: Box<[u8]>,
 }
 
+fn index_of(payload: PayloadId) -> usize {
+    payload.get() as usize - 1
+}
+
 /// All packets in the network.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Packets {
     slots: Vec<Slot>,
-    free_slots: Vec<u32>,
+    free_slot: u32,
     images: Vec<Image>,
-    free_images: Vec<ImageId>,
+    free_image: ImageId,
     dropped: Vec<(ImageId, Refused)>,
+    /// Time to live of a packet's first image.
+    ttl: u8,
     /// Contents of QUIC-like datagrams, and the free places.
     quic: Vec<quic::Datagram>,
     quic_free: Vec<u32>,
@@ -232,33 +251,35 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// Room for `capacity` packets before the first growth.
-    pub fn with_capacity(capacity: usize) -> Self {
+    /// Room for `capacity` packets before the first growth; packets are sent with this time to live.
+    pub fn new(capacity: usize, ttl: u8) -> Self {
         Self {
+            ttl,
             slots: Vec::with_capacity(capacity),
-            free_slots: Vec::with_capacity(capacity),
+            free_slot: NONE,
             images: Vec::with_capacity(2 * capacity),
-            free_images: Vec::with_capacity(2 * capacity),
+            free_image: NONE,
             dropped: Vec::with_capacity(64),
-            ..Self::default()
+            quic: Vec::new(),
+            quic_free: Vec::new(),
+            payloads: Vec::new(),
+            free_payloads: Vec::new(),
         }
     }
 
     /// Stores a packet and its first image, which `node` holds.
     #[inline]
     pub fn insert(&mut self, packet: Packet, ecn: Ecn, node: NodeId) -> ImageId {
-        let header = Header::new(&packet.body, ecn);
+        let header = Header::new(&packet.body, self.ttl, ecn);
         let entry = Slot { images: 0, foremost: 0, settled: false, packet };
-        let slot = match self.free_slots.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = entry;
-                slot
-            }
-            None => {
-                self.slots.push(entry);
-                (self.slots.len() - 1) as u32
-            }
-        };
+        let mut slot = self.free_slot;
+        if let Some(free) = self.slots.get_mut(slot as usize) {
+            self.free_slot = free.foremost;
+            *free = entry;
+        } else {
+            slot = self.slots.len() as u32;
+            self.slots.push(entry);
+        }
         self.insert_image(Image { slot, node, header })
     }
 
@@ -268,34 +289,32 @@ impl Packets {
     pub fn copy(&mut self, image: ImageId, node: NodeId) -> ImageId {
         let original = self.images[image as usize];
         if let Some(payload) = original.header.payload {
-            self.payloads[payload as usize].images += 1;
+            self.payloads[index_of(payload)].images += 1;
         }
         self.insert_image(Image { node, ..original })
     }
 
     #[inline]
     fn insert_image(&mut self, image: Image) -> ImageId {
-        let id = match self.free_images.pop() {
-            Some(id) => {
-                self.images[id as usize] = image;
-                id
-            }
-            None => {
-                self.images.push(image);
-                (self.images.len() - 1) as ImageId
-            }
-        };
+        let mut id = self.free_image;
+        if let Some(free) = self.images.get_mut(id as usize) {
+            self.free_image = free.slot;
+            *free = image;
+        } else {
+            id = self.images.len() as ImageId;
+            self.images.push(image);
+        }
         let slot = &mut self.slots[image.slot as usize];
         slot.images += 1;
         slot.foremost = id;
         id
     }
 
-    /// Frees an image, and the packet with its last one. The packet can still be read until the next one is stored.
-    #[inline]
+    /// Frees an image, and the packet with its last one.
+    #[inline(always)]
     pub fn release(&mut self, image: ImageId) {
         let Image { slot, header, .. } = self.images[image as usize];
-        self.free_images.push(image);
+        self.images[image as usize].slot = std::mem::replace(&mut self.free_image, image);
         if let Some(payload) = header.payload {
             self.release_payload(payload);
         }
@@ -303,7 +322,7 @@ impl Packets {
         debug_assert!(entry.images > 0, "an image released twice");
         entry.images -= 1;
         if entry.images == 0 {
-            self.free_slots.push(slot);
+            entry.foremost = std::mem::replace(&mut self.free_slot, slot);
             if let Body::Quic { at, .. } = entry.packet.body {
                 self.quic_free.push(at);
             }
@@ -334,12 +353,12 @@ impl Packets {
         let entry = Payload { images: 1, bytes };
         let payload = match self.free_payloads.pop() {
             Some(payload) => {
-                self.payloads[payload as usize] = entry;
+                self.payloads[index_of(payload)] = entry;
                 payload
             }
             None => {
                 self.payloads.push(entry);
-                (self.payloads.len() - 1) as PayloadId
+                NonZeroU32::MIN.saturating_add(self.payloads.len() as u32 - 1)
             }
         };
         if let Some(before) = self.images[image as usize].header.payload.replace(payload) {
@@ -350,12 +369,12 @@ impl Packets {
     /// The payload bytes of an image; none where the simulator made the packet.
     pub fn payload(&self, image: ImageId) -> Option<&[u8]> {
         let payload = self.images[image as usize].header.payload?;
-        Some(&self.payloads[payload as usize].bytes)
+        Some(&self.payloads[index_of(payload)].bytes)
     }
 
     #[inline(never)]
     fn release_payload(&mut self, payload: PayloadId) {
-        let entry = &mut self.payloads[payload as usize];
+        let entry = &mut self.payloads[index_of(payload)];
         entry.images -= 1;
         if entry.images == 0 {
             entry.bytes = Box::default();
@@ -466,21 +485,21 @@ mod tests {
 
     #[test]
     fn what_one_node_rewrites_no_other_node_sees() {
-        let mut packets = Packets::default();
+        let mut packets = Packets::new(1, 64);
         let sender = packets.insert(packet(0), Ecn::Ect0, 1);
         let receiver = packets.copy(sender, 2);
         packets.header_mut(receiver).ttl -= 1;
         packets.header_mut(receiver).window = 7;
         assert!(packets.mark(receiver));
         let header = *packets.view(sender).header;
-        assert_eq!((header.ttl, header.ecn, header.window), (Header::INITIAL_TTL, Ecn::Ect0, 0));
+        assert_eq!((header.ttl, header.ecn, header.window), (64, Ecn::Ect0, 0));
         assert_eq!(packets.view(receiver).header.ecn, Ecn::Ce);
         assert_eq!((packets.node(sender), packets.node(receiver)), (1, 2));
     }
 
     #[test]
     fn a_packet_is_lost_with_its_foremost_image_alone_and_once() {
-        let mut packets = Packets::default();
+        let mut packets = Packets::new(0, 64);
         let first = packets.insert(packet(0), Ecn::NotEct, 1);
         let second = packets.copy(first, 2);
         assert!(!packets.is_lost_with(first), "the next node has it");
@@ -498,7 +517,7 @@ mod tests {
 
     #[test]
     fn payload_bytes_live_as_long_as_an_image_that_has_them() {
-        let mut packets = Packets::default();
+        let mut packets = Packets::new(0, 64);
         let first = packets.insert(packet(0), Ecn::NotEct, 1);
         packets.attach_payload(first, Box::from([1, 2, 3]));
         let second = packets.copy(first, 2);

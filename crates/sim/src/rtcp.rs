@@ -1,11 +1,10 @@
-//! RTCP (RFC 3550 §6): what the two ends of a call tell each other of what they send and receive.
+//! RTCP (RFC 3550 §6): reports of the two ends of a call on the packets that they sent and received.
 //!
-//! A compound packet is a sender report, or a receiver report of an end that has sent nothing yet, with a report block once
-//! something has been received, and a source description with the canonical name (§6.1). Times are those of the
-//! simulation: no end knows the time of day, and §6.4.1 allows the time since the session began.
+//! A compound packet is a sender report, or a receiver report of an end that has not sent yet, with a report block once a
+//! packet has been received, and a source description with the canonical name (§6.1). NTP times are simulated times: §6.4.1
+//! allows the time since the start of the session.
 //!
-//! Left out: BYE, APP, extended reports (RFC 3611), encryption, and the reconsideration of timers (§6.3.6), which matters
-//! to groups.
+//! Left out: BYE, APP, extended reports (RFC 3611), encryption, and timer reconsideration (§6.3.6), which matters to groups.
 
 use fairhop_control::digest::{ReceptionReport, RtcpFields};
 use fairhop_model::units::Nanos;
@@ -14,39 +13,39 @@ use fairhop_model::voice::Jitter;
 /// A compound packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Whose report it is.
+    /// SSRC of the end that reports.
     pub ssrc: u32,
-    /// What it has sent; none makes it a receiver report.
+    /// Sender information; none in a receiver report.
     pub sender: Option<SenderInfo>,
-    /// What it has received; none where that is nothing.
+    /// Report block; none before the first packet received.
     pub block: Option<ReceptionReport>,
 }
 
-/// The sender's part of a sender report (§6.4.1).
+/// Sender information of a sender report (§6.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderInfo {
-    /// Now, in 2⁻³² s.
+    /// Time of the report in 2⁻³² s.
     pub ntp: u64,
-    /// Now, by the clock of the stream's timestamps.
+    /// Time of the report in units of the stream's timestamps.
     pub timestamp: u32,
     /// Packets sent.
     pub packets: u32,
-    /// Bytes of their payload.
+    /// Payload bytes sent.
     pub bytes: u32,
 }
 
 const HEADER_AND_SSRC: u32 = 8;
 const SENDER_INFO: u32 = 20;
 const REPORT_BLOCK: u32 = 24;
-/// Header, SSRC, item of 16 bytes with its head, and zeros up to the next word.
+/// Header, SSRC, an item of 16 bytes with its header, and padding.
 const DESCRIPTION: u32 = 4 + 4 + 2 + 16 + 2;
 
-/// 2⁻³² s.
+/// A time as an NTP timestamp: units of 2⁻³² s.
 pub fn ntp(time: Nanos) -> u64 {
     (u128::from(time.0) << 32).div_euclid(1_000_000_000) as u64
 }
 
-/// The middle 32 bits, by which reports name each other.
+/// The middle 32 bits of an NTP timestamp, which identify a sender report (§6.4.1, LSR).
 pub const fn middle(ntp: u64) -> u32 {
     (ntp >> 16) as u32
 }
@@ -63,7 +62,7 @@ impl Report {
         HEADER_AND_SSRC + sender + block
     }
 
-    /// Appends the packet. The canonical name has 16 bytes, as one that is drawn by RFC 7022 has.
+    /// Appends the packet. The canonical name has 16 bytes, like those of RFC 7022.
     pub fn encode(&self, out: &mut Vec<u8>) {
         const VERSION: u8 = 2 << 6;
         const SENDER_REPORT: u8 = 200;
@@ -104,7 +103,7 @@ impl Report {
         out.extend([0, 0]);
     }
 
-    /// What a gateway reads of it.
+    /// The fields that a gateway reads.
     pub fn fields(&self) -> RtcpFields {
         RtcpFields {
             ssrc: self.ssrc,
@@ -115,22 +114,22 @@ impl Report {
     }
 }
 
-/// What one end has received of the other's stream (RFC 3550 §6.4.1 and A.3).
+/// Reception statistics of one end (RFC 3550 §6.4.1 and A.3).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reception {
-    /// SSRC and first sequence number.
+    /// SSRC and first sequence number of the stream.
     first: Option<(u32, u32)>,
     highest: u32,
     received: u32,
     expected_before: u32,
     received_before: u32,
     jitter: Jitter,
-    /// Middle bits of the last sender report, and when it came.
+    /// Middle bits of the last sender report, and its arrival time.
     last_report: Option<(u32, Nanos)>,
 }
 
 impl Reception {
-    /// A packet has come; sequence numbers count on past 16 bits.
+    /// Records the arrival of a packet. Sequence numbers are extended beyond 16 bits.
     pub fn on_rtp(&mut self, now: Nanos, sent: Nanos, ssrc: u32, sequence: u32) {
         let (_, first) = *self.first.get_or_insert((ssrc, sequence));
         if sequence >= first {
@@ -140,17 +139,17 @@ impl Reception {
         }
     }
 
-    /// A report has come.
+    /// Records the arrival of a report.
     pub fn on_report(&mut self, now: Nanos, report: &Report) {
         if let Some(sender) = report.sender {
             self.last_report = Some((middle(sender.ntp), now));
         }
     }
 
-    /// The report block that is sent now; the next one tells what is lost from here on. `clock_hz` is that of the
+    /// The report block to send now. It starts the next interval of `fraction_lost`. `clock_hz` is the frequency of the
     /// stream's timestamps.
     pub fn report(&mut self, now: Nanos, clock_hz: u32) -> Option<ReceptionReport> {
-        const MOST_LOST: i64 = 0x7f_ffff;
+        const MAX_LOST: i64 = 0x7f_ffff;
         let (ssrc, first) = self.first?;
         let expected = self.highest - first + 1;
         let lost = i64::from(expected) - i64::from(self.received);
@@ -159,13 +158,13 @@ impl Reception {
         let lost_now = u64::from(expected_now.saturating_sub(received_now));
         (self.expected_before, self.received_before) = (expected, self.received);
         let ticks = u128::from(self.jitter.value().0) * u128::from(clock_hz) / 1_000_000_000;
-        let (last_sender_report, delay_since) = self.last_report.map_or((0, 0), |(ntp, came)| {
-            (ntp, ((u128::from(now.saturating_sub(came).0) << 16) / 1_000_000_000) as u32)
+        let (last_sender_report, delay_since) = self.last_report.map_or((0, 0), |(ntp, arrived)| {
+            (ntp, ((u128::from(now.saturating_sub(arrived).0) << 16) / 1_000_000_000) as u32)
         });
         Some(ReceptionReport {
             ssrc,
             fraction_lost: (lost_now * 256).checked_div(u64::from(expected_now)).unwrap_or(0).min(255) as u8,
-            cumulative_lost: lost.clamp(-MOST_LOST - 1, MOST_LOST) as i32,
+            cumulative_lost: lost.clamp(-MAX_LOST - 1, MAX_LOST) as i32,
             highest_sequence: self.highest,
             jitter: ticks as u32,
             last_sender_report,
@@ -180,28 +179,28 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Packets every 20 ms, each 10 ms under way but for those that take 26. By hand: jitter goes to 16/16 = 1 ms with the
-    /// first late one, then |−16| − 1 = 15 sixteenths more.
+    /// Packets every 20 ms with a delay of 10 ms, but one of 26 ms. By hand: the jitter becomes 16/16 = 1 ms with that packet,
+    /// then grows by (|−16| − 1)/16 = 15/16 ms.
     #[test]
-    fn a_block_tells_what_was_lost_since_the_last_one_and_in_all() {
-        let mut heard = Reception::default();
-        assert_eq!(heard.report(Nanos(0), 8000), None, "nothing has come");
+    fn a_report_block_has_the_loss_since_the_last_one_and_in_total() {
+        let mut reception = Reception::default();
+        assert_eq!(reception.report(Nanos(0), 8000), None, "no packet has arrived");
         for sequence in (5..25).filter(|sequence| !(10..15).contains(sequence)) {
             let sent = Nanos(u64::from(sequence) * 20 * MS);
-            heard.on_rtp(sent + Nanos(10 * MS), sent, 7, sequence);
+            reception.on_rtp(sent + Nanos(10 * MS), sent, 7, sequence);
         }
-        let block = heard.report(Nanos(500 * MS), 8000).expect("a block");
+        let block = reception.report(Nanos(500 * MS), 8000).expect("a block");
         // 5 of 20: 64 of 256.
         assert_eq!((block.ssrc, block.fraction_lost, block.cumulative_lost), (7, 64, 5));
         assert_eq!((block.highest_sequence, block.jitter, block.last_sender_report), (24, 0, 0));
 
         let sender = SenderInfo { ntp: ntp(Nanos(480 * MS)), timestamp: 0, packets: 0, bytes: 0 };
-        heard.on_report(Nanos(500 * MS), &Report { ssrc: 7, sender: Some(sender), block: None });
+        reception.on_report(Nanos(500 * MS), &Report { ssrc: 7, sender: Some(sender), block: None });
         for (sequence, late) in [(25, 16), (26, 0)] {
             let sent = Nanos(u64::from(sequence) * 20 * MS);
-            heard.on_rtp(sent + Nanos((10 + late) * MS), sent, 7, sequence);
+            reception.on_rtp(sent + Nanos((10 + late) * MS), sent, 7, sequence);
         }
-        let block = heard.report(Nanos(1000 * MS), 8000).expect("a block");
+        let block = reception.report(Nanos(1000 * MS), 8000).expect("a block");
         assert_eq!((block.fraction_lost, block.cumulative_lost), (0, 5));
         // 1.9375 ms at 8 kHz.
         assert_eq!(block.jitter, 15);

@@ -13,11 +13,12 @@ use std::collections::VecDeque;
 
 use fairhop_model::markov::Channel;
 use fairhop_model::units::{BitRate, Nanos};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::engine::{EventKind, Events, Stream};
 use crate::packet::{ImageId, NodeId, Packets};
-use crate::queue::{Queue, Refused, Waiting};
-use crate::scenario::{self, LinkArq, QueueLimit};
+use crate::queue::{Discipline, Queue, QueueLimit, Refused, Waiting};
 
 #[derive(Clone, Copy, Debug)]
 struct OnWire {
@@ -202,6 +203,20 @@ impl LinkRecord {
     }
 }
 
+/// ARQ of a time-slotted link: what the sender does after a lost frame. The doc comments are the descriptions in the JSON
+/// Schema of scenarios.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkArq {
+    /// Retransmits in the next slot, until the frame gets through.
+    #[default]
+    Persistent,
+    /// Leaves the next slot idle and retransmits in the slot after it.
+    Optimal,
+    /// Drops the packet.
+    None,
+}
+
 /// Parameters of one direction of a link.
 #[derive(Clone, Debug)]
 pub struct LinkParams {
@@ -235,7 +250,7 @@ pub struct Link {
 
 impl Link {
     /// An idle link, with the random streams of its queue and of its channel.
-    pub fn new(params: LinkParams, queue: &scenario::Queue, random: Stream, mut fading: Stream) -> Self {
+    pub fn new(params: LinkParams, queue: &Discipline, random: Stream, mut fading: Stream) -> Self {
         let limit = queue.limit();
         let wait = match (Queue::new(queue, params.rate, random), &params.channel) {
             (queue, Some((channel, arq, slot_bytes))) => {
@@ -509,7 +524,7 @@ mod tests {
             Self::with(&limit.into(), Errors::Never, 0)
         }
 
-        fn with(queue: &scenario::Queue, errors: Errors, overhead: u32) -> Self {
+        fn with(queue: &Discipline, errors: Errors, overhead: u32) -> Self {
             let rate = BitRate(1_000_000);
             let delay = Nanos::from_millis(30);
             let params = LinkParams { from: 0, to: 1, rate, delay, overhead, errors, channel: None };
@@ -521,7 +536,7 @@ mod tests {
                     Stream::new(1, 0, Purpose::Channel),
                 ),
                 events: Events::new(0, 16),
-                packets: Packets::default(),
+                packets: Packets::new(0, 64),
             }
         }
 
@@ -591,7 +606,7 @@ mod tests {
     #[test]
     fn a_discipline_keeps_the_times_of_drop_tail() {
         let times = |text: &str| {
-            let queue: scenario::Queue = toml::from_str(text).expect("a queue");
+            let queue: Discipline = toml::from_str(text).expect("a queue");
             let mut bench = Bench::with(&queue, Errors::Never, 14);
             let mut arrivals = Vec::new();
             for (at, count) in [(0, 3), (5, 1), (37, 2), (120, 1)] {

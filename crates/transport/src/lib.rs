@@ -1,5 +1,5 @@
-//! Sans-IO transport machines: they own no clock, socket, thread or random source. Time and packets come in,
-//! packets and the time of the next timer go out.
+//! Sans-IO transport machines without clock, socket, thread or random source. Inputs are time and packets; outputs are
+//! packets and the time of the next timer.
 
 pub mod aimd;
 pub mod quic;

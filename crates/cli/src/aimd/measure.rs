@@ -1,4 +1,4 @@
-//! What is measured while a stream runs, the line that shows it, and how it is told in the end.
+//! Statistics of a stream, and the line that shows them while it runs.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 use crate::table::{NOTHING, fixed};
 use crate::ui;
 
-/// Delays in classes of 1.6 %, so that a stream of any length takes the same room.
+/// Delays in classes of 1.6 %: memory does not grow with the length of the stream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delays {
     count: u64,
     sum_us: f64,
-    most: Nanos,
+    max: Nanos,
     classes: Vec<u64>,
 }
 
-/// Classes in a factor of e.
+/// Classes per factor of e.
 const CLASSES: f64 = 64.0;
 
 impl Delays {
@@ -31,7 +31,7 @@ impl Delays {
         self.classes[class] += 1;
         self.count += 1;
         self.sum_us += us;
-        self.most = self.most.max(delay);
+        self.max = self.max.max(delay);
     }
 
     /// The mean in ms.
@@ -39,7 +39,7 @@ impl Delays {
         (self.count > 0).then(|| self.sum_us / self.count as f64 / 1e3)
     }
 
-    /// The delay in ms that this fraction does not exceed, to within a class.
+    /// The delay in ms that this fraction of the packets does not exceed, to within a class.
     pub(crate) fn quantile_ms(&self, fraction: f64) -> Option<f64> {
         let rank = (fraction * self.count as f64).ceil() as u64;
         let mut below = 0;
@@ -48,11 +48,11 @@ impl Delays {
             below >= rank
         })?;
         let upper = ((class + 1) as f64 / CLASSES).exp_m1() / 1e3;
-        Some(upper.min(self.most.as_millis_f64()))
+        Some(upper.min(self.max.as_millis_f64()))
     }
 
     pub(crate) fn max_ms(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.most.as_millis_f64())
+        (self.count > 0).then(|| self.max.as_millis_f64())
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -62,7 +62,7 @@ impl Delays {
     /// Mean, 95th percentile and maximum for readers.
     pub(crate) fn text(&self) -> String {
         format!(
-            "mean {}, 95 % within {}, worst {} ms",
+            "mean {}, 95th percentile {}, maximum {} ms",
             ms(self.mean_ms()),
             ms(self.quantile_ms(0.95)),
             ms(self.max_ms())
@@ -86,16 +86,16 @@ pub(crate) fn kbps(bytes: u64, time: Nanos) -> f64 {
     if s > 0.0 { bytes as f64 * 8.0 / 1e3 / s } else { 0.0 }
 }
 
-/// The line that moves while a stream runs, on standard error where somebody watches it.
+/// The live line of a stream, if standard error is a terminal.
 #[derive(Debug)]
 pub(crate) struct Live {
     bar: ProgressBar,
-    /// When the rate was last taken, and the bytes until then.
+    /// Time and bytes at the last update of the rate.
     last: (Nanos, u64),
 }
 
-/// Time between two looks at the rate.
-const LOOK: Nanos = Nanos(500_000_000);
+/// Time between two updates of the rate.
+const UPDATE: Nanos = Nanos(500_000_000);
 
 impl Live {
     pub(crate) fn new() -> Self {
@@ -109,23 +109,23 @@ impl Live {
         Self { bar, last: (Nanos::ZERO, 0) }
     }
 
-    /// Shows how things stand, now and then: the rate of the last half second and what `rest` says.
+    /// Shows the rate of the last half second and `rest`.
     pub(crate) fn show(&mut self, now: Nanos, bytes: u64, rest: impl FnOnce() -> String) {
         let (then, before) = self.last;
         let passed = now.saturating_sub(then);
-        if passed >= LOOK {
+        if passed >= UPDATE {
             self.last = (now, bytes);
             let rate = kbps(bytes.saturating_sub(before), passed);
             self.bar.set_message(format!("{:.1} s  {} kb/s  {}", now.as_secs_f64(), fixed(rate, 0), rest()));
         }
     }
 
-    /// Says something else instead.
+    /// Shows another text.
     pub(crate) fn say(&self, text: String) {
         self.bar.set_message(text);
     }
 
-    /// Takes the line off the screen.
+    /// Removes the line from the screen.
     pub(crate) fn clear(&self) {
         self.bar.finish_and_clear();
     }

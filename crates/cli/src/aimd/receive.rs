@@ -1,44 +1,46 @@
 //! The receiving end: streams one after another.
 
+use std::collections::hash_map::RandomState;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 
 use clap::Args;
 use fairhop_model::units::Nanos;
-use fairhop_transport::aimd::wire::{Body, MAX_HEADER, Packet};
+use fairhop_transport::aimd::handshake::{Admission, Listener};
+use fairhop_transport::aimd::wire::{MAX_HEADER, Packet};
 use fairhop_transport::aimd::{Arrival, Receiver, ReceiverConfig, Seq};
 use serde_json::json;
 
 use super::measure::{Delays, Live, kbps, ms, percent};
-use super::{Clock, DEFAULT_PORT, is_nothing, is_refusal, seconds, wait_at_most};
+use super::socket::{Clock, DEFAULT_PORT, is_nothing, is_refusal, limit_wait, resolve, seconds};
 use crate::failure::{Failure, exit, reason};
 use crate::interrupt::Interrupt;
 use crate::table::{TITLE, fixed, whole};
 use crate::ui;
 
-/// The longest datagram there is.
-const MOST_BYTES: usize = 65_536;
+/// Longest UDP datagram.
+const MAX_DATAGRAM: usize = 65_536;
 
-/// How long a stream that has ended is remembered at the end of the program, so that its sender hears of it even if the
-/// first answer is lost.
+/// With --once: how long the end of the stream is still answered, in case the first report is lost.
 const LINGER: Nanos = Nanos(500_000_000);
 
-/// What `fairhop aimd receive` is asked to do.
+/// Arguments of `fairhop aimd receive`.
 #[derive(Args, Debug)]
 pub(crate) struct ReceiveArgs {
-    /// Address and port to listen at; the port 0 is any that is free
-    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = format!("0.0.0.0:{DEFAULT_PORT}"))]
+    /// Address and port to listen on. The default receives from this host only; for other hosts, give an address of this
+    /// host, or 0.0.0.0 for all of them. Port 0 is any free one
+    #[arg(long, value_name = "ADDRESS[:PORT]", default_value_t = format!("127.0.0.1:{DEFAULT_PORT}"))]
     bind: String,
-    /// Most packets that may be on the way, as `fairhop outage` gives them
+    /// Maximum number of outstanding packets, as computed by `fairhop outage`
     #[arg(long, value_name = "PACKETS", default_value_t = u16::MAX, value_parser = clap::value_parser!(u16).range(1..))]
     rwnd: u16,
-    /// End after the first stream
+    /// Exit after the first stream
     #[arg(long)]
     once: bool,
-    /// After how much silence a stream is over, in seconds
+    /// A stream ends after this many seconds without a packet
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds, allow_negative_numbers = true)]
     timeout: f64,
-    /// Print one JSON object a stream
+    /// Print one JSON object per stream
     #[arg(long)]
     json: bool,
 }
@@ -46,43 +48,57 @@ pub(crate) struct ReceiveArgs {
 /// Receives streams until it is interrupted, or one with --once.
 ///
 /// # Errors
-/// The port cannot be had, or the output cannot be written.
+/// The address cannot be used, or the output cannot be written.
 pub(crate) fn receive(args: &ReceiveArgs) -> Result<u8, Failure> {
     let interrupt = Interrupt::listen();
+    let _polling = interrupt.poll();
     let socket = bind(&args.bind)?;
     let listening = socket.local_addr().map_or_else(|_| args.bind.clone(), |address| address.to_string());
     ui::remark(&format!("listening at {listening} (UDP); Ctrl-C ends it"));
-    let mut end =
-        End { socket, clock: Clock::start(), buffer: vec![0; MOST_BYTES], current: None, last: None };
+    let mut end = End {
+        socket,
+        clock: Clock::start(),
+        buffer: vec![0; MAX_DATAGRAM],
+        // The standard library gives every such state a random key.
+        listener: Listener::new(RandomState::new()),
+        current: None,
+    };
     let code = loop {
-        let ended = end.stream(args, &interrupt)?;
-        let Some((stream, ended)) = ended else { break 0 };
-        ui::print(&if args.json { stream.json(ended) } else { stream.text(ended) })?;
+        let Some((stream, ended)) = end.stream(args, &interrupt)? else { break 0 };
+        let strays = end.listener.take_strays();
+        let has_data = stream.receiver.stats().expected > 0;
+        if has_data {
+            ui::print(&if args.json { stream.json(ended, strays) } else { stream.text(ended, strays) })?;
+        } else {
+            ui::remark(&format!("{} opened a stream and sent no data", stream.from));
+        }
         match ended {
             Ending::Interrupted => break exit::INTERRUPTED,
-            Ending::Complete | Ending::Silent if args.once => break 0,
+            Ending::Complete | Ending::Silent if args.once && has_data => break 0,
             Ending::Complete | Ending::Silent => {}
         }
     };
     if args.once {
         end.linger(&interrupt);
     }
+    let strays = end.listener.take_strays();
+    if strays > 0 {
+        ui::remark(&format!("{strays} stray datagrams ignored"));
+    }
     Ok(code)
 }
 
 fn bind(address: &str) -> Result<UdpSocket, Failure> {
-    let found = address.to_socket_addrs().map_err(|error| {
+    let found = resolve(address).map_err(|error| {
         Failure::new(
-            format!("--bind {address} is no address with a port: {}", reason(&error)),
-            format!("as in 0.0.0.0:{DEFAULT_PORT}, or [::]:{DEFAULT_PORT} for IPv6"),
+            format!("--bind {address} is not an address: {}", reason(&error)),
+            format!("as in 192.0.2.7, 0.0.0.0:{DEFAULT_PORT}, or [::]:{DEFAULT_PORT} for IPv6"),
         )
     })?;
-    UdpSocket::bind(&found.collect::<Vec<_>>()[..]).map_err(|error| {
+    UdpSocket::bind(&found[..]).map_err(|error| {
         let help = match error.kind() {
-            io::ErrorKind::AddrInUse => "something listens there already: end it, or --bind another port",
-            io::ErrorKind::PermissionDenied => {
-                "ports below 1024 are for the administrator: --bind another one"
-            }
+            io::ErrorKind::AddrInUse => "another program listens there: end it, or --bind another port",
+            io::ErrorKind::PermissionDenied => "ports below 1024 need privileges: --bind another one",
             _ => "--bind an address of this host",
         };
         Failure::new(format!("cannot listen at {address}: {}", reason(&error)), help)
@@ -93,7 +109,7 @@ fn bind(address: &str) -> Result<UdpSocket, Failure> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Complete,
-    /// The sender fell silent.
+    /// No packet for the timeout.
     Silent,
     Interrupted,
 }
@@ -112,16 +128,15 @@ struct End {
     socket: UdpSocket,
     clock: Clock,
     buffer: Vec<u8>,
+    listener: Listener<SocketAddr, RandomState>,
     current: Option<Stream>,
-    /// The last stream that ended: from where, which, and the answer to its end.
-    last: Option<(SocketAddr, u32, u32)>,
 }
 
 /// A stream that is being received.
 struct Stream {
     from: SocketAddr,
-    flow: u32,
     receiver: Receiver,
+    /// When the first data came; before that, when the stream was opened.
     began: Nanos,
     latest: Nanos,
     bytes: u64,
@@ -130,7 +145,7 @@ struct Stream {
 }
 
 impl End {
-    /// Waits for a stream and follows it to its end. None where the user wanted no stream any more.
+    /// Waits for a stream and receives it to its end. `None` if interrupted without a stream.
     fn stream(
         &mut self,
         args: &ReceiveArgs,
@@ -155,106 +170,109 @@ impl End {
         };
         live.iter().for_each(Live::clear);
         Ok(self.current.take().map(|stream| {
-            self.last = Some((stream.from, stream.flow, stream.receiver.stats().received as u32));
+            self.listener.close(stream.receiver.stats().received as u32);
             (stream, ended)
         }))
     }
 
-    /// Waits for a packet and answers it. Tells whether it ended the stream.
+    /// Waits for a packet and answers it. Returns whether it ended the stream.
     fn receive(&mut self, args: &ReceiveArgs, until: Option<Nanos>) -> Result<bool, Failure> {
-        let received = wait_at_most(&self.socket, self.clock, until)
+        let received = limit_wait(&self.socket, self.clock, until)
             .and_then(|()| self.socket.recv_from(&mut self.buffer));
         let (length, from) = match received {
             Ok(received) => received,
-            // That a sender to whom an answer went has gone is no concern of the next one.
+            // A refusal is about an answer to a sender that has gone. It does not concern the next one.
             Err(error) if is_nothing(&error) || is_refusal(&error) => return Ok(false),
             Err(error) => {
                 return Err(Failure::new(format!("cannot receive: {}", reason(&error)), "check the network"));
             }
         };
         let now = self.clock.now();
-        let Ok((packet, payload)) = Packet::decode(&self.buffer[..length]) else { return Ok(false) };
+        let Ok((packet, payload)) = Packet::decode(&self.buffer[..length]) else {
+            self.listener.on_garbage();
+            return Ok(false);
+        };
         let payload = payload.len() as u64;
-        let (answer, over) = self.answer(args, now, from, &packet, payload);
-        if let Some(body) = answer {
-            let mut bytes = [0; MAX_HEADER];
-            let length = Packet { flow: packet.flow, body }.encode(&mut bytes).unwrap_or(0);
-            // An answer that cannot be sent is lost, as any other may be.
-            let _ = self.socket.send_to(&bytes[..length], from);
+        let (answer, over) = match self.listener.on_packet(from, &packet) {
+            Admission::Reply(answer) => (Some(answer), false),
+            Admission::Opened(answer) => {
+                self.current = Some(Stream::new(args, now, from));
+                (Some(answer), false)
+            }
+            Admission::Current => match &mut self.current {
+                Some(stream) => stream.take(now, &packet, payload),
+                None => (None, false),
+            },
+            Admission::Late | Admission::Stray => (None, false),
+        };
+        if let Some(answer) = answer {
+            self.send(&answer, from);
         }
         Ok(over)
     }
 
-    /// What is answered to a packet, and whether it ended the stream.
-    fn answer(
-        &mut self,
-        args: &ReceiveArgs,
-        now: Nanos,
-        from: SocketAddr,
-        packet: &Packet,
-        payload: u64,
-    ) -> (Option<Body>, bool) {
-        let ended = self.last.filter(|&(address, flow, _)| (address, flow) == (from, packet.flow));
-        if let Some((.., received)) = ended {
-            let asked = matches!(packet.body, Body::End { .. });
-            return (asked.then_some(Body::Report { received }), false);
-        }
-        if self.current.is_none() && matches!(packet.body, Body::Data(_)) {
-            self.current = Some(Stream::new(args, now, from, packet.flow));
-        }
-        let Some(stream) = &mut self.current else { return (None, false) };
-        if (stream.from, stream.flow) != (from, packet.flow) {
-            return (matches!(packet.body, Body::Data(_)).then_some(Body::Busy), false);
-        }
-        match packet.body {
-            Body::Data(datagram) => {
-                let (ack, arrival) = stream.receiver.on_datagram(now, &datagram);
-                stream.latest = now;
-                if let Arrival::New { delay, .. } = arrival {
-                    stream.bytes += payload;
-                    stream.delay.record(delay);
-                    stream.latest_delay = delay;
-                }
-                (Some(Body::Ack(ack)), false)
-            }
-            Body::End { end } => {
-                stream.receiver.on_end(end);
-                (Some(Body::Report { received: stream.receiver.stats().received as u32 }), true)
-            }
-            Body::Ack(_) | Body::Report { .. } | Body::Busy => (None, false),
-        }
+    fn send(&self, answer: &Packet, to: SocketAddr) {
+        let mut bytes = [0; MAX_HEADER];
+        let length = answer.encode(&mut bytes).unwrap_or(0);
+        // An answer that cannot be sent counts as lost.
+        let _ = self.socket.send_to(&bytes[..length], to);
     }
 
-    /// Answers to the end of the last stream until its sender must have heard one.
+    /// Answers the end of the last stream until its sender must have received a report.
     fn linger(&mut self, interrupt: &Interrupt) {
         let until = self.clock.now().saturating_add(LINGER);
-        let Some((address, flow, received)) = self.last else { return };
         while self.clock.now() < until && !interrupt.is_requested() {
-            let packet = wait_at_most(&self.socket, self.clock, Some(until))
+            let received = limit_wait(&self.socket, self.clock, Some(until))
                 .and_then(|()| self.socket.recv_from(&mut self.buffer));
-            let Ok((length, from)) = packet else { continue };
-            let asks = Packet::decode(&self.buffer[..length])
-                .is_ok_and(|(packet, _)| packet.flow == flow && matches!(packet.body, Body::End { .. }));
-            let mut bytes = [0; MAX_HEADER];
-            if asks && from == address {
-                let length = Packet { flow, body: Body::Report { received } }.encode(&mut bytes).unwrap_or(0);
-                let _ = self.socket.send_to(&bytes[..length], from);
+            let Ok((length, from)) = received else { continue };
+            let Ok((packet, _)) = Packet::decode(&self.buffer[..length]) else {
+                self.listener.on_garbage();
+                continue;
+            };
+            // No stream opens any more.
+            let is_hello = matches!(packet, Packet::Hello { .. });
+            if !is_hello && let Admission::Reply(answer) = self.listener.on_packet(from, &packet) {
+                self.send(&answer, from);
             }
         }
     }
 }
 
 impl Stream {
-    fn new(args: &ReceiveArgs, now: Nanos, from: SocketAddr, flow: u32) -> Self {
+    fn new(args: &ReceiveArgs, now: Nanos, from: SocketAddr) -> Self {
         Self {
             from,
-            flow,
             receiver: Receiver::new(ReceiverConfig { rwnd: args.rwnd, first: Seq::of(0) }),
             began: now,
             latest: now,
             bytes: 0,
             delay: Delays::default(),
             latest_delay: Nanos::ZERO,
+        }
+    }
+
+    /// Takes a packet of the stream. Returns the answer, and whether the packet ended the stream.
+    fn take(&mut self, now: Nanos, packet: &Packet, payload: u64) -> (Option<Packet>, bool) {
+        match *packet {
+            Packet::Data { tag, datagram } => {
+                if self.receiver.stats().expected == 0 {
+                    self.began = now;
+                }
+                let (ack, arrival) = self.receiver.on_datagram(now, &datagram);
+                self.latest = now;
+                if let Arrival::New { delay, .. } = arrival {
+                    self.bytes += payload;
+                    self.delay.record(delay);
+                    self.latest_delay = delay;
+                }
+                (Some(Packet::Ack { tag, ack }), false)
+            }
+            Packet::End { tag, end } => {
+                self.receiver.on_end(end);
+                let received = self.receiver.stats().received as u32;
+                (Some(Packet::Report { tag, received }), true)
+            }
+            _ => (None, false),
         }
     }
 
@@ -274,18 +292,18 @@ impl Stream {
         });
     }
 
-    fn text(&self, ended: Ending) -> String {
+    fn text(&self, ended: Ending, strays: u64) -> String {
         let stats = self.receiver.stats();
         let ended = match ended {
             Ending::Complete => "",
-            Ending::Silent => ", ended by silence",
+            Ending::Silent => ", ended: no more packets",
             Ending::Interrupted => ", interrupted",
         };
         format!(
             "{TITLE}From {}{TITLE:#}, {} s{ended}\n\
              rate     {} kb/s of payload, {} packets\n\
-             loss     {} %: {} of {} packets; {} out of order, {} twice\n\
-             delay    {} over the shortest, one way\n",
+             loss     {} %: {} of {} packets; {} out of order, {} duplicates\n\
+             delay    {} one way, above the minimum{}\n",
             self.from,
             fixed(self.duration().as_secs_f64(), 1),
             fixed(kbps(self.bytes, self.duration()), 1),
@@ -296,10 +314,15 @@ impl Stream {
             whole(stats.reordered as f64),
             whole(stats.duplicates as f64),
             self.delay.text(),
+            if strays > 0 {
+                format!("\nstrays   {} other datagrams ignored", whole(strays as f64))
+            } else {
+                String::new()
+            },
         )
     }
 
-    fn json(&self, ended: Ending) -> String {
+    fn json(&self, ended: Ending, strays: u64) -> String {
         let stats = self.receiver.stats();
         let object = json!({
             "from": self.from.to_string(),
@@ -312,6 +335,7 @@ impl Stream {
             "loss": if stats.expected == 0 { 0.0 } else { stats.missing() as f64 / stats.expected as f64 },
             "reordered": stats.reordered,
             "duplicates": stats.duplicates,
+            "strays": strays,
             "delay_ms": self.delay.json(),
         });
         format!("{object:#}\n")

@@ -3,57 +3,58 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 
 use clap::Args;
 use fairhop_model::outage::tcp_friendly_alpha;
 use fairhop_model::units::Nanos;
-use fairhop_transport::aimd::wire::{Body, DATA_HEADER, Packet};
+use fairhop_transport::aimd::handshake::{Answer, Opening};
+use fairhop_transport::aimd::wire::{DATA_HEADER, MAX_HEADER, Packet, tag_of};
 use fairhop_transport::aimd::{Sender, SenderConfig};
 use serde_json::json;
 
 use super::measure::{Delays, Live, kbps, ms, percent};
-use super::{Clock, DEFAULT_PORT, is_nothing, is_refusal, seconds, wait_at_most};
+use super::socket::{Clock, DEFAULT_PORT, is_nothing, is_refusal, limit_wait, resolve, seconds};
 use crate::failure::{Failure, exit, reason};
 use crate::interrupt::Interrupt;
 use crate::table::{TITLE, fixed, whole};
 use crate::ui;
 
-/// Longest payload: what a datagram of IPv4 holds (65,507 bytes), less the header.
-const MOST_PAYLOAD: i64 = 65_507 - DATA_HEADER as i64;
+/// Longest payload: that of a UDP datagram over IPv4 (65,507 bytes) minus the header.
+const MAX_PAYLOAD: i64 = 65_507 - DATA_HEADER as i64;
 
-/// Time between two announcements of the end, and how many there are.
-const END_EVERY: Nanos = Nanos(200_000_000);
-const ENDS: u32 = 10;
+/// Interval and maximum number of end packets.
+const END_INTERVAL: Nanos = Nanos(200_000_000);
+const MAX_ENDS: u32 = 10;
 
-/// What `fairhop aimd send` is asked to do.
+/// Arguments of `fairhop aimd send`.
 #[derive(Args, Debug)]
 pub(crate) struct SendArgs {
     /// Where `fairhop aimd receive` runs: a name or an address, and the port unless it is 24024
     #[arg(value_name = "HOST:PORT")]
     to: String,
-    /// By how many packets the window grows in a round trip [default: friendly to TCP, 3 (1 − β) / (1 + β)]
+    /// Growth of the window, in packets per round trip [default: TCP-friendly, 3 (1 − β) / (1 + β)]
     #[arg(long, value_name = "PACKETS", value_parser = alpha, allow_negative_numbers = true)]
     alpha: Option<f64>,
-    /// The part of the window that is left after a loss
+    /// Window after a loss, as a fraction of the window before
     #[arg(long, value_name = "FRACTION", default_value = "0.875", value_parser = beta, allow_negative_numbers = true)]
     beta: f64,
-    /// Bytes of payload in a packet
+    /// Payload of a packet, in bytes
     #[arg(
         long,
         value_name = "BYTES",
         default_value_t = 1200,
-        value_parser = clap::value_parser!(u32).range(0..=MOST_PAYLOAD)
+        value_parser = clap::value_parser!(u32).range(0..=MAX_PAYLOAD)
     )]
     payload: u32,
-    /// Rate of the source in kb/s of payload; what the window holds back is dropped, as of a live source [default: as fast
-    /// as the path carries]
+    /// Rate of the source in kb/s of payload; packets that the window holds back are dropped, as for live media [default:
+    /// as fast as the path allows]
     #[arg(long, value_name = "KBPS", value_parser = rate, allow_negative_numbers = true)]
     rate_limit: Option<f64>,
-    /// How long to send, in seconds
+    /// Duration of the stream, in seconds
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds, allow_negative_numbers = true)]
     duration: f64,
-    /// How long to wait for an answer, in seconds
+    /// Longest wait for an answer, in seconds
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds, allow_negative_numbers = true)]
     timeout: f64,
     /// Print one JSON object
@@ -64,31 +65,32 @@ pub(crate) struct SendArgs {
 fn alpha(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(alpha) if alpha > 0.0 && alpha <= 100.0 => Ok(alpha),
-        _ => Err("more than 0 and at most 100 packets a round trip is meant: TCP has 1".to_owned()),
+        _ => Err("must be more than 0 and at most 100 packets per round trip; TCP has 1".to_owned()),
     }
 }
 
 fn beta(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(beta) if beta > 0.0 && beta < 1.0 => Ok(beta),
-        _ => Err("a fraction more than 0 and less than 1 is meant: TCP has 0.5".to_owned()),
+        _ => Err("must be more than 0 and less than 1; TCP has 0.5".to_owned()),
     }
 }
 
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(kbps) if (0.1..=1e7).contains(&kbps) => Ok(kbps),
-        _ => Err("a rate from 0.1 to 10000000 kb/s is meant, without a unit".to_owned()),
+        _ => Err("must be 0.1 to 10000000 kb/s, without a unit".to_owned()),
     }
 }
 
-/// Sends a stream and tells how it went.
+/// Sends a stream and reports on it.
 ///
 /// # Errors
-/// The host cannot be found or reached, or nobody answers there.
+/// The host cannot be found or reached, or no answer comes.
 pub(crate) fn send(args: &SendArgs) -> Result<u8, Failure> {
     let interrupt = Interrupt::listen();
-    let to = resolve(&args.to)?;
+    let _polling = interrupt.poll();
+    let to = address(&args.to)?;
     let mut stream = Stream::new(args, to)?;
     let live = Live::new();
     let end = stream.run(args, &interrupt, live)?;
@@ -97,35 +99,25 @@ pub(crate) fn send(args: &SendArgs) -> Result<u8, Failure> {
         Ending::Complete => Ok(0),
         Ending::Interrupted => Ok(exit::INTERRUPTED),
         Ending::Silent => Err(Failure::new(
-            format!("{} has not answered for {} s, so the stream was ended", args.to, args.timeout),
-            "the receiver may have been stopped, or the path is broken",
+            format!("{} stopped answering for {} s, so the stream was ended", args.to, args.timeout),
+            "check that the receiver is running and that the path works",
         )),
     }
 }
 
-/// The address that is meant by a name with or without a port.
-fn resolve(to: &str) -> Result<SocketAddr, Failure> {
-    let has_port = to.rsplit_once(':').is_some_and(|(host, port)| {
-        // An IPv6 address has colons itself, and brackets where a port follows.
-        port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']'))
-    });
-    let found = match has_port {
-        true => to.to_socket_addrs(),
-        false => (to.trim_start_matches('[').trim_end_matches(']'), DEFAULT_PORT).to_socket_addrs(),
-    };
+/// The address of the receiver.
+fn address(to: &str) -> Result<SocketAddr, Failure> {
     let unknown = |why: String| {
         Failure::new(
             format!("there is no host {to}: {why}"),
             format!(
-                "give a name or an address, and the port unless it is {DEFAULT_PORT}: 192.0.2.7, host.example:5000, \
+                "give a name or an address, with the port unless it is {DEFAULT_PORT}: 192.0.2.7, host.example:5000, \
                  [2001:db8::7]:5000"
             ),
         )
     };
-    found
-        .map_err(|error| unknown(reason(&error)))?
-        .next()
-        .ok_or_else(|| unknown("the name has no address".to_owned()))
+    let found = resolve(to).map_err(|error| unknown(reason(&error)))?;
+    found.first().copied().ok_or_else(|| unknown("the name has no address".to_owned()))
 }
 
 /// How a stream ended.
@@ -133,7 +125,7 @@ fn resolve(to: &str) -> Result<SocketAddr, Failure> {
 enum Ending {
     Complete,
     Interrupted,
-    /// The receiver fell silent.
+    /// The receiver stopped answering.
     Silent,
 }
 
@@ -147,7 +139,23 @@ impl Ending {
     }
 }
 
-/// Packets of a source at a constant rate.
+/// How the opening of a stream ended.
+enum Opened {
+    Accepted,
+    Interrupted,
+    NoAnswer,
+}
+
+/// What came from the socket.
+enum Received {
+    Packet(Packet),
+    /// No packet, or one of another protocol.
+    Nothing,
+    /// The other host reports that the port is closed.
+    Closed,
+}
+
+/// A source of constant rate.
 #[derive(Clone, Copy, Debug)]
 struct Source {
     between: Nanos,
@@ -157,7 +165,7 @@ struct Source {
 struct Stream {
     socket: UdpSocket,
     to: SocketAddr,
-    flow: u32,
+    id: u64,
     clock: Clock,
     sender: Sender,
     alpha: f64,
@@ -166,12 +174,12 @@ struct Stream {
     buffer: Vec<u8>,
     rtt: Delays,
     delay: Delays,
-    /// Packets of a limited source that found the window closed.
+    /// Packets of a limited source dropped because the window was closed.
     held_back: u64,
-    /// What the receiver says that it received.
+    /// Count reported by the receiver.
     report: Option<u32>,
-    last_answer: Option<Nanos>,
-    /// When the last packet of data was offered.
+    last_answer: Nanos,
+    /// When the source stopped.
     stopped: Nanos,
 }
 
@@ -189,7 +197,7 @@ impl Stream {
         let alpha = args.alpha.unwrap_or_else(|| tcp_friendly_alpha(args.beta));
         let mut sender = Sender::new(SenderConfig { alpha, beta: args.beta, ..SenderConfig::default() });
         let source = args.rate_limit.map(|kbps| Source {
-            // A packet without payload would come infinitely often: its header counts then.
+            // A packet without payload counts as its header, so that the interval is not zero.
             between: Nanos::from_secs_f64(
                 8.0 * f64::from(args.payload.max(DATA_HEADER as u32)) / (1e3 * kbps),
             ),
@@ -201,8 +209,8 @@ impl Stream {
         Ok(Self {
             socket,
             to,
-            // The standard library seeds every such state at random.
-            flow: RandomState::new().hash_one(to) as u32,
+            // The standard library gives every such state a random key.
+            id: RandomState::new().hash_one(to),
             clock: Clock::start(),
             sender,
             alpha,
@@ -213,16 +221,29 @@ impl Stream {
             delay: Delays::default(),
             held_back: 0,
             report: None,
-            last_answer: None,
+            last_answer: Nanos::ZERO,
             stopped: Nanos::ZERO,
         })
     }
 
-    /// Sends until the time is over, and then says so until the receiver has heard it.
+    /// Opens the stream, sends until the time is over, and announces the end.
     fn run(&mut self, args: &SendArgs, interrupt: &Interrupt, mut live: Live) -> Result<Ending, Failure> {
         let patience = Nanos::from_secs_f64(args.timeout);
         let stop = Nanos::from_secs_f64(args.duration);
         live.say(format!("{}: waiting for an answer", self.to));
+        match self.open(patience, interrupt) {
+            Ok(Opened::Accepted) => {}
+            Ok(Opened::Interrupted) => return Ok(Ending::Interrupted),
+            Ok(Opened::NoAnswer) => {
+                live.clear();
+                return Err(self.no_answer(args));
+            }
+            Err(failure) => {
+                live.clear();
+                return Err(failure);
+            }
+        }
+        self.clock = Clock::start();
         let result = loop {
             let now = self.clock.now();
             if now >= stop {
@@ -231,19 +252,16 @@ impl Stream {
             if interrupt.is_requested() {
                 break Ok(Ending::Interrupted);
             }
-            if now.saturating_sub(self.last_answer.unwrap_or_default()) > patience {
-                if self.last_answer.is_none() {
-                    break Err(self.nobody(args));
-                }
+            if now.saturating_sub(self.last_answer) > patience {
                 break Ok(Ending::Silent);
             }
             self.sender.on_timer(now);
             let source = self.offer(now);
-            let there = self.pump(now).and_then(|there| {
+            let open = self.pump(now).and_then(|open| {
                 let next = [self.sender.next_timer(), source, Some(stop)].into_iter().flatten().min();
-                Ok(there && self.receive(next)?)
+                Ok(open && self.receive(next)?)
             });
-            match there {
+            match open {
                 Ok(true) => {}
                 Ok(false) => break Ok(Ending::Silent),
                 Err(failure) => break Err(failure),
@@ -251,37 +269,72 @@ impl Stream {
             self.show(&mut live);
         };
         self.stopped = self.clock.now();
-        if self.last_answer.is_some() && matches!(result, Ok(Ending::Complete | Ending::Interrupted)) {
+        if matches!(result, Ok(Ending::Complete | Ending::Interrupted)) {
             self.finish(&live);
         }
         live.clear();
-        match result {
-            Ok(Ending::Complete) if self.last_answer.is_none() => Err(self.nobody(args)),
-            result => result,
+        result
+    }
+
+    /// Repeats hellos until the receiver accepts or refuses the stream.
+    fn open(&mut self, patience: Nanos, interrupt: &Interrupt) -> Result<Opened, Failure> {
+        let mut opening = Opening::new(self.id);
+        loop {
+            let now = self.clock.now();
+            if interrupt.is_requested() {
+                return Ok(Opened::Interrupted);
+            }
+            if now > patience {
+                return Ok(Opened::NoAnswer);
+            }
+            if let Some(hello) = opening.poll_transmit(now) {
+                let mut bytes = [0; MAX_HEADER];
+                let length = hello.encode(&mut bytes).unwrap_or(0);
+                match self.socket.send(&bytes[..length]) {
+                    Err(error) if is_refusal(&error) => return Err(self.closed()),
+                    // The hello is repeated.
+                    _ => {}
+                }
+            }
+            let packet = match self.next_packet(Some(opening.next_timer()))? {
+                Received::Packet(packet) => packet,
+                Received::Nothing => continue,
+                Received::Closed => return Err(self.closed()),
+            };
+            match opening.on_packet(self.clock.now(), &packet) {
+                Some(Answer::Accepted) => return Ok(Opened::Accepted),
+                Some(Answer::Refused) => {
+                    return Err(Failure::new(
+                        format!("the receiver at {} serves another sender", self.to),
+                        "try again after that stream, or start a second receiver on another port",
+                    ));
+                }
+                None => {}
+            }
         }
     }
 
-    fn nobody(&self, args: &SendArgs) -> Failure {
+    fn no_answer(&self, args: &SendArgs) -> Failure {
         Failure::new(
-            format!("nobody answered at {} for {} s", self.to, args.timeout.min(args.duration)),
+            format!("no answer from {} for {} s", self.to, args.timeout),
             format!(
-                "start `fairhop aimd receive` there, and see that UDP to port {} is let through",
+                "start `fairhop aimd receive --bind ADDRESS` there, and let UDP to port {} pass",
                 self.to.port()
             ),
         )
     }
 
-    /// Offers what a source of constant rate has had until now; gives when it has the next packet.
+    /// Offers the packets that a source of constant rate has until now; returns the time of its next one.
     fn offer(&mut self, now: Nanos) -> Option<Nanos> {
         let source = self.source.as_mut()?;
         while source.next <= now {
-            // What is not sent when the next packet comes has come too late.
+            // Packets unsent when the next one is due are too late.
             let late = self.sender.backlog();
             self.sender.withdraw(late);
             self.held_back += late;
             self.sender.offer(1);
             source.next = source.next.saturating_add(source.between.max(Nanos(1)));
-            // A pause of the whole program would make a burst: one packet at most for each time that is looked.
+            // At most one packet per call, so that a pause of the program does not cause a burst.
             if source.next <= now {
                 break;
             }
@@ -289,15 +342,15 @@ impl Stream {
         Some(source.next)
     }
 
-    /// Sends what the window allows. Tells whether the receiver is still there.
+    /// Sends what the window allows. Returns whether the receiver's port is open.
     fn pump(&mut self, now: Nanos) -> Result<bool, Failure> {
         while let Some(datagram) = self.sender.poll_transmit(now) {
-            let packet = Packet { flow: self.flow, body: Body::Data(datagram) };
+            let packet = Packet::Data { tag: tag_of(self.id), datagram };
             packet.encode(&mut self.buffer);
             match self.socket.send(&self.buffer) {
                 Ok(_) => {}
-                Err(error) if is_refusal(&error) => return self.refused(),
-                // A full queue of this host loses packets as any other queue does.
+                Err(error) if is_refusal(&error) => return Ok(false),
+                // A full queue of this host drops packets like any other queue.
                 Err(error) if error.kind() == io::ErrorKind::OutOfMemory || is_nothing(&error) => {}
                 Err(error) => {
                     return Err(Failure::new(
@@ -310,73 +363,70 @@ impl Stream {
         Ok(true)
     }
 
-    /// Waits for an answer and takes it in. Tells whether the receiver is still there.
-    fn receive(&mut self, until: Option<Nanos>) -> Result<bool, Failure> {
+    /// Waits for a packet.
+    fn next_packet(&mut self, until: Option<Nanos>) -> Result<Received, Failure> {
         let mut bytes = [0; 64];
         let received =
-            wait_at_most(&self.socket, self.clock, until).and_then(|()| self.socket.recv(&mut bytes));
-        let length = match received {
-            Ok(length) => length,
-            Err(error) if is_nothing(&error) => return Ok(true),
-            Err(error) if is_refusal(&error) => return self.refused(),
-            Err(error) => {
-                return Err(Failure::new(
-                    format!("cannot receive from {}: {}", self.to, reason(&error)),
-                    "check the network",
-                ));
-            }
+            limit_wait(&self.socket, self.clock, until).and_then(|()| self.socket.recv(&mut bytes));
+        match received {
+            Ok(length) => Ok(match Packet::decode(&bytes[..length]) {
+                Ok((packet, _)) => Received::Packet(packet),
+                Err(_) => Received::Nothing,
+            }),
+            Err(error) if is_nothing(&error) => Ok(Received::Nothing),
+            Err(error) if is_refusal(&error) => Ok(Received::Closed),
+            Err(error) => Err(Failure::new(
+                format!("cannot receive from {}: {}", self.to, reason(&error)),
+                "check the network",
+            )),
+        }
+    }
+
+    /// Waits for an answer and processes it. Returns whether the receiver's port is open.
+    fn receive(&mut self, until: Option<Nanos>) -> Result<bool, Failure> {
+        let packet = match self.next_packet(until)? {
+            Received::Packet(packet) => packet,
+            Received::Nothing => return Ok(true),
+            Received::Closed => return Ok(false),
         };
         let now = self.clock.now();
-        let Ok((packet, _)) = Packet::decode(&bytes[..length]) else { return Ok(true) };
-        if packet.flow != self.flow {
-            return Ok(true);
-        }
-        match packet.body {
-            Body::Ack(ack) => {
+        match packet {
+            Packet::Ack { tag, ack } if tag == tag_of(self.id) => {
                 let before = self.sender.stats().acked;
                 self.sender.on_ack(now, &ack);
                 if self.sender.stats().acked > before {
-                    self.last_answer = Some(now);
+                    self.last_answer = now;
                     self.sender.latest_rtt().into_iter().for_each(|rtt| self.rtt.record(rtt));
                     self.sender.latest_delay().into_iter().for_each(|delay| self.delay.record(delay));
                 }
             }
-            Body::Report { received } => {
-                self.last_answer = Some(now);
+            Packet::Report { tag, received } if tag == tag_of(self.id) => {
+                self.last_answer = now;
                 self.report = Some(received);
             }
-            Body::Busy if self.last_answer.is_none() => {
-                return Err(Failure::new(
-                    format!("the receiver at {} serves another sender", self.to),
-                    "try again when that stream is over, or start a second receiver at another port",
-                ));
-            }
-            Body::Busy | Body::Data(_) | Body::End { .. } => {}
+            _ => {}
         }
         Ok(true)
     }
 
-    /// The other host says that nobody listens: from the beginning, or not any more.
-    fn refused(&self) -> Result<bool, Failure> {
-        if self.last_answer.is_some() {
-            return Ok(false);
-        }
-        Err(Failure::new(
-            format!("nobody listens at {}", self.to),
-            "start `fairhop aimd receive` there first; with --bind it may listen at another port",
-        ))
+    /// The other host reports that the port is closed.
+    fn closed(&self) -> Failure {
+        Failure::new(
+            format!("port {} of {} is closed", self.to.port(), self.to.ip()),
+            "start `fairhop aimd receive --bind ADDRESS` there first, with the same port",
+        )
     }
 
-    /// Announces the end until the receiver reports. What is still on the way may arrive meanwhile.
+    /// Repeats the end until the receiver reports. Packets in flight may arrive meanwhile.
     fn finish(&mut self, live: &Live) {
         live.say("the stream is over: waiting for the receiver's count".to_owned());
         self.sender.withdraw(u64::MAX);
-        let end = Packet { flow: self.flow, body: Body::End { end: self.sender.end() } };
+        let end = Packet::End { tag: tag_of(self.id), end: self.sender.end() };
         let Some(length) = end.encode(&mut self.buffer) else { return };
-        for _ in 0..ENDS {
-            // That the receiver has gone shows as silence too.
+        for _ in 0..MAX_ENDS {
+            // A receiver that has gone shows as silence.
             let _ = self.socket.send(&self.buffer[..length]);
-            let until = self.clock.now().saturating_add(END_EVERY);
+            let until = self.clock.now().saturating_add(END_INTERVAL);
             while self.clock.now() < until {
                 if self.report.is_some() || !matches!(self.receive(Some(until)), Ok(true)) {
                     return;
@@ -400,7 +450,7 @@ impl Stream {
         });
     }
 
-    /// Packets lost: what the receiver misses, or what its answers showed.
+    /// Lost packets: by the receiver's count, or else by its acknowledgments.
     fn lost(&self) -> u64 {
         let stats = self.sender.stats();
         self.report.map_or(stats.lost, |received| stats.sent.saturating_sub(u64::from(received)))
@@ -417,19 +467,19 @@ impl Stream {
     fn text(&self, args: &SendArgs, end: Ending) -> String {
         let stats = self.sender.stats();
         let held_back = match self.source {
-            Some(_) => format!(", {} held back by the window", whole(self.held_back as f64)),
+            Some(_) => format!(", {} dropped before the window", whole(self.held_back as f64)),
             None => String::new(),
         };
         let ended = match end {
             Ending::Complete => String::new(),
             Ending::Interrupted => ", interrupted".to_owned(),
-            Ending::Silent => ", ended by silence".to_owned(),
+            Ending::Silent => ", ended: no more answers".to_owned(),
         };
         format!(
             "{TITLE}AIMD({}, {}) to {}{TITLE:#}, {} s{ended}\n\
              rate     {} kb/s of payload, {} packets of {} bytes{held_back}\n\
              loss     {} %: {} of {} packets{}\n\
-             delay    {} over the shortest, one way\n\
+             delay    {} one way, above the minimum\n\
              rtt      {}\n\
              window   {} at the end; {} backoffs, {} timeouts\n",
             fixed(self.alpha, 3),
@@ -442,7 +492,7 @@ impl Stream {
             percent(self.lost(), stats.sent),
             whole(self.lost() as f64),
             whole(stats.sent as f64),
-            if self.report.is_some() { "" } else { " (the receiver's own count did not come)" },
+            if self.report.is_some() { "" } else { " (without the receiver's count)" },
             self.delay.text(),
             self.rtt.text(),
             self.sender.window(),

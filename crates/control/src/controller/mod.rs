@@ -1,11 +1,10 @@
 //! Controllers: digests in, policies out.
 //!
-//! [`Controller::tick`] is due every [`TICK`]; a policy is void after [`VALID`] without one, so that a gateway whose
-//! controller hangs does as if there were none.
+//! [`Controller::tick`] is due every [`TICK`]. A policy expires after [`VALID`], so that a gateway whose controller hangs
+//! behaves as if there were none.
 
 mod adaptive;
 mod fixed;
-mod noise;
 
 use fairhop_model::units::Nanos;
 
@@ -17,21 +16,21 @@ use crate::digest::Digest;
 use crate::observer::{Observer, ObserverConfig};
 use crate::policy::{Policy, State};
 
-/// Time between ticks.
+/// Time between ticks: several per breakdown of a mesh, which takes under a second.
 pub const TICK: Nanos = Nanos::from_millis(100);
 
-/// How long a policy holds.
+/// How long a policy is valid: 20 ticks.
 pub const VALID: Nanos = Nanos::from_secs(2);
 
 /// Which controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum ControllerConfig {
-    /// Watches, and asks for nothing.
+    /// Observes, and asks for nothing.
     #[default]
     None,
-    /// Settings that somebody chose.
+    /// Configured settings.
     Fixed(FixedConfig),
-    /// Finds its settings.
+    /// Finds its settings at run time.
     Adaptive(AdaptiveConfig),
 }
 
@@ -52,7 +51,7 @@ impl Kind {
     }
 }
 
-/// An observer, and what it leads to.
+/// An observer, and the policy that follows from it.
 #[derive(Debug)]
 pub struct Controller {
     observer: Observer,
@@ -61,13 +60,12 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller that has seen nothing.
+    /// A controller that has seen no packet.
     pub fn new(observer: ObserverConfig, config: ControllerConfig) -> Self {
         Self { observer: Observer::new(observer), kind: Kind::new(config), policy: Policy::none() }
     }
 
-    /// Another controller from now on, which knows the flows but nothing of what the one before has found. What that one
-    /// asked for is void.
+    /// Replaces the controller. The observer keeps the flows; what the old controller has found and its policy are dropped.
     pub fn set(&mut self, config: ControllerConfig) {
         self.kind = Kind::new(config);
         self.policy = Policy::none();
@@ -78,7 +76,7 @@ impl Controller {
         self.observer.on_digest(digest);
     }
 
-    /// Decides. Times must not go back.
+    /// Makes a policy. Times must not go back.
     pub fn tick(&mut self, now: Nanos) -> &Policy {
         match &mut self.kind {
             Kind::None => {}
@@ -92,12 +90,12 @@ impl Controller {
         &self.policy
     }
 
-    /// What was asked for last.
+    /// The last policy.
     pub const fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// The budget of all elastic flows together in bits a second times price, where the controller seeks one.
+    /// The budget of all elastic flows in bits per second times price, if the controller seeks one.
     pub fn budget(&self) -> Option<f64> {
         match &self.kind {
             Kind::Adaptive(adaptive) if self.policy.state != State::Off => Some(adaptive.budget()),
@@ -105,7 +103,7 @@ impl Controller {
         }
     }
 
-    /// What is known.
+    /// The observer.
     pub const fn observer(&self) -> &Observer {
         &self.observer
     }

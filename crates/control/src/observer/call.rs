@@ -1,29 +1,30 @@
 //! One direction of a call, as it passes the gateway.
 //!
-//! **Recognised by shape.** RTP of version 2 with one SSRC, [`PROBATION`] packets in a row by sequence, timestamps that
-//! advance by one and the same step from packet to packet, and that step, by the codec's clock, 10 to 60 ms and what the
-//! packets' arrivals are apart. Ports are not asked. Video fails by its many packets of one timestamp, and by its rate.
+//! **Recognition by shape.** RTP of version 2 with one SSRC, [`PROBATION`] packets with consecutive sequence numbers, and
+//! timestamps that advance by a constant step. The step is 10 to 60 ms by the codec's clock, and matches the time between
+//! arrivals. Ports do not matter. Video does not match: it has many packets with one timestamp, and a higher rate.
 //!
-//! **Loss** is what sequence numbers leave out (RFC 3550 §A.3). **Delay** is relative: how much longer than the stream's
-//! fastest packet (of one to two minutes, so that clocks may drift) a packet took, by timestamp and arrival. **Late** is
-//! what is over the playout delay. **Jitter** is RFC 3550 §6.4.1, in time of arrival at the gateway.
+//! **Loss** is gaps in sequence numbers (RFC 3550 §A.3). **Delay** is relative: how much longer a packet took than the fastest
+//! packet of the last one to two minutes (clocks may drift), by timestamp and arrival. A packet is **late** if its delay is
+//! over the playout delay. **Jitter** is that of RFC 3550 §6.4.1, by time of arrival at the gateway.
 //!
-//! A stream that comes *out of* the mesh has these behind it: they are the mesh's. One that goes *into* the mesh has only the
-//! wired side behind it: what the mesh does to it is not seen here.
+//! For a stream *out of* the mesh, these are the mesh's effects. A stream *into* the mesh has crossed only the wired side:
+//! the mesh's effects on it are not visible here.
 
 use fairhop_model::units::Nanos;
 use fairhop_model::voice::{self, Codec, Jitter};
 
-use super::meter::Least;
+use super::meter::WindowedMin;
 use crate::digest::RtpFields;
 
-/// Packets in a row before a stream counts as a call: 160 ms at 20 ms each.
+/// Consecutive packets before a stream counts as a call: 160 ms at 20 ms each.
 pub const PROBATION: u8 = 8;
 
-/// A gap of more is not loss but a stream that begins anew (RFC 3550 §A.1 has 3000; a call that lost two seconds is over).
+/// Maximum number of lost packets in a row; a larger gap is a new stream (RFC 3550 §A.1 has 3000; a call that lost two
+/// seconds is over).
 const MAX_GAP: u16 = 100;
 
-/// 100 ms of a stream.
+/// Counts of 100 ms of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
     epoch: u64,
@@ -37,12 +38,12 @@ struct Bucket {
 const BUCKETS: usize = 16;
 const BUCKET: Nanos = Nanos::from_millis(100);
 
-/// One direction of what may be a call.
+/// One direction of a flow that may be a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
     ssrc: u32,
     payload_type: u8,
-    /// Highest sequence number, and which of the 64 up to it have come.
+    /// Highest sequence number, and a bit for each of the 64 up to it that has arrived.
     highest: u16,
     seen: u64,
     timestamp: u32,
@@ -56,9 +57,9 @@ pub struct Stream {
     interval: Nanos,
     /// Stream time since `began` in ticks.
     ticks: i64,
-    least: Least<i64>,
-    /// The same of the last seconds, which clocks that drift do not shift.
-    lately: Least<i64>,
+    /// Minimum of the transit times, and the same over the last seconds, which clock drift does not shift.
+    min: WindowedMin<i64>,
+    recent_min: WindowedMin<i64>,
     jitter: Jitter,
     last_at: Nanos,
     last_delay: Nanos,
@@ -70,34 +71,34 @@ pub struct Stream {
 /// How a stream fared over a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Quality {
-    /// Packets that should have come.
+    /// Packets that should have arrived.
     pub expected: u32,
     /// Fraction lost.
     pub loss: f64,
-    /// Fraction that came too late to be played, or is overdue by as much.
+    /// Fraction that arrived too late to be played, or is overdue by that much.
     pub late: f64,
-    /// Mean delay over the fastest packet's.
+    /// Mean delay over that of the fastest packet.
     pub delay: Nanos,
-    /// Greatest such delay, that of a packet that is overdue now among them.
+    /// Maximum such delay; a packet that is overdue now counts too.
     pub delay_max: Nanos,
     /// RFC 3550 jitter.
     pub jitter: Nanos,
-    /// MOS, with the delay that the gateway cannot see taken from the configuration.
+    /// MOS, with the configured delay of the fastest packet.
     pub mos: f64,
 }
 
-/// What the listener is taken to have, and what the gateway cannot see.
+/// Assumptions about the listener, and about what the gateway cannot see.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Listening {
     /// Playout delay after the fastest packet.
     pub playout: Nanos,
-    /// Delay of the fastest packet from end to end: the gateway sees only differences.
-    pub least_delay: Nanos,
+    /// End-to-end delay of the fastest packet: the gateway sees only differences.
+    pub min_delay: Nanos,
 }
 
 impl Stream {
     pub(crate) const GENERATION: Nanos = Nanos::from_secs(60);
-    const LATELY: Nanos = Nanos::from_secs(1);
+    const RECENT: Nanos = Nanos::from_secs(1);
 
     pub(crate) const fn new() -> Self {
         Self {
@@ -115,8 +116,8 @@ impl Stream {
             clock_hz: 8000,
             interval: Nanos::from_millis(20),
             ticks: 0,
-            least: Least::new(Self::GENERATION),
-            lately: Least::new(Self::LATELY),
+            min: WindowedMin::new(Self::GENERATION),
+            recent_min: WindowedMin::new(Self::RECENT),
             jitter: Jitter::NONE,
             last_at: Nanos::ZERO,
             last_delay: Nanos::ZERO,
@@ -138,7 +139,7 @@ impl Stream {
         let same = self.streak > 0 && rtp.ssrc == self.ssrc && rtp.payload_type == self.payload_type;
         let ahead = rtp.sequence.wrapping_sub(self.highest);
         let gap = ahead.wrapping_sub(1);
-        // Telephone events and comfort noise come in between with a payload type of their own (RFC 4733, RFC 3389).
+        // Telephone events and comfort noise have their own payload type (RFC 4733, RFC 3389).
         if self.recognised && rtp.ssrc == self.ssrc && !same {
             self.account(now, ahead, None, playout);
             return;
@@ -196,17 +197,17 @@ impl Stream {
             self.interval = Nanos(u64::from(step) * 1_000_000_000 / u64::from(clock_hz));
             self.seen = u64::MAX;
             self.began = now;
-            self.place(now, 0);
+            self.compare(now, 0);
         } else {
             self.restart(now, rtp);
         }
     }
 
-    /// Counts a packet of a call, so many sequence numbers after the highest; `timestamp` if it is one of speech.
+    /// Counts a packet of a call that is `ahead` sequence numbers after the highest; `timestamp` if it carries speech.
     fn account(&mut self, now: Nanos, ahead: u16, timestamp: Option<u32>, playout: Nanos) {
         let bucket = self.bucket_at(now);
         if ahead == 0 || ahead >= 0x8000 {
-            // Behind: a duplicate, one that was counted as lost, or one that is too old to tell.
+            // Behind: a duplicate, a packet that was counted as lost, or one too old to know.
             let behind = ahead.wrapping_neg();
             let bit = 1_u64.checked_shl(u32::from(behind)).unwrap_or(0);
             if bit == 0 || self.seen & bit != 0 {
@@ -228,9 +229,9 @@ impl Stream {
             if ahead != 0 && ahead < 0x8000 {
                 self.timestamp = timestamp;
                 self.ticks += ticks;
-                self.place(now, 0);
+                self.compare(now, 0);
             } else {
-                self.place(now, ticks);
+                self.compare(now, ticks);
             }
             let bucket = &mut self.buckets[bucket];
             let delay_us = u32::try_from(self.last_delay.0 / 1000).unwrap_or(u32::MAX);
@@ -240,15 +241,15 @@ impl Stream {
         }
     }
 
-    /// Sets the packet of stream time `ticks` + `offset` against its arrival.
-    fn place(&mut self, now: Nanos, offset: i64) {
+    /// Compares the stream time `ticks` + `offset` of a packet with its arrival.
+    fn compare(&mut self, now: Nanos, offset: i64) {
         let since = i128::from(self.ticks + offset) * 1_000_000_000 / i128::from(self.clock_hz);
         let sent = i64::try_from(since).unwrap_or(i64::MAX);
         let transit = (now.0.wrapping_sub(self.began.0)).cast_signed().saturating_sub(sent);
-        self.least.update(now, transit);
-        self.lately.update(now, transit);
-        let least = self.least.value().unwrap_or(transit);
-        self.last_delay = Nanos(transit.saturating_sub(least).max(0).cast_unsigned());
+        self.min.update(now, transit);
+        self.recent_min.update(now, transit);
+        let min = self.min.value().unwrap_or(transit);
+        self.last_delay = Nanos(transit.saturating_sub(min).max(0).cast_unsigned());
         self.jitter.update(Nanos(self.began.0.wrapping_add(sent.cast_unsigned())), now);
     }
 
@@ -261,12 +262,12 @@ impl Stream {
         place
     }
 
-    /// Whether it is a call's.
+    /// Whether it belongs to a call.
     pub const fn is_recognised(&self) -> bool {
         self.recognised
     }
 
-    /// Whether it is a call's and has been heard since `horizon`.
+    /// Whether it belongs to a call and a packet has arrived since `horizon`.
     pub fn is_alive(&self, horizon: Nanos) -> bool {
         self.recognised && self.last_at >= horizon
     }
@@ -276,24 +277,24 @@ impl Stream {
         self.ssrc
     }
 
-    /// The codec whose impairments are assumed.
+    /// The codec whose impairments are used for MOS.
     pub const fn codec(&self) -> Codec {
         self.codec
     }
 
-    /// Speech in a packet.
+    /// Time between packets.
     pub const fn interval(&self) -> Nanos {
         self.interval
     }
 
-    /// When packets come that nothing delays, within the interval; none before the first.
+    /// When undelayed packets arrive, as an offset within the interval; none before the first packet.
     pub fn phase(&self) -> Option<Nanos> {
         let interval = self.interval.0.max(1).cast_signed();
-        let at = self.began.0.cast_signed().wrapping_add(self.lately.value()?);
+        let at = self.began.0.cast_signed().wrapping_add(self.recent_min.value()?);
         Some(Nanos(at.rem_euclid(interval).cast_unsigned()))
     }
 
-    /// Ticks a second of the timestamps.
+    /// Ticks per second of the timestamps.
     pub const fn clock_hz(&self) -> u32 {
         self.clock_hz
     }
@@ -303,10 +304,10 @@ impl Stream {
         (self.received, self.lost)
     }
 
-    /// How it fared over the last `span`, at most 1.5 s, in steps of 100 ms. None of a stream that is no call's.
+    /// Its quality over the last `span` (at most 1.5 s, in steps of 100 ms). None if the stream belongs to no call.
     ///
-    /// Where `expects_more`, a packet that is overdue by more than the playout delay counts as late before it comes, unless
-    /// the speaker's side leaves out silence. A stream that has ended expects none.
+    /// With `expects_more`, packets that are overdue by more than the playout delay count as late before they arrive, unless
+    /// the speaker suppresses silence. A stream that has ended expects none.
     pub fn quality(
         &self,
         now: Nanos,
@@ -335,10 +336,10 @@ impl Stream {
         if expects_more && !self.suppresses_silence && waited > self.interval {
             let overdue = waited - self.interval;
             delay_max = delay_max.max(overdue);
-            let given_up = overdue.saturating_sub(listening.playout).div_floor(self.interval);
-            let given_up = given_up.min(span.div_floor(self.interval)) as u32;
-            expected += given_up;
-            late += given_up;
+            let missing = overdue.saturating_sub(listening.playout).div_floor(self.interval);
+            let missing = missing.min(span.div_floor(self.interval)) as u32;
+            expected += missing;
+            late += missing;
         }
         let part = |number: u32| if expected == 0 { 0.0 } else { f64::from(number) / f64::from(expected) };
         let (loss, late_part) = (part(missing), part(late).min(1.0));
@@ -349,26 +350,22 @@ impl Stream {
             delay: Nanos::from_micros(sum.checked_div(u64::from(received)).unwrap_or(0)),
             delay_max,
             jitter: self.jitter.value(),
-            mos: voice::mos(
-                self.codec,
-                (loss + late_part).min(1.0),
-                listening.least_delay,
-                listening.playout,
-            ),
+            mos: voice::mos(self.codec, (loss + late_part).min(1.0), listening.min_delay, listening.playout),
         })
     }
 }
 
-/// Codec and clock of a payload type (RFC 3551 table 4); for dynamic types the clock that makes the step fit the arrivals.
-/// None if this is no cadence of a call.
+/// Codec and clock of a payload type (RFC 3551 table 4); for dynamic types, the clock with which the step fits the arrivals
+/// best. None if the packets do not have the cadence of a call.
 fn codec_of(payload_type: u8, step: u32, apart: Nanos) -> Option<(Codec, u32)> {
-    const LEAST: Nanos = Nanos::from_millis(9);
-    const MOST: Nanos = Nanos::from_millis(65);
+    /// Codecs have 10 to 60 ms per packet.
+    const MIN: Nanos = Nanos::from_millis(9);
+    const MAX: Nanos = Nanos::from_millis(65);
     let of_clock = |hz: u32| Nanos(u64::from(step) * 1_000_000_000 / u64::from(hz));
-    // Arrivals may be off by a half: what has been queued comes in a bunch.
+    // Arrivals may be off by a factor of two: queued packets arrive in bursts.
     let fits = |hz: u32| {
         let interval = of_clock(hz);
-        (LEAST..=MOST).contains(&interval) && apart.0 * 2 >= interval.0 && apart.0 <= interval.0 * 2
+        (MIN..=MAX).contains(&interval) && apart.0 * 2 >= interval.0 && apart.0 <= interval.0 * 2
     };
     let (codec, clocks): (_, &[u32]) = match payload_type {
         0 | 8 | 9 => (Codec::G711, &[8000]),
@@ -379,6 +376,6 @@ fn codec_of(payload_type: u8, step: u32, apart: Nanos) -> Option<(Codec, u32)> {
     };
     let off = |hz: u32| of_clock(hz).0.abs_diff(apart.0);
     let clock = clocks.iter().copied().filter(|&hz| fits(hz)).min_by_key(|&hz| off(hz))?;
-    // A dynamic type with a narrowband clock is some narrowband codec.
+    // A dynamic type with a narrowband clock is a narrowband codec.
     Some((if codec == Codec::Opus && clock == 8000 { Codec::G711 } else { codec }, clock))
 }

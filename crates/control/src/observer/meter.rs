@@ -1,17 +1,17 @@
-//! Small instruments: a least value that is forgotten in time, round trips, a rate.
+//! Small instruments: a minimum over recent values, round trips, a rate.
 
 use fairhop_model::units::{BitRate, Nanos};
 
-/// The least of recent values: of the last one to two generations.
+/// The minimum over the last one to two generations.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Least<T> {
+pub(crate) struct WindowedMin<T> {
     generation: Nanos,
     began: Nanos,
     current: Option<T>,
     previous: Option<T>,
 }
 
-impl<T: Copy + Ord> Least<T> {
+impl<T: Copy + Ord> WindowedMin<T> {
     pub(crate) const fn new(generation: Nanos) -> Self {
         Self { generation, began: Nanos::ZERO, current: None, previous: None }
     }
@@ -23,7 +23,7 @@ impl<T: Copy + Ord> Least<T> {
         if self.current.is_none() {
             self.began = now;
         }
-        self.current = Some(self.current.map_or(value, |least| least.min(value)));
+        self.current = Some(self.current.map_or(value, |min| min.min(value)));
     }
 
     pub(crate) fn value(&self) -> Option<T> {
@@ -34,17 +34,16 @@ impl<T: Copy + Ord> Least<T> {
     }
 }
 
-/// No end that holds an ACK back does so for less (Linux; RFC 9293 §3.8.6.3 has no least).
-pub(crate) const HELD_LEAST: Nanos = Nanos::from_millis(40);
+/// Shortest time for which an end delays an ACK (Linux; RFC 9293 §3.8.6.3 has no minimum).
+pub(crate) const MIN_ACK_DELAY: Nanos = Nanos::from_millis(40);
 
 /// Round trips of one side of a flow.
 ///
-/// The base is the least of one to two minutes. What is over it now is taken from the least sample of the last moments,
-/// since a receiver that holds its ACK back (RFC 5681 §4.2), or one repetition more on the air, lengthens single samples,
-/// and a queue all of them.
+/// The base is the minimum over one to two minutes. The excess over it is taken from the shortest samples of the last
+/// moments: a delayed ACK (RFC 5681 §4.2) or one more retry on the air lengthens single samples, a queue all of them.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundTrip {
-    least: Least<Nanos>,
+    min: WindowedMin<Nanos>,
     handshake: Option<Nanos>,
     smoothed: Option<Nanos>,
     recent: [Recent; Self::RECENT],
@@ -54,74 +53,79 @@ pub struct RoundTrip {
 #[derive(Clone, Copy, Debug)]
 struct Recent {
     epoch: u64,
-    least: Nanos,
+    min: Nanos,
     samples: u32,
-    /// One of them was surely not held back.
-    is_sure: bool,
+    /// The ACK of at least one of them was not delayed by the receiver.
+    is_prompt: bool,
 }
 
-/// By how much round trips are over their base.
+/// How far round trips are over their base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Excess {
-    /// Over the base.
+    /// Excess over the base.
     pub over_base: Nanos,
-    /// Of so many samples.
+    /// Number of samples that it is taken from.
     pub samples: u32,
-    /// One of them was surely not held back by the receiver.
-    pub is_sure: bool,
+    /// The ACK of at least one of them was not delayed by the receiver.
+    pub is_prompt: bool,
 }
 
 impl RoundTrip {
-    /// Of these the last four count, all if those have few samples.
+    /// Buckets that are kept: one second.
     const RECENT: usize = 10;
+    /// Buckets that the excess is taken from, if they have enough samples: 300 to 400 ms.
     const FRESH: u64 = 4;
-    pub(crate) const FEW: u32 = 4;
+    /// Minimum number of samples for an excess without a prompt one: fewer may all be delayed ACKs.
+    pub(crate) const ENOUGH: u32 = 4;
+    /// Length of a bucket: one tick of a controller.
     const BUCKET: Nanos = Nanos::from_millis(100);
+    /// Generation of the base: routes change more often, queues last less long.
     const GENERATION: Nanos = Nanos::from_secs(60);
 
     pub(crate) const fn new() -> Self {
         Self {
-            least: Least::new(Self::GENERATION),
+            min: WindowedMin::new(Self::GENERATION),
             handshake: None,
             smoothed: None,
-            recent: [Recent { epoch: u64::MAX, least: Nanos::ZERO, samples: 0, is_sure: false };
+            recent: [Recent { epoch: u64::MAX, min: Nanos::ZERO, samples: 0, is_prompt: false };
                 Self::RECENT],
         }
     }
 
-    /// Takes a sample; `at_once` if the receiver had no reason to hold its ACK back.
-    pub(crate) fn update(&mut self, now: Nanos, sample: Nanos, at_once: bool) {
-        self.least.update(now, sample);
+    /// Takes a sample; `is_prompt` if the receiver had no reason to delay its ACK.
+    pub(crate) fn update(&mut self, now: Nanos, sample: Nanos, is_prompt: bool) {
+        self.min.update(now, sample);
         // RFC 6298 §2, α = 1/8.
         self.smoothed = Some(self.smoothed.map_or(sample, |srtt| Nanos((7 * srtt.0 + sample.0) / 8)));
         let epoch = now.div_floor(Self::BUCKET);
         let place = &mut self.recent[(epoch % Self::RECENT as u64) as usize];
         if place.epoch != epoch {
-            *place = Recent { epoch, least: sample, samples: 0, is_sure: false };
+            *place = Recent { epoch, min: sample, samples: 0, is_prompt: false };
         }
-        place.least = place.least.min(sample);
+        place.min = place.min.min(sample);
         place.samples += 1;
-        place.is_sure |= at_once || sample < self.least.value().unwrap_or(sample).saturating_add(HELD_LEAST);
+        place.is_prompt |=
+            is_prompt || sample < self.min.value().unwrap_or(sample).saturating_add(MIN_ACK_DELAY);
     }
 
-    /// The round trip of a SYN. It is shorter than one of data by the time that large packets take on the air, so it is a
-    /// base only as long as there is no other.
-    pub(crate) const fn shake(&mut self, sample: Nanos) {
+    /// Takes the round trip of a SYN. It is shorter than that of data by the airtime of large packets, so it is the base only
+    /// until there is another sample.
+    pub(crate) const fn on_handshake(&mut self, sample: Nanos) {
         self.handshake = Some(sample);
     }
 
-    /// The least one; none before the first sample.
+    /// The base; none before the first sample.
     pub fn base(&self) -> Option<Nanos> {
-        self.least.value().or(self.handshake)
+        self.min.value().or(self.handshake)
     }
 
-    /// A mean with a gain of 1/8; none before the first sample.
+    /// The smoothed round trip (gain 1/8, RFC 6298 §2.3); none before the first sample.
     pub const fn smoothed(&self) -> Option<Nanos> {
         self.smoothed
     }
 
-    /// How far the last 300 to 400 ms are over the base: the mean over those 100 ms that have samples; where samples are few,
-    /// the least of the last second. None without any.
+    /// How far the last 300 to 400 ms are over the base: the mean of the buckets' minima, or with few samples the minimum of
+    /// the last second. None without samples.
     pub fn excess(&self, now: Nanos) -> Option<Excess> {
         let newest = now.div_floor(Self::BUCKET);
         let of_last = |epochs: u64| {
@@ -130,20 +134,21 @@ impl RoundTrip {
             })
         };
         let (sum, count, samples) = of_last(Self::FRESH).fold((0, 0, 0), |(sum, count, samples), recent| {
-            (sum + recent.least.0, count + 1, samples + recent.samples)
+            (sum + recent.min.0, count + 1, samples + recent.samples)
         });
         let recent = match samples {
-            Self::FEW.. => Nanos(sum / count),
-            _ => of_last(Self::RECENT as u64).map(|recent| recent.least).min()?,
+            Self::ENOUGH.. => Nanos(sum / count),
+            _ => of_last(Self::RECENT as u64).map(|recent| recent.min).min()?,
         };
         let all = of_last(Self::RECENT as u64);
-        let (samples, is_sure) = all
-            .fold((0, false), |(samples, sure), recent| (samples + recent.samples, sure || recent.is_sure));
-        Some(Excess { over_base: recent.saturating_sub(self.base()?), samples, is_sure })
+        let (samples, is_prompt) = all.fold((0, false), |(samples, prompt), recent| {
+            (samples + recent.samples, prompt || recent.is_prompt)
+        });
+        Some(Excess { over_base: recent.saturating_sub(self.base()?), samples, is_prompt })
     }
 }
 
-/// Bytes a second, in windows of half a second.
+/// A rate, in windows of half a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Meter {
     began: Nanos,
@@ -152,7 +157,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Nothing yet.
+    /// No bytes yet.
     pub(crate) const NONE: Self = Self { began: Nanos::ZERO, bytes: 0, last: 0 };
     const WINDOW: Nanos = Nanos::from_millis(500);
 
@@ -166,7 +171,7 @@ impl Meter {
         self.bytes += bytes;
     }
 
-    /// The rate over the last half second that is complete, or of the present one where that is more already.
+    /// The rate over the last complete window, or over the present one if that is higher already.
     pub fn rate(&self, now: Nanos) -> BitRate {
         let age = now.saturating_sub(self.began);
         let bytes = match age.div_floor(Self::WINDOW) {

@@ -1,19 +1,18 @@
-//! What a gateway knows of the flows that cross it, from digests alone.
+//! The state of the flows that cross a gateway, from digests alone.
 //!
-//! | kind | how it is told | what is known |
+//! | kind | how it is recognized | what is known |
 //! |---|---|---|
-//! | call | by the shape of its RTP ([`call`]) | loss, delay, jitter and MOS by direction |
+//! | call | shape of its RTP ([`call`]) | loss, delay, jitter and MOS by direction |
 //! | TCP | protocol | round trips of both sides, losses in the mesh, window scales ([`tcp`]) |
 //! | bulk UDP, such as QUIC | large packets, or over 100 kb/s | rate |
 //! | other | the rest | rate |
 //!
-//! **What a gateway cannot see.** The stream of a call that comes out of the mesh has its loss and delay behind it. The one
-//! that goes into the mesh has not: how it fares is known from the listener's RTCP reports, where they pass, every few
-//! seconds. Between them it is *inferred* ([`Observer::into_mesh`]): it is taken to fare as its twin out of the mesh, or as
-//! the round trips of TCP through the mesh say, whichever is worse. The inference misses loss that strikes one direction
-//! alone without any queue.
+//! **What a gateway cannot see.** A call's stream out of the mesh shows the mesh's loss and delay. The stream into the mesh does
+//! not: its quality is known from the listener's RTCP reports, if there are any, every few seconds. Between reports it is
+//! *inferred* ([`Observer::into_mesh`]): as that of its twin out of the mesh, or as the round trips of TCP through the mesh
+//! indicate, whichever is worse. The inference misses loss in one direction without a queue.
 //!
-//! Absolute delays are not visible either: MOS takes that of the fastest packet from [`ObserverConfig::least_delay`].
+//! Absolute delays are not visible either: MOS uses [`ObserverConfig::min_delay`] as that of the fastest packet.
 //!
 //! Memory is taken at the start, and the digest of a packet allocates nothing.
 
@@ -34,25 +33,25 @@ use crate::flow::{Address, FlowKey, FlowTable};
 /// Sizes and assumptions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ObserverConfig {
-    /// Most flows that are known at a time.
+    /// Maximum number of flows that are known at a time.
     pub flows: usize,
-    /// Silence after which a flow is forgotten.
+    /// Silence after which a flow is removed.
     pub idle: Nanos,
-    /// Playout delay of listeners, after the fastest packet.
+    /// Playout delay of listeners after the fastest packet.
     pub playout: Nanos,
     /// End-to-end delay of a call's fastest packet, for its MOS.
-    pub least_delay: Nanos,
+    pub min_delay: Nanos,
 }
 
 impl Default for ObserverConfig {
-    /// 10,000 flows, forgotten after 60 s; a playout delay of 60 ms as in kim2010; 50 ms of delay that cannot be seen, a
-    /// call over the width of a continent: 0.06 of MOS less than without.
+    /// 10,000 flows, removed after 60 s; a playout delay of 60 ms as in kim2010; a minimum delay of 50 ms, as across a
+    /// continent, which costs 0.06 of MOS.
     fn default() -> Self {
         Self {
             flows: 10_000,
             idle: Nanos::from_secs(60),
             playout: Nanos::from_millis(60),
-            least_delay: Nanos::from_millis(50),
+            min_delay: Nanos::from_millis(50),
         }
     }
 }
@@ -64,33 +63,33 @@ pub enum FlowKind {
     Tcp,
     /// A call.
     Call,
-    /// Much UDP that is no call.
+    /// UDP at a high rate or with large packets that is no call.
     BulkUdp,
-    /// All else.
+    /// Any other flow.
     Other,
 }
 
-/// What a listener reported of a stream, by RTCP.
+/// A listener's RTCP report about a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FarReport {
     /// When the report passed.
     pub at: Nanos,
-    /// Fraction lost, and too late where an extended report tells.
+    /// Fraction lost; with an extended report, lost or late.
     pub loss: f64,
     /// Jitter.
     pub jitter: Nanos,
 }
 
-/// A flow of UDP, which may be a call.
+/// A UDP flow, which may be a call.
 #[derive(Clone, Copy, Debug)]
 pub struct UdpFlow {
     /// Into the mesh.
     pub down: Stream,
     /// Out of the mesh.
     pub up: Stream,
-    /// What the mesh end reports of the stream into the mesh.
+    /// The mesh end's report about the stream into the mesh.
     pub far_down: Option<FarReport>,
-    /// What the wired end reports of the stream out of the mesh.
+    /// The wired end's report about the stream out of the mesh.
     pub far_up: Option<FarReport>,
     /// Round trip through the mesh by RTCP (RFC 3550 §6.4.1).
     pub mesh_rtt: RoundTrip,
@@ -106,25 +105,25 @@ pub struct UdpFlow {
 /// A flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
-    /// Since when it is known.
+    /// When its first packet passed.
     pub began: Nanos,
-    /// Hops in the mesh, guessed from the time to live of what comes out of it; 0 before that.
+    /// Hops in the mesh, estimated from the time to live of its packets out of the mesh; 0 before the first one.
     pub hops: u8,
     /// By protocol.
     pub body: FlowBody,
 }
 
-/// What is known by protocol.
+/// The state by protocol.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::large_enum_variant, reason = "flows live in one table without allocation")]
 pub enum FlowBody {
     /// TCP.
     Tcp(TcpFlow),
-    /// UDP and all else.
+    /// UDP and any other protocol.
     Udp(UdpFlow),
 }
 
-/// Sums over all flows since the start. The controller looks at differences.
+/// Sums over all flows since the start. The controller uses differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Digests taken.
@@ -133,33 +132,33 @@ pub struct Totals {
     pub elastic_down: u64,
     /// The same out of the mesh.
     pub elastic_up: u64,
-    /// TCP payload that was acknowledged, in both directions.
+    /// TCP payload bytes acknowledged, both directions.
     pub delivered: u64,
-    /// TCP payload that the mesh lost, both directions.
+    /// TCP payload bytes lost in the mesh, both directions.
     pub lost_in_mesh: u64,
 }
 
-/// A call now.
+/// The present state of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CallNow {
     /// Its flow.
     pub key: FlowKey,
-    /// The stream out of the mesh, as measured; none where there is none.
+    /// Quality of the stream out of the mesh, as measured; none without one.
     pub up: Option<Quality>,
-    /// The stream into the mesh, as reported or inferred; none where nothing tells.
+    /// Quality of the stream into the mesh, as reported or inferred; none if neither is possible.
     pub down: Option<Quality>,
-    /// Whether `down` comes from the listener's own report.
+    /// Whether `down` comes from the listener's report.
     pub down_is_reported: bool,
-    /// Interval of the packets out of the mesh, and when within it they come that nothing delays; none where none come.
+    /// Interval of the packets out of the mesh, and the offset within it at which undelayed ones arrive; none without any.
     pub cadence: Option<(Nanos, Nanos)>,
-    /// Since when it is known.
+    /// When its first packet passed.
     pub began: Nanos,
-    /// IP bytes and packets a second of it, both ways, roughly.
+    /// Nominal packets per second, both directions.
     pub packets_per_second: f64,
 }
 
 impl CallNow {
-    /// The worse of the directions that are known; none where none is.
+    /// MOS of the worse direction, of those that are known; none if none is.
     pub fn mos(&self) -> Option<f64> {
         let of = |quality: Option<Quality>| quality.map(|quality| quality.mos);
         match (of(self.up), of(self.down)) {
@@ -169,7 +168,7 @@ impl CallNow {
     }
 }
 
-/// Knows the flows.
+/// The flows, by their digests.
 #[derive(Debug)]
 pub struct Observer {
     config: ObserverConfig,
@@ -178,12 +177,12 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Knows nobody yet.
+    /// An observer that has seen no packet.
     pub fn new(config: ObserverConfig) -> Self {
         Self { config, flows: FlowTable::new(config.flows), totals: Totals::default() }
     }
 
-    /// Takes a digest. Times must not go back by more than packets of one instant do.
+    /// Takes a digest. Times must not go back, except among packets of one instant.
     pub fn on_digest(&mut self, digest: &Digest) {
         let Digest { at, direction, bytes, .. } = *digest;
         self.totals.digests += 1;
@@ -218,7 +217,7 @@ impl Observer {
     }
 
     fn on_rtcp(&mut self, at: Nanos, direction: Direction, key: &FlowKey, rtcp: &RtcpFields) {
-        // On the ports of its RTP (RFC 5761), or on the ones above (RFC 3550 §11).
+        // On the ports of its RTP (RFC 5761), or on the next higher ones (RFC 3550 §11).
         let beside = FlowKey {
             mesh_port: key.mesh_port.wrapping_sub(1),
             wired_port: key.wired_port.wrapping_sub(1),
@@ -235,7 +234,7 @@ impl Observer {
         self.flows.get(key)
     }
 
-    /// Flows heard of since `horizon`, the latest first.
+    /// Flows with a packet since `horizon`, the latest first.
     pub fn active(&self, horizon: Nanos) -> impl Iterator<Item = (&FlowKey, &Flow)> {
         self.flows.active(horizon)
     }
@@ -250,14 +249,14 @@ impl Observer {
         &self.totals
     }
 
-    /// What listeners are taken to have.
+    /// The assumptions about listeners.
     pub const fn listening(&self) -> Listening {
-        Listening { playout: self.config.playout, least_delay: self.config.least_delay }
+        Listening { playout: self.config.playout, min_delay: self.config.min_delay }
     }
 
-    /// How far the round trips of TCP through the mesh are over their base now: the least excess of the flows that end at
-    /// `mesh`, or of all if none does. What is common to them is a queue; what one has alone may be its own, and a few that
-    /// may have been held back by their receivers tell nothing.
+    /// How far the round trips of TCP through the mesh are over their base now: the minimum over the flows that end at `mesh`,
+    /// or over all flows if `mesh` is none. A queue is common to them; the excess of one flow may be its own. None if there are
+    /// only a few samples, all of which may be delayed ACKs.
     pub fn mesh_excess(&self, now: Nanos, mesh: Option<Address>) -> Option<Nanos> {
         let horizon = now.saturating_sub(Nanos::from_secs(1));
         let all = self
@@ -270,14 +269,16 @@ impl Observer {
             .reduce(|a, b| Excess {
                 over_base: a.over_base.min(b.over_base),
                 samples: a.samples + b.samples,
-                is_sure: a.is_sure || b.is_sure,
+                is_prompt: a.is_prompt || b.is_prompt,
             })?;
-        (all.is_sure || all.samples >= RoundTrip::FEW).then_some(all.over_base)
+        (all.is_prompt || all.samples >= RoundTrip::ENOUGH).then_some(all.over_base)
     }
 
-    /// Calls that are alive, over the last `span`.
+    /// Calls that are alive, with their quality over the last `span`.
     pub fn calls(&self, now: Nanos, span: Nanos) -> impl Iterator<Item = CallNow> {
+        /// A call without packets for longer has ended.
         const SILENT: Nanos = Nanos::from_secs(2);
+        /// A wired end that is silent for longer has hung up: five packets of 20 ms.
         const HUNG_UP: Nanos = Nanos::from_millis(100);
         let horizon = now.saturating_sub(SILENT);
         self.active(horizon).filter_map(move |(key, flow)| {
@@ -285,7 +286,7 @@ impl Observer {
             if !udp.is_call(horizon) {
                 return None;
             }
-            // Who hangs up is silent both ways; if the mesh is the cause, the wired end speaks on.
+            // A call that ends becomes silent both ways; if the mesh is the cause, the wired end continues.
             let goes_on = !udp.down.is_recognised() || udp.down.is_alive(now.saturating_sub(HUNG_UP));
             let up = udp
                 .up
@@ -312,8 +313,8 @@ impl Observer {
         })
     }
 
-    /// How the stream into the mesh fares, and whether the listener said so: the report if it is under 2.5 s old, made worse
-    /// by what is inferred since. See the module's head.
+    /// Quality of the stream into the mesh, and whether it comes from the listener's report: the report if it is at most 2.5 s
+    /// old, made worse by what is inferred. See the module's documentation.
     pub fn into_mesh(
         &self,
         now: Nanos,
@@ -321,6 +322,7 @@ impl Observer {
         udp: &UdpFlow,
         twin: Option<&Quality>,
     ) -> (Option<Quality>, bool) {
+        /// Half the usual RTCP interval of 5 s (RFC 3550 §6.2).
         const FRESH: Nanos = Nanos::from_millis(2500);
         if !udp.down.is_recognised() {
             return (None, false);
@@ -334,7 +336,7 @@ impl Observer {
         if let Some(report) = report {
             (quality.loss, quality.late, quality.jitter) = (report.loss, 0.0, report.jitter);
         }
-        // Of a round trip's excess, what the way up does not explain is the way down's.
+        // The part of a round trip's excess that the way out of the mesh does not explain is that of the way in.
         if let Some(excess) = excess {
             let down = excess.saturating_sub(twin.map_or(Nanos::ZERO, |twin| twin.delay));
             quality.delay = quality.delay.max(down);
@@ -347,7 +349,7 @@ impl Observer {
         quality.mos = voice::mos(
             udp.down.codec(),
             (quality.loss + quality.late).min(1.0),
-            listening.least_delay,
+            listening.min_delay,
             listening.playout,
         );
         (Some(quality), report.is_some())
@@ -372,7 +374,7 @@ impl Flow {
         Self { began: at, hops: 0, body }
     }
 
-    /// What kind it is now.
+    /// Its present kind.
     pub fn kind(&self, now: Nanos) -> FlowKind {
         match &self.body {
             FlowBody::Tcp(_) => FlowKind::Tcp,
@@ -410,15 +412,18 @@ impl UdpFlow {
         }
     }
 
-    /// Whether a call's stream has been heard since `horizon`.
+    /// Whether it is a call with a packet since `horizon`.
     pub fn is_call(&self, horizon: Nanos) -> bool {
         self.up.is_alive(horizon) || self.down.is_alive(horizon)
     }
 
-    /// What kind it is now.
+    /// Its present kind.
     pub fn kind(&self, now: Nanos) -> FlowKind {
+        /// Mean size of bulk packets in bytes: calls and games have smaller ones.
         const BULK_BYTES: u64 = 600;
+        /// Rate of bulk flows in bits per second: more than a narrowband call.
         const BULK_RATE: u64 = 100_000;
+        /// Packets before the mean size counts.
         const ENOUGH_PACKETS: u64 = 20;
         if self.up.is_recognised() || self.down.is_recognised() {
             return FlowKind::Call;
@@ -432,7 +437,7 @@ impl UdpFlow {
         if let (Direction::ToMesh, Some(ntp)) = (direction, rtcp.sender_report) {
             self.sender_report = Some((ntp, at));
         }
-        // A report that goes one way is about the stream that goes the other.
+        // A report is about the stream in the other direction.
         let stream = match direction {
             Direction::FromMesh => self.down,
             Direction::ToMesh => self.up,
@@ -442,7 +447,7 @@ impl UdpFlow {
         {
             let mut loss = f64::from(report.fraction_lost) / 256.0;
             if let Some(voip) = rtcp.voip.filter(|voip| voip.ssrc == stream.ssrc()) {
-                // Rates since the beginning; what was thrown away of late is under-reported, and that is all there is.
+                // A rate since the beginning, which underestimates recent discards; there is no other source.
                 loss += f64::from(voip.discard_rate) / 256.0;
             }
             let ticks = u64::from(report.jitter);
@@ -464,8 +469,8 @@ impl UdpFlow {
     }
 }
 
-/// Hops from a time to live, if the sender began with 32, 64, 128 or 255 as systems do: a packet that comes to the gateway
-/// after one hop has not been counted down yet.
+/// Hops from a time to live, assuming an initial value of 32, 64, 128 or 255. After one hop, a packet still has its initial
+/// value.
 fn hops_from_ttl(ttl: u8) -> u8 {
     let began = [32, 64, 128, 255].into_iter().find(|&began| began >= ttl).unwrap_or(255);
     (began - ttl).saturating_add(1)

@@ -1,20 +1,22 @@
 //! A TCP flow, as it passes the gateway.
 //!
-//! **Round trips** of both sides, by sequence numbers and ACKs (from the last segment that an ACK acknowledges; none where
-//! something was repeated: Karn) and, where an end sends nothing but ACKs, by timestamps (RFC 7323 §3: a value
-//! that is echoed for the first time, as pping does). **Losses** in the mesh: of data into it, segments that pass again and are not acknowledged yet;
-//! of data out of it, holes in what passes. A hole in data from the wired side is the Internet's loss, and what fills
-//! it is no second loss.
+//! **Round trips** of both sides are measured by sequence numbers and ACKs: from the last segment that an ACK covers, and not
+//! after a retransmission (Karn's rule). Where an end sends only ACKs, timestamps are used (RFC 7323 §3): from a value to its
+//! first echo, as pping does.
 //!
-//! A receiver that answers every second segment holds the ACK of a single one back for up to half a second (RFC 5681
-//! §4.2), which looks like a queue. So once a flow has shown ACKs of two segments, those of single ones give no sample.
+//! **Losses** in the mesh: of data into the mesh, segments that pass again before they are acknowledged; of data out of the
+//! mesh, holes in the sequence. A hole in data from the wired side is the Internet's loss, and the segment that fills it is not
+//! a second one.
 //!
-//! A flow whose SYNs have not been seen has no known window scale and is never clamped. Left out: SACK blocks (what has
-//! been lost is seen from its repetition), Eifel detection of needless repetitions.
+//! A receiver that acknowledges every second segment delays the ACK of a single one by up to half a second (RFC 5681 §4.2),
+//! which looks like a queue. Once a flow has shown ACKs of two segments, ACKs of single ones give no sample.
+//!
+//! A flow whose SYNs have not been seen has no known window scale and is never clamped. Left out: SACK blocks (losses are
+//! seen by retransmissions), Eifel detection of spurious retransmissions.
 
 use fairhop_model::units::Nanos;
 
-use super::meter::{HELD_LEAST, Meter, RoundTrip};
+use super::meter::{MIN_ACK_DELAY, Meter, RoundTrip};
 use crate::digest::{Direction, TcpFields, tcp_flag};
 
 /// Whether sequence number `a` is before `b` (RFC 9293 §3.4).
@@ -22,66 +24,65 @@ pub(crate) const fn before(a: u32, b: u32) -> bool {
     a.wrapping_sub(b).cast_signed() < 0
 }
 
-/// A segment that has passed.
+/// A segment that has passed and is not acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pass {
+struct Segment {
     /// Sequence number after it.
     end: u32,
     length: u32,
     at: Nanos,
 }
 
-/// Segments of one end that have passed and are not acknowledged, in their order: all of them, and where they are too many
-/// every second, fourth, eighth one, so that however long a queue is, some tell of it.
+/// Unacknowledged segments of one end, in their order. If they are too many, only every second, fourth, eighth one is kept,
+/// so that round trips are measured however long a queue is.
 #[derive(Clone, Copy, Debug, Default)]
-struct Passed {
-    segments: [Pass; Self::MOST],
-    /// Where the first one is, and how many there are.
+struct Unacked {
+    segments: [Segment; Self::MAX],
+    /// Place of the first one, and their number.
     first: u8,
     count: u8,
-    /// One of `1 << thinned` segments is kept; so many have passed since the last one that was.
-    thinned: u8,
+    /// One of `1 << thinning` segments is kept; `skipped` have passed since the last one that was.
+    thinning: u8,
     skipped: u16,
 }
 
-impl Passed {
-    const MOST: usize = 16;
-    /// A thousand segments between two that are kept are more than a window needs.
-    const THINNED_MOST: u8 = 10;
+impl Unacked {
+    const MAX: usize = 16;
+    /// 1024 segments between two that are kept are more than a window has.
+    const MAX_THINNING: u8 = 10;
 
     const fn place(&self, index: usize) -> usize {
-        (self.first as usize + index) % Self::MOST
+        (self.first as usize + index) % Self::MAX
     }
 
     fn clear(&mut self) {
-        (self.first, self.count, self.thinned, self.skipped) = (0, 0, 0, 0);
+        (self.first, self.count, self.thinning, self.skipped) = (0, 0, 0, 0);
     }
 
-    fn add(&mut self, pass: Pass) {
+    fn add(&mut self, pass: Segment) {
         self.skipped += 1;
-        if self.skipped < 1 << self.thinned {
+        if self.skipped < 1 << self.thinning {
             return;
         }
         self.skipped = 0;
-        if usize::from(self.count) == Self::MOST {
-            if self.thinned == Self::THINNED_MOST {
+        if usize::from(self.count) == Self::MAX {
+            if self.thinning == Self::MAX_THINNING {
                 return;
             }
-            // The first one and every second one after it.
-            for index in 0..Self::MOST / 2 {
+            // Keep every second one, beginning with the first.
+            for index in 0..Self::MAX / 2 {
                 self.segments[self.place(index)] = self.segments[self.place(2 * index)];
             }
-            self.count = (Self::MOST / 2) as u8;
-            self.thinned += 1;
+            self.count = (Self::MAX / 2) as u8;
+            self.thinning += 1;
         }
         self.segments[self.place(self.count as usize)] = pass;
         self.count += 1;
     }
 
-    /// The last one of those that are kept that an ACK covers, and when the one before it passed, if it covers two; they are
-    /// forgotten.
-    fn acknowledge(&mut self, ack: u32) -> Option<(Option<Nanos>, Pass)> {
-        let mut covered: Option<(_, Pass)> = None;
+    /// Removes the segments that an ACK covers. Returns the last of them, and when the one before it passed.
+    fn acknowledge(&mut self, ack: u32) -> Option<(Option<Nanos>, Segment)> {
+        let mut covered: Option<(_, Segment)> = None;
         while self.count > 0 {
             let pass = self.segments[self.first as usize];
             if before(ack, pass.end) {
@@ -91,21 +92,21 @@ impl Passed {
             self.first = self.place(1) as u8;
             self.count -= 1;
         }
-        if covered.is_some() && self.count < (Self::MOST / 4) as u8 {
-            self.thinned = self.thinned.saturating_sub(1);
+        if covered.is_some() && self.count < (Self::MAX / 4) as u8 {
+            self.thinning = self.thinning.saturating_sub(1);
         }
         covered
     }
 }
 
-/// What one end has sent.
+/// The state of one end: what it has sent and acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct End {
     /// Its SYN has passed.
     syn: bool,
     /// Sequence number after the SYN.
     syn_end: Option<u32>,
-    /// What it offers as window scale, if its SYN has passed.
+    /// The window scale of its SYN.
     offered_scale: Option<u8>,
     mss: Option<u16>,
     started: bool,
@@ -114,22 +115,21 @@ pub struct End {
     /// Highest acknowledgment that it has sent.
     acked: u32,
     has_acked: bool,
-    /// Parts of the other's data that have not passed: up to two holes.
+    /// Its data that has not passed: up to two holes.
     holes: [(u32, u32); 2],
-    /// Segments that have passed and are not acknowledged.
-    passed: Passed,
-    /// ACKs of two segments at once have come for what this end sends.
-    pairs: bool,
-    /// A timestamp that has not been echoed yet, and since when.
+    unacked: Unacked,
+    /// The other end acknowledges two segments at once.
+    acked_in_pairs: bool,
+    /// A timestamp that has not been echoed yet, and when it passed.
     waiting_echo: Option<(u32, Nanos)>,
     last_timestamp: u32,
-    /// Payload bytes sent, repetitions too.
+    /// Payload bytes sent, retransmissions included.
     pub sent: u64,
     /// Payload bytes that the other end has acknowledged.
     pub delivered: u64,
     /// Payload bytes that passed a second time.
     pub repeated: u64,
-    /// Payload bytes that did not pass when their turn was.
+    /// Payload bytes that were missing in their place in the sequence.
     pub missed: u64,
 }
 
@@ -152,12 +152,12 @@ pub struct TcpFlow {
     closed: bool,
 }
 
-/// What a segment told of losses and progress.
+/// Losses and progress that a segment indicates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
-    /// Payload bytes that this segment acknowledges.
+    /// Payload bytes that the segment acknowledges for the first time.
     pub(crate) acknowledged: u64,
-    /// Payload bytes that the mesh must have lost.
+    /// Payload bytes that the mesh has lost.
     pub(crate) lost_in_mesh: u64,
 }
 
@@ -203,7 +203,7 @@ impl TcpFlow {
         }
         self.closed |= tcp.has(tcp_flag::FIN);
         if tcp.has(tcp_flag::SYN) {
-            // A new connection between the same ports, or the SYN again.
+            // A new connection between the same ports, or a retransmitted SYN.
             if !sender.syn || sender.next != tcp.seq_end() {
                 *sender = End { next: tcp.seq, ..End::default() };
                 self.closed = false;
@@ -214,15 +214,19 @@ impl TcpFlow {
             sender.offered_scale = tcp.window_scale;
             sender.mss = tcp.mss;
         }
-        // What it answers: the other side's sent data, and timestamps.
+        // What it acknowledges: the other end's data, and its timestamps.
         if tcp.has(tcp_flag::ACK) {
             let is_new = !sender.has_acked || before(sender.acked, tcp.ack);
             progress.acknowledged = sender.acknowledge(tcp.ack);
             receiver.delivered += progress.acknowledged;
             let is_handshake = receiver.syn_end == Some(tcp.ack);
-            let sample = receiver.answered(now, tcp.ack, progress.acknowledged);
-            if let Some((sample, at_once)) = sample.filter(|_| is_new) {
-                if is_handshake { rtt.shake(sample) } else { rtt.update(now, sample, at_once) }
+            let sample = receiver.round_trip(now, tcp.ack, progress.acknowledged);
+            if let Some((sample, is_prompt)) = sample.filter(|_| is_new) {
+                if is_handshake {
+                    rtt.on_handshake(sample);
+                } else {
+                    rtt.update(now, sample, is_prompt);
+                }
             }
         }
         if let (Some((_, echo)), Some((value, sent))) = (tcp.timestamps, receiver.waiting_echo)
@@ -242,19 +246,19 @@ impl TcpFlow {
         progress
     }
 
-    /// Window scales of what the wired and the mesh end advertise; none unless both SYNs have passed.
+    /// Scales of the windows of the wired and the mesh end; none unless both SYNs have passed.
     pub const fn window_scales(&self) -> Option<(u8, u8)> {
         if !(self.wired.syn && self.mesh.syn) {
             return None;
         }
-        // RFC 7323 §2.2: scaling only if both offer it.
+        // RFC 7323 §2.2: windows are scaled only if both offer it.
         match (self.wired.offered_scale, self.mesh.offered_scale) {
             (Some(wired), Some(mesh)) => Some((wired, mesh)),
             _ => Some((0, 0)),
         }
     }
 
-    /// The largest segment that either end takes in, where known; 536 (RFC 9293 §3.7.1) where not.
+    /// The maximum segment size in bytes that both ends accept; 536 (RFC 9293 §3.7.1) if not known.
     pub fn mss(&self) -> u16 {
         const DEFAULT: u16 = 536;
         match (self.wired.mss, self.mesh.mss) {
@@ -264,27 +268,27 @@ impl TcpFlow {
         .max(1)
     }
 
-    /// Which way its data goes.
+    /// The direction of its data.
     pub const fn data_direction(&self) -> Direction {
         if self.up_segments > self.down_segments { Direction::FromMesh } else { Direction::ToMesh }
     }
 
-    /// Whether an end has said that it is done, or reset it.
+    /// Whether an end has sent FIN or RST.
     pub const fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// What the wired end has sent.
+    /// The wired end.
     pub const fn wired_end(&self) -> &End {
         &self.wired
     }
 
-    /// What the mesh end has sent.
+    /// The mesh end.
     pub const fn mesh_end(&self) -> &End {
         &self.mesh
     }
 
-    /// Bytes of payload on their way, seen by the gateway and not acknowledged, in the direction of the data.
+    /// Payload bytes in flight, as the gateway sees it, in the direction of the data.
     pub const fn in_flight(&self) -> u32 {
         let (sender, receiver) = match self.data_direction() {
             Direction::ToMesh => (&self.wired, &self.mesh),
@@ -299,21 +303,20 @@ impl TcpFlow {
 }
 
 impl End {
-    /// The round trip that an ACK tells which acknowledges `bytes` for the first time, as far as that is known, and whether
-    /// it was surely not held back.
-    fn answered(&mut self, now: Nanos, ack: u32, bytes: u64) -> Option<(Nanos, bool)> {
-        let was_thinned = self.passed.thinned > 0;
-        let (before, Pass { end, length, at }) = self.passed.acknowledge(ack)?;
+    /// The round trip that an ACK of `bytes` new bytes shows, if it is known, and whether the ACK was certainly not delayed.
+    fn round_trip(&mut self, now: Nanos, ack: u32, bytes: u64) -> Option<(Nanos, bool)> {
+        let was_thinned = self.unacked.thinning > 0;
+        let (before, Segment { end, length, at }) = self.unacked.acknowledge(ack)?;
         let are_many = was_thinned && bytes > u64::from(length);
         let is_pair = are_many || before.is_some();
-        self.pairs |= is_pair;
-        // The first of two that are far apart may have had an ACK of its own, which was lost.
-        let at_once = are_many || before.is_some_and(|before| at.saturating_sub(before) < HELD_LEAST);
+        self.acked_in_pairs |= is_pair;
+        // Of two segments that are far apart, the first may have had its own ACK, which was lost.
+        let is_prompt = are_many || before.is_some_and(|before| at.saturating_sub(before) < MIN_ACK_DELAY);
         let is_known = end == ack || was_thinned;
-        (is_known && (is_pair || !self.pairs)).then(|| (now.saturating_sub(at), at_once))
+        (is_known && (is_pair || !self.acked_in_pairs)).then(|| (now.saturating_sub(at), is_prompt))
     }
 
-    /// Takes an acknowledgment that this end sends; returns by how much it goes on.
+    /// Takes an acknowledgment that this end sends; returns the number of bytes that it acknowledges for the first time.
     fn acknowledge(&mut self, ack: u32) -> u64 {
         let step = if self.has_acked && before(self.acked, ack) { ack.wrapping_sub(self.acked) } else { 0 };
         if !self.has_acked || before(self.acked, ack) {
@@ -323,11 +326,11 @@ impl End {
         u64::from(step)
     }
 
-    /// Takes what this end sends; returns payload bytes that pass again, and that are missing before this segment.
+    /// Takes a segment that this end sends; returns its payload bytes that pass again, and the bytes missing before it.
     fn send(&mut self, now: Nanos, tcp: &TcpFields) -> (u64, u64) {
         let (seq, end) = (tcp.seq, tcp.seq_end());
         if let Some((value, _)) = tcp.timestamps {
-            // Only the first segment with a value: its echo may answer any with the same.
+            // Only the first segment with a value: an echo may answer any segment with that value.
             if tcp.payload_bytes == 0 && self.waiting_echo.is_none() && value != self.last_timestamp {
                 self.waiting_echo = Some((value, now));
             }
@@ -348,21 +351,21 @@ impl End {
                 self.missed += u64::from(missed);
             }
             self.next = end;
-            self.passed.add(Pass { end, length: end.wrapping_sub(seq), at: now });
+            self.unacked.add(Segment { end, length: end.wrapping_sub(seq), at: now });
             return (0, u64::from(missed));
         }
-        // Earlier than what has passed: it fills a hole, or comes again.
+        // Before the highest sequence number: it fills a hole or is a retransmission.
         let fills = self.fill_hole(seq, end);
         if fills {
-            // What came after the hole is acknowledged only now, however long ago it passed.
-            self.passed.clear();
+            // Segments after the hole are acknowledged only now, however long ago they passed.
+            self.unacked.clear();
             return (0, 0);
         }
         if before(self.next, end) {
             self.next = end;
         }
-        // Karn: what is acknowledged from here on may answer either.
-        self.passed.clear();
+        // Karn's rule: an ACK from here on may answer either transmission.
+        self.unacked.clear();
         self.repeated += u64::from(tcp.payload_bytes);
         (u64::from(tcp.payload_bytes), 0)
     }
@@ -371,12 +374,12 @@ impl End {
         self.holes = [(from, to), self.holes[0]];
     }
 
-    /// Takes a segment out of a hole, if it is in one.
+    /// Fills a hole with a segment; returns false if it is in none.
     fn fill_hole(&mut self, seq: u32, end: u32) -> bool {
         for hole in &mut self.holes {
             let (from, to) = *hole;
             if from != to && !before(seq, from) && !before(to, end) {
-                // What is left before it is given up; holes are mostly of one segment, or filled in order.
+                // The part of the hole before it is dropped: most holes have one segment, or are filled in order.
                 *hole = (end, to);
                 return true;
             }

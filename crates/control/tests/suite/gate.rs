@@ -1,7 +1,7 @@
-//! Gates: openings come where data meets no call, and a pacer keeps to them.
+//! Gates: openings are where data meets no call, and a pacer obeys them.
 
 use fairhop_control::FlowKey;
-use fairhop_control::gate::{Gate, Needs};
+use fairhop_control::gate::{Gate, GateSpec};
 use fairhop_control::pacer::{Pacer, PacerConfig};
 use fairhop_model::units::{BitRate, Nanos};
 use proptest::prelude::*;
@@ -12,37 +12,54 @@ fn ms(ms: u64) -> Nanos {
     Nanos::from_millis(ms)
 }
 
-fn needs(packets: usize) -> Needs {
-    Needs { guard: ms(1), clear: ms(5), step: ms(4), packets }
+fn spec(packets: usize) -> GateSpec {
+    GateSpec { guard: ms(1), clear: ms(5), step: ms(4), packets }
 }
 
 #[test]
 fn openings_are_where_the_next_call_is_farthest() {
     let openings = |arrivals: &[Nanos], packets| {
-        Gate::plan(PERIOD, &mut arrivals.to_vec(), needs(packets)).map(|gate| gate.openings().to_vec())
+        Gate::plan(PERIOD, &mut arrivals.to_vec(), spec(packets)).map(|gate| gate.openings().to_vec())
     };
     // Packets of calls come at 2, 5 and 17 ms of 20: gaps of 3, 12 and 5 ms.
     let calls = [ms(5), ms(37), ms(2)];
     assert_eq!(openings(&calls, 1), Some(vec![ms(6)]));
-    // A second one 4 ms later leaves 7 ms; a third would leave 3, and the gap at 17 ms leaves 4.
+    // A second one 4 ms later is 7 ms before the next call; a third would be 3 ms before it, and one in the gap at 17 ms 4 ms.
     assert_eq!(openings(&calls, 2), Some(vec![ms(6), ms(10)]));
     assert_eq!(openings(&calls, 3), None);
     assert_eq!(openings(&[], 1), None);
-    // A call alone: from 3 ms on, every 4 ms, up to 5 ms before it comes again.
+    // One call: from 3 ms, every 4 ms, up to 5 ms before its next packet.
     assert_eq!(openings(&[ms(2)], 4), Some(vec![ms(3), ms(7), ms(11), ms(15)]));
 }
 
 #[test]
-fn openings_come_again_every_period() {
-    let Some(gate) = Gate::plan(PERIOD, &mut [ms(18)], needs(3)) else { panic!("no gate") };
+fn openings_repeat_every_period() {
+    let Some(gate) = Gate::plan(PERIOD, &mut [ms(18)], spec(3)) else { panic!("no gate") };
     assert_eq!(gate.openings(), [ms(3), ms(7), ms(19)]);
     assert_eq!((gate.last(ms(19)), gate.next(ms(19))), (ms(19), ms(23)));
     assert_eq!((gate.last(ms(44)), gate.next(ms(44))), (ms(43), ms(47)));
     assert_eq!((gate.last(ms(42)), gate.next(ms(27))), (ms(39), ms(39)));
 }
 
+/// A packet of 1500 bytes takes 25 ms at the rate, and the gate opens every 20 ms: it makes each packet wait, but the waits do
+/// not add up.
+#[test]
+fn a_gate_does_not_lower_the_rate() {
+    let spec = GateSpec { guard: ms(1), clear: ms(2), step: ms(2), packets: 1 };
+    let mut pacer = Pacer::new(PacerConfig::default());
+    pacer.set_aggregate(Some(BitRate(480_000)));
+    pacer.set_gate(Gate::plan(PERIOD, &mut [Nanos::ZERO], spec));
+    (0..100).for_each(|packet| assert_eq!(pacer.offer(Nanos::ZERO, &FlowKey::default(), 1500, packet), None));
+    let (mut now, mut sent) = (Nanos::ZERO, 0);
+    while let Some(at) = pacer.next_time(now).filter(|&at| at <= ms(1000)) {
+        now = at;
+        sent += u32::from(pacer.poll(now).is_some());
+    }
+    assert!((39..=41).contains(&sent), "{sent} packets in 1 s");
+}
+
 proptest! {
-    /// Every opening is at least the guard after the packet of a call before it and the clearance before the next one.
+    /// Every opening is at least the guard after the last packet of a call, and at least the clearance before the next one.
     #[test]
     fn no_opening_is_near_a_call(
         arrivals in prop::collection::vec(0_u64..40_000_000, 1..12),
@@ -51,10 +68,10 @@ proptest! {
         step in 1_u64..8_000_000,
         packets in 1_usize..40,
     ) {
-        let needs = Needs { guard: Nanos(guard), clear: Nanos(clear), step: Nanos(step), packets };
+        let spec = GateSpec { guard: Nanos(guard), clear: Nanos(clear), step: Nanos(step), packets };
         let mut sorted: Vec<Nanos> = arrivals.iter().copied().map(Nanos).collect();
-        if let Some(gate) = Gate::plan(PERIOD, &mut sorted, needs) {
-            prop_assert_eq!(gate.count(), packets.min(Gate::MOST));
+        if let Some(gate) = Gate::plan(PERIOD, &mut sorted, spec) {
+            prop_assert_eq!(gate.count(), packets.min(Gate::MAX_OPENINGS));
             for opening in gate.openings() {
                 for arrival in &arrivals {
                     let since = (opening.0 + PERIOD.0 - arrival % PERIOD.0) % PERIOD.0;
@@ -65,17 +82,17 @@ proptest! {
         }
     }
 
-    /// A pacer with a gate lets one packet out at an opening and none between, and over any time no more than the rate
-    /// gives in that time and a period, and one packet.
+    /// A pacer with a gate releases one packet at an opening and none between. Over any interval, it releases at most what the
+    /// rate allows in the interval and one period, and one packet.
     #[test]
-    fn a_pacer_keeps_to_the_gate_and_the_rate(
+    fn a_pacer_obeys_the_gate_and_the_rate(
         arrivals in prop::collection::vec(0_u64..20_000_000, 1..4),
         rate in 50_000_u64..3_000_000,
         offers in prop::collection::vec((0_u64..30_000_000, 40_u32..1500), 1..60),
     ) {
         let mut sorted: Vec<Nanos> = arrivals.into_iter().map(Nanos).collect();
-        let needs = Needs { guard: ms(1), clear: ms(2), step: ms(2), packets: 1 };
-        let gate = Gate::plan(PERIOD, &mut sorted, needs);
+        let spec = GateSpec { guard: ms(1), clear: ms(2), step: ms(2), packets: 1 };
+        let gate = Gate::plan(PERIOD, &mut sorted, spec);
         prop_assume!(gate.is_some());
         let rate = BitRate(rate);
         let mut pacer = Pacer::new(PacerConfig::default());
@@ -88,7 +105,7 @@ proptest! {
             while let Some(at) = pacer.next_time(now).filter(|at| *at <= until) {
                 now = at;
                 let released = pacer.poll(at).map(|released| released.packet);
-                prop_assert!(released.is_some(), "not at {at:?}, which it named");
+                prop_assert!(released.is_some(), "no packet at {at:?}, its next time");
                 sent.push((at, u64::from(released.unwrap_or(0))));
             }
             now = until;

@@ -193,12 +193,23 @@ fn a_release_lets_out_data_then_acks_into_the_mesh_then_acks_out_of_it_and_nothi
     gateway.release();
     // As long as older packets of the flow wait, new ones queue up behind them.
     assert_eq!(to_mesh(&mut gateway, Nanos::ZERO, 7, 80, data()), Verdict::Held);
+    assert_eq!(to_mesh(&mut gateway, Nanos::ZERO, 8, 81, ack(9000)), Verdict::Held);
+    assert_eq!(from_mesh(&mut gateway, Nanos::ZERO, 9, ack(9000)).1, Verdict::Held);
     assert_eq!(gateway.next_time(ms(1)), Some(ms(1)));
     let left: Vec<_> = std::iter::from_fn(|| gateway.poll(ms(1))).map(|r| (r.packet, r.direction)).collect();
-    let expected =
-        [(5, ToMesh), (6, ToMesh), (7, ToMesh), (3, ToMesh), (4, ToMesh), (1, FromMesh), (2, FromMesh)];
+    let expected = [
+        (5, ToMesh),
+        (6, ToMesh),
+        (7, ToMesh),
+        (3, ToMesh),
+        (4, ToMesh),
+        (8, ToMesh),
+        (1, FromMesh),
+        (2, FromMesh),
+        (9, FromMesh),
+    ];
     assert_eq!(left, expected);
-    assert_eq!(to_mesh(&mut gateway, ms(1), 8, 80, data()), Verdict::Pass(8));
+    assert_eq!(to_mesh(&mut gateway, ms(1), 10, 80, data()), Verdict::Pass(10));
     assert_eq!((gateway.waiting(), gateway.next_time(ms(1)), gateway.policy().state), (0, None, State::Off));
 }
 

@@ -3,8 +3,10 @@
 #![allow(clippy::print_stdout)]
 
 mod adaptive;
+mod fixed;
 mod gate;
 mod gateway;
+mod layout;
 mod memory;
 mod observing;
 mod pacing;

@@ -1,4 +1,4 @@
-//! What the observer makes of digests: calls by their shape, their loss and delay, round trips and losses of TCP.
+//! The observer: calls by their shape, their loss and delay, round trips and losses of TCP.
 
 use fairhop_control::digest::{
     Digest, Direction, PROTOCOL_TCP, PROTOCOL_UDP, Payload, ReceptionReport, RtcpFields, RtpFields,
@@ -73,7 +73,7 @@ fn feed(observer: &mut Observer, packets: impl IntoIterator<Item = (u32, Nanos)>
 }
 
 #[test]
-fn a_call_is_known_after_eight_packets_by_its_shape_alone() {
+fn a_call_is_recognized_after_eight_packets_by_its_shape_alone() {
     let mut observer = observer();
     feed(&mut observer, (0..7).map(|n| (n, ms(20) * u64::from(n))));
     assert_eq!(observer.calls(ms(120), ms(1000)).count(), 0);
@@ -81,10 +81,10 @@ fn a_call_is_known_after_eight_packets_by_its_shape_alone() {
     let call = observer.calls(ms(140), ms(1000)).next().expect("a call");
     assert_eq!((call.key, call.down, call.packets_per_second), (key(PROTOCOL_UDP, 5004), None, 50.0));
     assert_eq!(udp(&observer, 5004).up.codec(), Codec::G729a);
-    // It is over when nothing comes any more.
+    // It has ended when no packet arrives any more.
     assert_eq!(observer.calls(ms(2200), ms(1000)).count(), 0);
 
-    // No calls: video (several packets of one timestamp), a file by RTP (no cadence), telemetry whose source changes.
+    // Not calls: video (several packets with one timestamp), a file over RTP (no cadence), telemetry with a changing SSRC.
     type Shape = fn(u32) -> (u32, u32, u64);
     let shapes: [Shape; 3] = [
         |n| (1, n / 4 * 3600, u64::from(n) * 10),
@@ -101,7 +101,7 @@ fn a_call_is_known_after_eight_packets_by_its_shape_alone() {
         let flow = observer.flow(&key(PROTOCOL_UDP, port)).expect("the flow");
         assert_eq!(flow.kind(ms(3000)), FlowKind::BulkUdp, "port {port}");
     }
-    // Opus at 48 kHz and PCMA of a phone that has the clock of its own type.
+    // Opus at 48 kHz, and PCMA at the clock of its payload type.
     for (port, payload_type, step, codec) in [(8000, 111, 960, Codec::Opus), (8002, 8, 160, Codec::G711)] {
         for n in 0..10_u32 {
             let rtp = RtpFields {
@@ -120,11 +120,11 @@ fn a_call_is_known_after_eight_packets_by_its_shape_alone() {
 }
 
 #[test]
-fn loss_delay_and_lateness_of_a_call_by_hand_across_the_wrap_of_its_numbers() {
+fn loss_delay_and_lateness_of_a_call_match_a_calculation_across_the_wrap_of_its_sequence_numbers() {
     let mut observer = observer();
     let listening = observer.listening();
-    // Two seconds at a steady 5 ms; then a second in which each tenth is lost, numbers 9 of 10 take 30 ms more, and two take
-    // 80: too late for 60 ms of playout.
+    // Two seconds at a constant 5 ms. Then a second in which every tenth packet is lost, every ninth of ten takes 30 ms more,
+    // and two take 80 ms more: too late for a playout delay of 60 ms.
     feed(&mut observer, (0..100).map(|n| (n, ms(20 * u64::from(n) + 5))));
     let second = (100..150_u32).filter(|n| n % 10 != 0);
     feed(
@@ -149,16 +149,16 @@ fn loss_delay_and_lateness_of_a_call_by_hand_across_the_wrap_of_its_numbers() {
     assert!((quality.delay.as_millis_f64() - 310.0 / 45.0).abs() < 0.01, "{quality:?}");
     assert!((quality.mos - voice::mos(Codec::G729a, 0.14, ms(50), ms(60))).abs() < 1e-12);
     assert_eq!(udp(&observer, 5004).up.counts(), (137, 5));
-    // What comes after all is not lost; a duplicate is nothing.
+    // A packet that arrives after all is not lost; a duplicate does not count.
     feed(&mut observer, [(140, ms(3010)), (140, ms(3011)), (149, ms(3012))]);
     assert_eq!(udp(&observer, 5004).up.counts(), (138, 4));
-    // Silence of 200 ms from a speaker who sends all the time: what is over the playout delay is late already.
+    // 200 ms without a packet from a speaker without silence suppression: packets overdue by the playout delay are late.
     let quality = udp(&observer, 5004).up.quality(ms(3212), ms(300), listening, true).expect("a call");
     assert!(quality.delay_max >= ms(180) && quality.late > 0.3, "{quality:?}");
 }
 
 #[test]
-fn the_stream_into_the_mesh_is_known_by_report_or_guessed_from_twin_and_round_trips() {
+fn the_stream_into_the_mesh_is_known_from_reports_or_inferred_from_its_twin_and_round_trips() {
     let mut observer = observer();
     for n in 0..100_u32 {
         let at = ms(20 * u64::from(n));
@@ -167,7 +167,7 @@ fn the_stream_into_the_mesh_is_known_by_report_or_guessed_from_twin_and_round_tr
     }
     let now = ms(2000);
     let call = observer.calls(now, ms(1000)).next().expect("a call");
-    // Nothing says otherwise: as its twin, perfect.
+    // Without other information it is like its twin, perfect.
     assert!(!call.down_is_reported && call.down.is_some_and(|down| down.loss == 0.0 && down.mos > 4.0));
     // The mesh end reports a quarter lost, and jitter of 80 ticks: 10 ms.
     let report = ReceptionReport { ssrc: 1, fraction_lost: 64, jitter: 80, ..ReceptionReport::default() };
@@ -177,12 +177,12 @@ fn the_stream_into_the_mesh_is_known_by_report_or_guessed_from_twin_and_round_tr
     let down = call.down.expect("reported");
     assert!(call.down_is_reported && down.loss == 0.25 && down.jitter == ms(10) && down.mos < 2.5);
     assert_eq!(call.mos(), Some(down.mos));
-    // A report about another stream counts for nothing.
+    // A report about another stream is ignored.
     let other =
         RtcpFields { report: Some(ReceptionReport { ssrc: 9, fraction_lost: 255, ..report }), ..rtcp };
     observer.on_digest(&digest(now, FromMesh, PROTOCOL_UDP, 5005, 80, Payload::Rtcp(other)));
     assert_eq!(udp(&observer, 5004).far_down.map(|far| far.loss), Some(0.25));
-    // Three seconds later it is old, and TCP to the same node has 100 ms more round trip than at first.
+    // Three seconds later the report is old, and round trips of TCP to the same node are 100 ms longer than at first.
     let segment = |seq, bytes| {
         let fields = TcpFields { seq, flags: tcp_flag::ACK, payload_bytes: bytes, ..TcpFields::default() };
         Payload::Tcp(fields)
@@ -200,16 +200,40 @@ fn the_stream_into_the_mesh_is_known_by_report_or_guessed_from_twin_and_round_tr
         observer.calls(ms(5000), ms(1000)).next().expect("a call")
     };
     passes(0, 4000, 20);
-    // The ACK of a single segment may have been held back, and so may that of two which are far apart, if an ACK was lost
-    // between them.
+    // The ACK of a single segment may have been delayed; also the ACK of two segments that are far apart, if an ACK between
+    // them was lost.
     for call in [passes(1000, 4400, 120), passes(2000, 4600, 0), passes(3000, 4680, 120)] {
         assert_eq!(call.down.map(|down| (down.delay_max, down.late)), Some((Nanos::ZERO, 0.0)));
     }
-    // Two at once are answered at once.
+    // Two segments at once are acknowledged at once.
     passes(4000, 4849, 0);
     let call = passes(5000, 4850, 120);
     assert_eq!(call.down.map(|down| (down.delay_max, down.late)), Some((ms(100), 0.5)));
     assert!(!call.down_is_reported && call.up.is_some_and(|up| up.mos > 4.0));
+}
+
+/// Pairs of segments, whose ACKs are not delayed. One flow alone has long round trips, then both have.
+#[test]
+fn the_excess_of_a_node_is_what_all_its_flows_have_in_common() {
+    let mut observer = observer();
+    let mut pass = |at: u64, port: u16, seq: u32, round_trip: u64| {
+        let fields = |seq, ack, payload_bytes| {
+            Payload::Tcp(TcpFields { seq, ack, flags: tcp_flag::ACK, payload_bytes, ..TcpFields::default() })
+        };
+        for seq in [seq, seq + 1000] {
+            observer.on_digest(&digest(ms(at), ToMesh, PROTOCOL_TCP, port, 1040, fields(seq, 1, 1000)));
+        }
+        let answered = ms(at + round_trip);
+        observer.on_digest(&digest(answered, FromMesh, PROTOCOL_TCP, port, 40, fields(1, seq + 2000, 0)));
+        observer.mesh_excess(answered, Some(MESH))
+    };
+    pass(0, 80, 0, 20);
+    pass(100, 81, 0, 30);
+    pass(2000, 80, 2000, 120);
+    assert_eq!(pass(2200, 81, 2000, 30), Some(Nanos::ZERO));
+    pass(4000, 80, 4000, 120);
+    assert_eq!(pass(4200, 81, 4000, 90), Some(ms(60)));
+    assert_eq!(observer.mesh_excess(ms(4300), Some(WIRED)), None, "no flow ends there");
 }
 
 fn tcp(observer: &Observer) -> &TcpFlow {
@@ -220,7 +244,7 @@ fn tcp(observer: &Observer) -> &TcpFlow {
 }
 
 #[test]
-fn a_connections_sides_scales_losses_and_round_trips_are_told_apart() {
+fn both_ends_of_a_connection_have_their_own_scales_losses_and_round_trips() {
     let mut observer = observer();
     let mut send = |at: u64, direction, fields: TcpFields| {
         let bytes = 40 + fields.payload_bytes;
@@ -242,13 +266,13 @@ fn a_connections_sides_scales_losses_and_round_trips_are_told_apart() {
         ..TcpFields::default()
     };
     let ack = |ack| TcpFields { seq: 501, ack, flags: tcp_flag::ACK, ..TcpFields::default() };
-    // The mesh asks; 60 ms of wired round trip, 20 ms of mesh. Numbers wrap soon.
+    // The mesh end opens; round trips are 60 ms on the wired side and 20 ms in the mesh. Sequence numbers wrap soon.
     let first = u32::MAX - 2000;
     send(0, FromMesh, syn(tcp_flag::SYN, 500, 0, 10, 1460));
     send(60, ToMesh, syn(tcp_flag::SYN | tcp_flag::ACK, first, 501, 7, 1400));
     send(80, FromMesh, ack(first.wrapping_add(1)));
     let at = |segment: u32| first.wrapping_add(1 + segment * 1000);
-    // Five segments; 2 does not come in from the wired side until late (its loss), 1 is sent twice (the mesh's).
+    // Five segments. Segment 2 arrives late from the wired side (lost there), segment 1 is sent twice (lost in the mesh).
     for (time, segment) in [(100, 0), (101, 1), (103, 3), (104, 4)] {
         send(time, ToMesh, data(at(segment), 1000));
     }
@@ -262,18 +286,42 @@ fn a_connections_sides_scales_losses_and_round_trips_are_told_apart() {
     assert_eq!((tcp.mss(), tcp.data_direction()), (1400, ToMesh));
     let end = tcp.wired_end();
     assert_eq!((end.sent, end.repeated, end.missed, end.delivered), (6000, 1000, 1000, 5000));
-    // Of the mesh the data's 30 ms, not the 20 of the small packets of the handshake.
+    // In the mesh the 30 ms of data, not the 20 ms of the handshake's small packets.
     assert_eq!((tcp.wired_rtt.base(), tcp.mesh_rtt.base()), (Some(ms(60)), Some(ms(30))));
     assert_eq!(tcp.in_flight(), 0);
     assert_eq!(observer.totals().lost_in_mesh, 1000);
 }
 
-/// A gateway that kept the times of a few segments alone would see nothing of the longest queues.
+/// Karn's rule: the ACK may answer either transmission.
 #[test]
-fn round_trips_tell_of_a_queue_of_any_length() {
+fn a_retransmitted_segment_gives_no_round_trip() {
+    let mut observer = observer();
+    let mut send = |at: u64, direction, seq: u32, ack: u32| {
+        let payload_bytes = if direction == ToMesh { 1000 } else { 0 };
+        let fields = TcpFields { seq, ack, flags: tcp_flag::ACK, payload_bytes, ..TcpFields::default() };
+        observer.on_digest(&digest(
+            ms(at),
+            direction,
+            PROTOCOL_TCP,
+            80,
+            40 + payload_bytes,
+            Payload::Tcp(fields),
+        ));
+        tcp(&observer).mesh_rtt.base()
+    };
+    send(0, ToMesh, 0, 1);
+    send(500, ToMesh, 0, 1);
+    assert_eq!(send(520, FromMesh, 1, 1000), None, "520 or 20 ms");
+    send(600, ToMesh, 1000, 1);
+    assert_eq!(send(630, FromMesh, 1, 2000), Some(ms(30)));
+}
+
+/// A gateway that kept the times of a few segments only would not see the longest queues.
+#[test]
+fn round_trips_show_a_queue_of_any_length() {
     for (queue, step) in [(10, 1), (17, 2), (60, 1), (61, 2), (300, 2), (1000, 1), (1000, 2)] {
         let mut observer = observer();
-        // A segment a millisecond, and for each `step` of them an ACK: 5 ms later, from the 100th on `queue` ms later.
+        // One segment per millisecond and one ACK per `step` segments: 5 ms later, and `queue` ms later after the first 100.
         let count = 700 + 2 * queue;
         let passes = (0..count).map(|segment| (segment, ToMesh, segment));
         let answers = (0..count).filter(|segment| segment % step == step - 1).map(|segment| {
@@ -292,15 +340,15 @@ fn round_trips_tell_of_a_queue_of_any_length() {
             observer.on_digest(&digest(ms(at), direction, PROTOCOL_TCP, 80, bytes, Payload::Tcp(fields)));
         }
         let over = tcp(&observer).mesh_rtt.excess(ms(count)).map(|excess| excess.over_base.0 / 1_000_000);
-        // One of a few segments tells: an ACK that covers it and some after it is later by as many.
+        // Only some segments are kept; an ACK may also cover a few segments after a kept one, which makes it later.
         let about = queue - 5..=queue - 5 + 1 + queue / 4;
         assert!(over.is_some_and(|over| about.contains(&over)), "{queue} ms, ACKs of {step}: {over:?}");
     }
 }
 
-/// Where ACKs go another way, nothing is known of round trips, however long the flow lasts.
+/// If ACKs take another path, round trips stay unknown however long the flow lasts.
 #[test]
-fn a_flow_whose_acks_never_pass_is_watched_without_end() {
+fn a_flow_whose_acks_never_pass_has_no_round_trips_and_causes_no_overflow() {
     let mut observer = observer();
     for segment in 0..200_000_u32 {
         let fields =
@@ -313,7 +361,7 @@ fn a_flow_whose_acks_never_pass_is_watched_without_end() {
 }
 
 #[test]
-fn a_flow_first_seen_in_its_middle_has_no_scale_and_uploads_lose_where_holes_are() {
+fn a_flow_first_seen_in_its_middle_has_no_scale_and_holes_of_an_upload_are_losses() {
     let mut observer = observer();
     let data = |seq, value| TcpFields {
         seq,
@@ -326,7 +374,7 @@ fn a_flow_first_seen_in_its_middle_has_no_scale_and_uploads_lose_where_holes_are
         let fields = data(seq, 100 + at as u32);
         observer.on_digest(&digest(ms(at), FromMesh, PROTOCOL_TCP, 80, 1052, Payload::Tcp(fields)));
     }
-    // An ACK into the mesh with a timestamp of its own, echoed by data 25 ms later.
+    // An ACK into the mesh with its own timestamp, which data echoes 25 ms later.
     let ack =
         TcpFields { ack: 4000, flags: tcp_flag::ACK, timestamps: Some((7, 140)), ..TcpFields::default() };
     observer.on_digest(&digest(ms(50), ToMesh, PROTOCOL_TCP, 80, 52, Payload::Tcp(ack)));

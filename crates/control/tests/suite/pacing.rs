@@ -1,6 +1,8 @@
-//! Pacers and the throttle: never faster than they should be, and nobody starves.
+//! Pacers and the throttle: never faster than their rate, no flow starves, and departure times without a queue.
 
 use fairhop_control::flow::FlowKey;
+use fairhop_control::gate::{Gate, GateSpec};
+use fairhop_control::pacer::departure::{Schedule, Spacing};
 use fairhop_control::pacer::{AckPacer, Pacer, PacerConfig};
 use fairhop_control::throttle::{IngressThrottle, spacing};
 use fairhop_model::units::{BitRate, Nanos};
@@ -10,7 +12,7 @@ fn key(port: u16) -> FlowKey {
     FlowKey { mesh_port: port, ..FlowKey::default() }
 }
 
-/// Bytes that left from any packet to any later one are at most what the rate gives in between, and one packet.
+/// From any packet to any later one, at most what the rate allows and one packet left.
 fn never_over(rate: BitRate, left: &[(Nanos, u64)]) -> bool {
     left.iter().enumerate().all(|(first, &(from, _))| {
         let mut before = 0_u64;
@@ -51,7 +53,7 @@ proptest! {
             now = at;
             left.extend(pacer.poll(now).map(|released| (now, released.packet)));
         }
-        // Nothing is lost but what is said to be.
+        // No packet disappears without being returned as dropped.
         prop_assert_eq!(left.len() + dropped, inside);
         prop_assert_eq!(pacer.dropped() as usize, dropped);
         let all: Vec<_> = left.iter().map(|&(at, (_, bytes))| (at, bytes)).collect();
@@ -59,9 +61,47 @@ proptest! {
         for flow in 0..2 {
             let one: Vec<_> =
                 left.iter().filter(|(_, (of, _))| *of == flow).map(|&(at, (_, bytes))| (at, bytes)).collect();
-            // A flow that was away for long enough to lose its place may come back at once.
+            // A flow whose lane was reused may send at once when it returns.
             prop_assert!(never_over(BitRate(each), &one) || left.iter().any(|(_, (of, _))| *of == 3));
         }
+    }
+
+    /// The packets of one flow leave a pacer at the times that the arithmetic alone gives them when they arrive: with and
+    /// without a rate of the aggregate, of the flow, and a gate.
+    #[test]
+    fn departure_times_without_a_queue_are_those_of_a_pacer_with_one(
+        aggregate in prop::option::of(100_000_u64..20_000_000),
+        each in prop::option::of(100_000_u64..20_000_000),
+        gated in any::<bool>(),
+        offers in prop::collection::vec((0_u64..6_000_000, 40_u32..1500), 1..60),
+    ) {
+        let spec = GateSpec { guard: Nanos::from_millis(1), clear: Nanos::from_millis(3), step: Nanos::from_millis(2), packets: 3 };
+        let gate = Gate::plan(Nanos::from_millis(20), &mut [Nanos::from_millis(4)], spec).filter(|_| gated);
+        let (aggregate, each) = (aggregate.map(BitRate), each.map(BitRate));
+        let mut schedule = Schedule::new();
+        schedule.set_aggregate(aggregate);
+        schedule.set_gate(gate);
+        let mut flow = Spacing::new(each);
+        let mut pacer = Pacer::new(PacerConfig::default());
+        pacer.set_aggregate(aggregate);
+        pacer.set_each_flow(each);
+        pacer.set_gate(gate);
+        let (mut now, mut computed, mut left) = (Nanos::ZERO, Vec::new(), Vec::new());
+        let take = |pacer: &mut Pacer<u32>, mut now: Nanos, until: Nanos, left: &mut Vec<Nanos>| {
+            while let Some(at) = pacer.next_time(now).filter(|&at| at < until) {
+                now = at;
+                left.extend(pacer.poll(now).map(|_| now));
+            }
+        };
+        for (wait, bytes) in offers {
+            let until = now + Nanos(wait);
+            take(&mut pacer, now, until, &mut left);
+            now = until;
+            pacer.offer(now, &key(1), bytes, bytes);
+            computed.push(schedule.depart(&mut flow, now, u64::from(bytes)));
+        }
+        take(&mut pacer, now, Nanos::MAX, &mut left);
+        prop_assert_eq!(computed, left);
     }
 
     #[test]
@@ -75,7 +115,7 @@ proptest! {
         let mut highest = [None; 3];
         let mut take = |now: Nanos, (flow, ack): (u16, u32)| {
             let place = usize::from(flow);
-            // The first of a flow has nothing to count from.
+            // The first ACK of a flow acknowledges an unknown number of bytes, which counts as none.
             let step = highest[place].map_or(0, |before| ack - before);
             highest[place] = Some(ack);
             left.push((now, u64::from(step)));
@@ -100,12 +140,26 @@ proptest! {
     }
 }
 
+/// 1500 bytes per ACK at 1 Mb/s.
 #[test]
-fn flows_take_turns_by_bytes_and_the_longest_queue_pays() {
+fn acks_of_equal_steps_leave_at_equal_distances() {
+    let mut pacer = AckPacer::new(20, 8);
+    pacer.set_rate(Some(BitRate(1_000_000)));
+    (0..10_u32).for_each(|ack| assert_eq!(pacer.offer(&key(1), 1500 * ack, ack), None));
+    assert_eq!(pacer.poll(Nanos::ZERO), Some(0), "the first acknowledges an unknown number of bytes");
+    for ack in 1..10 {
+        let due = Nanos::from_millis(12 * u64::from(ack - 1));
+        assert_eq!(pacer.next_time().map(|at| at.max(Nanos::ZERO)), Some(due));
+        assert_eq!(pacer.poll(due), Some(ack));
+    }
+}
+
+#[test]
+fn flows_take_turns_by_bytes_and_the_longest_queue_drops() {
     let mut pacer =
         Pacer::new(PacerConfig { packets: 40, flows: 4, mark_after: Some(Nanos::from_millis(20)) });
     pacer.set_aggregate(Some(BitRate(12_000_000)));
-    // One has 60 packets of 1500 bytes, the other 12 of 500: 32 of the first are refused, none of the second.
+    // One flow has 60 packets of 1500 bytes, the other 12 of 500: 32 of the first are dropped, none of the second.
     for _ in 0..60 {
         pacer.offer(Nanos::ZERO, &key(1), 1500, 1);
     }
@@ -117,7 +171,7 @@ fn flows_take_turns_by_bytes_and_the_longest_queue_pays() {
         dropped += 1;
     }
     assert_eq!((pacer.dropped(), pacer.len()), (dropped, 40));
-    // The first 8 ms (12 kB): both sent about as many bytes, 4 packets and 12.
+    // The first 8 ms (12 kB): both send about the same number of bytes, 4 packets and 12.
     let mut bytes = [0, 0];
     let mut now = Nanos::ZERO;
     while let Some(at) = pacer.next_time(now).filter(|&at| at <= Nanos::from_millis(8)) {
@@ -128,13 +182,13 @@ fn flows_take_turns_by_bytes_and_the_longest_queue_pays() {
     }
     assert!(bytes[1] >= 4500 && bytes[0] <= 7500, "{bytes:?}");
     assert!(pacer.poll(Nanos::from_millis(21)).is_some_and(|released| released.mark));
-    // A rate that rises counts at once; none lets everything go.
+    // A higher rate holds at once; without a rate, everything leaves.
     pacer.set_aggregate(None);
     assert!(pacer.poll(Nanos::from_millis(21)).is_some());
 }
 
 #[test]
-fn own_packets_are_spaced_by_mss_over_rate_and_go_before_those_forwarded() {
+fn own_packets_are_spaced_by_mss_over_rate_and_have_priority_over_forwarded_ones() {
     // osipov2007: 600 bytes at a third of 590 kb/s.
     let delta = spacing(600, BitRate(196_600));
     assert_eq!(delta, Nanos(24_415_056));

@@ -1,4 +1,4 @@
-//! Packets as bytes: what is read out of them, by the standards' own layouts, and that nothing in them does harm.
+//! Packets as bytes: what is read out of them by the standards' layouts, and that no bytes cause a panic.
 
 use std::fs;
 use std::path::Path;
@@ -7,15 +7,15 @@ use fairhop_control::digest::{
     Digest, Direction, Payload, ReceptionReport, RtcpFields, RtpFields, TcpFields, VoipMetrics, tcp_flag,
 };
 use fairhop_control::flow::{Address, FlowKey};
-use fairhop_control::window::{Clamp, mend, rewrite};
+use fairhop_control::window::{Clamp, Clamps, rewrite, update_checksum};
 use fairhop_model::units::Nanos;
 use proptest::prelude::*;
 
 use crate::check_packet;
 
-const AT: Nanos = Nanos::from_millis(7);
+pub(crate) const AT: Nanos = Nanos::from_millis(7);
 
-fn v4(protocol: u8, transport: &[u8]) -> Vec<u8> {
+pub(crate) fn v4(protocol: u8, transport: &[u8]) -> Vec<u8> {
     let length = (20 + transport.len() as u16).to_be_bytes();
     let mut packet = vec![0x45, 0xb8, length[0], length[1], 0, 0, 0x40, 0, 62, protocol, 0, 0];
     packet.extend([10, 1, 0, 4, 192, 0, 2, 1]);
@@ -23,7 +23,7 @@ fn v4(protocol: u8, transport: &[u8]) -> Vec<u8> {
     packet
 }
 
-fn udp(payload: &[u8]) -> Vec<u8> {
+pub(crate) fn udp(payload: &[u8]) -> Vec<u8> {
     let length = (8 + payload.len() as u16).to_be_bytes();
     let mut bytes = vec![0xc3, 0x50, 0xc3, 0x51, length[0], length[1], 0, 0];
     bytes.extend_from_slice(payload);
@@ -31,10 +31,30 @@ fn udp(payload: &[u8]) -> Vec<u8> {
 }
 
 /// SYN of 10.1.0.4:50000 with MSS 1460, SACK permitted, timestamps 1000 and 0, scale 10, as Linux lays them out.
-fn syn() -> Vec<u8> {
+pub(crate) fn syn() -> Vec<u8> {
     let mut tcp = vec![0xc3, 0x50, 0, 80, 0, 0, 0, 9, 0, 0, 0, 0, 0xa0, 0x02, 0xfa, 0xf0, 0, 0, 0, 0];
     tcp.extend([2, 4, 5, 0xb4, 4, 2, 8, 10, 0, 0, 3, 0xe8, 0, 0, 0, 0, 1, 3, 3, 10]);
     tcp
+}
+
+/// G.729A, 20 ms, with the marker.
+pub(crate) fn rtp() -> Vec<u8> {
+    let mut rtp = vec![0x80, 0x80 | 18, 1, 2, 0, 0, 0xa1, 0x40, 0, 0, 0, 7];
+    rtp.extend([0; 20]);
+    rtp
+}
+
+/// A sender report with a block, then XR with VoIP metrics.
+pub(crate) fn rtcp() -> Vec<u8> {
+    let mut rtcp = vec![0x81, 200, 0, 12, 0, 0, 0, 5, 0, 0, 0x12, 0x34, 0x56, 0x78, 0, 0];
+    rtcp.extend([0; 12]);
+    rtcp.extend([
+        0, 0, 0, 7, 64, 0xff, 0xff, 0xfe, 0, 1, 0, 9, 0, 0, 0, 80, 0xaa, 0xbb, 0xcc, 0xdd, 0, 1, 0, 0,
+    ]);
+    rtcp.extend([0x80, 207, 0, 10, 0, 0, 0, 5, 7, 0, 0, 8, 0, 0, 0, 7, 26, 13]);
+    rtcp.resize(52 + 8 + 36, 0);
+    rtcp[52 + 8 + 27] = 31;
+    rtcp
 }
 
 fn read(packet: &[u8]) -> Digest {
@@ -42,7 +62,7 @@ fn read(packet: &[u8]) -> Digest {
 }
 
 #[test]
-fn a_syn_tells_all_that_a_clamp_needs() {
+fn a_syn_has_all_fields_that_a_clamp_needs() {
     let digest = read(&v4(6, &syn()));
     let key = FlowKey {
         mesh: Address::v4([10, 1, 0, 4]),
@@ -66,10 +86,10 @@ fn a_syn_tells_all_that_a_clamp_needs() {
     };
     assert_eq!(digest.payload, Payload::Tcp(expected));
     assert_eq!(expected.seq_end(), 10);
-    // Cut after the MSS, as by a kernel that hands on 44 bytes.
+    // Cut after the MSS, as by a kernel that passes on 44 bytes.
     let Payload::Tcp(cut) = read(&v4(6, &syn())[..44]).payload else { panic!("TCP") };
     assert_eq!((cut.mss, cut.window_scale), (Some(1460), None));
-    // A scale of 15 counts as 14; a header that is longer than the packet is none.
+    // A scale of 15 counts as 14; a header longer than the packet is invalid.
     let mut odd = syn();
     odd[39] = 15;
     let Payload::Tcp(fields) = read(&v4(6, &odd)).payload else { panic!("TCP") };
@@ -83,11 +103,9 @@ fn a_syn_tells_all_that_a_clamp_needs() {
 }
 
 #[test]
-fn ipv6_goes_past_its_extension_headers() {
+fn ipv6_extension_headers_are_skipped() {
     // Hop-by-hop of 16 bytes, first fragment, UDP of 20 bytes with RTP.
-    let mut rtp = vec![0x80, 0x80 | 18, 1, 2, 0, 0, 0xa1, 0x40, 0, 0, 0, 7];
-    rtp.extend([0; 20]);
-    let transport = udp(&rtp);
+    let transport = udp(&rtp());
     let payload = (16 + 8 + transport.len() as u16).to_be_bytes();
     let mut packet = vec![0x6b, 0x80, 0, 0, payload[0], payload[1], 0, 63];
     packet.extend([0xfd; 16]);
@@ -111,17 +129,21 @@ fn ipv6_goes_past_its_extension_headers() {
 }
 
 #[test]
-fn rtcp_is_told_from_rtp_and_read_through_its_compound() {
-    // Sender report with a block, then XR with VoIP metrics.
-    let mut rtcp = vec![0x81, 200, 0, 12, 0, 0, 0, 5, 0, 0, 0x12, 0x34, 0x56, 0x78, 0, 0];
-    rtcp.extend([0; 12]);
-    rtcp.extend([
-        0, 0, 0, 7, 64, 0xff, 0xff, 0xfe, 0, 1, 0, 9, 0, 0, 0, 80, 0xaa, 0xbb, 0xcc, 0xdd, 0, 1, 0, 0,
-    ]);
-    rtcp.extend([0x80, 207, 0, 10, 0, 0, 0, 5, 7, 0, 0, 8, 0, 0, 0, 7, 26, 13]);
-    rtcp.resize(52 + 8 + 36, 0);
-    rtcp[52 + 8 + 27] = 31;
-    let Payload::Rtcp(fields) = read(&v4(17, &udp(&rtcp))).payload else { panic!("RTCP") };
+fn the_payload_of_rtp_begins_after_its_contributing_sources_and_extension() {
+    // Two contributing sources, then an extension of one word.
+    let mut packet = rtp();
+    packet[0] = 0x80 | 0x10 | 2;
+    packet[20..24].copy_from_slice(&[0xbe, 0xde, 0, 1]);
+    let Payload::Rtp(fields) = read(&v4(17, &udp(&packet))).payload else { panic!("RTP") };
+    assert_eq!((fields.payload_bytes, fields.ssrc), (20 - 8 - 8, 7));
+    // More sources than bytes.
+    packet[0] = 0x80 | 15;
+    assert_eq!(read(&v4(17, &udp(&packet))).payload, Payload::Udp);
+}
+
+#[test]
+fn rtcp_is_distinguished_from_rtp_and_all_parts_of_a_compound_packet_are_read() {
+    let Payload::Rtcp(fields) = read(&v4(17, &udp(&rtcp()))).payload else { panic!("RTCP") };
     let report = ReceptionReport {
         ssrc: 7,
         fraction_lost: 64,
@@ -135,12 +157,12 @@ fn rtcp_is_told_from_rtp_and_read_through_its_compound() {
     let expected =
         RtcpFields { ssrc: 5, sender_report: Some(0x1234_5678), report: Some(report), voip: Some(voip) };
     assert_eq!(fields, expected);
-    // STUN begins with two zero bits: no RTP.
+    // STUN begins with two zero bits, so it is not RTP.
     assert_eq!(read(&v4(17, &udp(&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42, 0, 0, 0, 0]))).payload, Payload::Udp);
 }
 
 #[test]
-fn the_corpus_does_no_harm() {
+fn the_corpus_causes_no_panic() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/packet");
     let (mut read, mut observer) = (0, check_packet::observer());
     for entry in fs::read_dir(folder).expect("the corpus") {
@@ -164,20 +186,20 @@ fn tcp_checksum(packet: &[u8]) -> u16 {
 }
 
 #[test]
-fn a_checksum_is_mended_as_rfc_1624_works_it_out() {
+fn a_checksum_is_updated_as_in_the_example_of_rfc_1624() {
     // §4: HC = 0xdd2f, m = 0x5555, m' = 0x3285 give 0x0000.
-    assert_eq!(mend(0xdd2f, 0x5555, 0x3285), 0x0000);
+    assert_eq!(update_checksum(0xdd2f, 0x5555, 0x3285), 0x0000);
 }
 
 proptest! {
     #[test]
-    fn no_bytes_do_harm(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+    fn no_bytes_cause_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
         check_packet::check(&bytes, &mut check_packet::observer(), AT);
     }
 
-    /// Bytes that get past the first checks: a true IP header, transports of any content and any cut.
+    /// Bytes that pass the first checks: a valid IP header, transports with any content, cut anywhere.
     #[test]
-    fn no_transport_does_harm(
+    fn no_transport_causes_a_panic(
         protocol in prop_oneof![Just(6_u8), Just(17)],
         first in prop_oneof![Just(0x80_u8), Just(0x81), Just(0x50), Just(0xf0), any::<u8>()],
         mut bytes in proptest::collection::vec(any::<u8>(), 0..120),
@@ -191,9 +213,9 @@ proptest! {
         check_packet::check(&packet[..cut.min(packet.len())], &mut check_packet::observer(), AT);
     }
 
-    /// Whatever the segment: once its checksum is right, it is right after the clamp, and the window no larger.
+    /// A valid checksum stays valid, whatever the segment, and the window does not grow.
     #[test]
-    fn a_clamped_segment_has_a_right_checksum_and_no_larger_window(
+    fn a_clamped_segment_has_a_valid_checksum_and_no_larger_window(
         mut tcp in proptest::collection::vec(any::<u8>(), 20..200),
         words in 5_u8..16,
         limit in 0_u32..100_000,
@@ -212,9 +234,9 @@ proptest! {
         prop_assert_eq!(tcp_checksum(&packet), 0);
     }
 
-    /// A receiver that never moves its own edge back, ACKs that may come again or late, clamps that change at will: what the
-    /// sender may send never shrinks, is never more than the receiver offers, and is never past the clamp (its floor, at
-    /// least), but for what was promised, in whole units.
+    /// With a receiver that never moves its own edge back, repeated and reordered ACKs, and a clamp that changes at any time,
+    /// the sender's right edge never moves back, is never beyond the receiver's, and never beyond the clamp or its floor, except
+    /// for what was offered before and for rounding to units.
     #[test]
     fn the_right_edge_never_moves_back_and_never_past_the_receivers(
         scale in 0_u8..15,
@@ -227,7 +249,7 @@ proptest! {
         let grain = 1_u32 << scale;
         for (acked, window, limit, again) in steps {
             ack = ack.wrapping_add(acked.min(edge.wrapping_sub(ack)));
-            // Its own edge stays or goes on; the field is what it can say of it.
+            // The receiver's edge never moves back; the field rounds it up to units.
             let wanted = ack.wrapping_add(window);
             if wanted.wrapping_sub(offered).cast_signed() > 0 {
                 offered = wanted;
@@ -252,6 +274,26 @@ proptest! {
 }
 
 #[test]
+fn windows_are_scaled_only_if_both_ends_offer_a_scale() {
+    let key = FlowKey::default();
+    for (wired, mesh, field) in
+        [(None, None, 10_000), (Some(7), None, 10_000), (None, Some(7), 10_000), (Some(3), Some(7), 79)]
+    {
+        let mut clamps = Clamps::new(4);
+        let mut show = |direction, flags, window_scale| {
+            let mss = Some(1460);
+            let fields =
+                TcpFields { flags, ack: 1 << 20, window: 60_000, mss, window_scale, ..TcpFields::default() };
+            clamps.on_segment(AT, &key, direction, &fields, Some(10_000))
+        };
+        show(Direction::ToMesh, tcp_flag::SYN, wired);
+        show(Direction::FromMesh, tcp_flag::SYN | tcp_flag::ACK, mesh);
+        // The SYN has offered 10,000 bytes already: 79 units of 128 bytes, rounded up.
+        assert_eq!(show(Direction::FromMesh, tcp_flag::ACK, None), field, "{wired:?} and {mesh:?}");
+    }
+}
+
+#[test]
 fn the_floor_is_a_segment_in_whole_units_and_a_zero_window_stays_zero() {
     assert_eq!(
         (Clamp::new(10, 1460).floor(), Clamp::new(0, 1460).floor(), Clamp::new(7, 1448).floor()),
@@ -260,13 +302,13 @@ fn the_floor_is_a_segment_in_whole_units_and_a_zero_window_stays_zero() {
     let mut clamp = Clamp::new(10, 1460);
     // 500 kB offered, clamp of 100 bytes: the floor, two units.
     assert_eq!(clamp.apply(100, 1000, tcp_flag::ACK, 500), 2);
-    // 1000 of it acknowledged: 1048 bytes are promised still; two units again, one would move the edge back.
+    // 1000 bytes are acknowledged, 1048 are still offered: two units again, since one would move the edge back.
     assert_eq!(clamp.apply(100, 2000, tcp_flag::ACK, 500), 2);
     assert_eq!(clamp.apply(100, 2000, tcp_flag::ACK, 0), 0);
-    // The window update after it opens to what was promised and no further.
+    // The window update after it opens to what was offered before, and no further.
     assert_eq!(clamp.apply(100, 2000, tcp_flag::ACK, 500), 2);
     assert_eq!(clamp.apply(1 << 20, 2000, tcp_flag::ACK, 500), 500);
-    // A SYN counts in bytes and keeps a segment; a reset is nobody's business.
+    // The window of a SYN counts in bytes and keeps a segment. A reset passes unchanged.
     assert_eq!(Clamp::new(10, 1460).apply(100, 0, tcp_flag::SYN, 65_535), 1460);
     assert_eq!(Clamp::new(10, 1460).apply(100, 0, tcp_flag::RST, 700), 700);
     assert_eq!(Clamp::default().apply(100, 0, tcp_flag::ACK, 700), 700);

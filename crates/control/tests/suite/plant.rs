@@ -1,6 +1,7 @@
-//! A small mesh behind a gateway, for trying controllers: one shared channel that serves a packet at a time, a queue of 50 on
-//! either side of it, and losses that grow when both sides contend. Real TCP machines, calls of G.729A. It has a cliff, as
-//! meshes have, and nothing else of them: what a controller does to a mesh is the simulator's matter.
+//! A small model of a mesh behind a gateway, for tests of controllers: one shared channel that serves one packet at a time, a
+//! queue of 50 packets on either side, and losses that grow when both sides contend. TCP is that of the transport crate, calls
+//! are G.729A. Like a mesh, it breaks down abruptly at overload; it models nothing else of one. The simulator's tests show
+//! what a controller does in a mesh.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -55,8 +56,8 @@ enum Event {
 struct Call {
     until: Nanos,
     number: u32,
-    /// By direction: when sent, delay if it came.
-    heard: [Vec<(Nanos, Option<Nanos>)>; 2],
+    /// By direction: time of sending, and delay if the packet arrived.
+    packets: [Vec<(Nanos, Option<Nanos>)>; 2],
 }
 
 struct Transfer {
@@ -64,11 +65,11 @@ struct Transfer {
     sender: Sender,
     receiver: Receiver,
     delivered: Vec<(Nanos, u64)>,
-    /// When the timers of sender and receiver are set to fire.
+    /// Expiry of the timers of sender and receiver.
     timers: [Option<Nanos>; 2],
 }
 
-/// The world.
+/// The mesh, its traffic and the gateway.
 pub(crate) struct Plant {
     now: Nanos,
     events: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
@@ -76,9 +77,9 @@ pub(crate) struct Plant {
     free: Vec<usize>,
     sequence: u64,
     random: u64,
-    /// Airtime of a packet: fixed and by byte; changes at a time.
+    /// From a time on: airtime of a packet in µs, fixed part and per byte.
     airtime: Vec<(Nanos, f64, f64)>,
-    /// Loss whatever TCP does, from a time on.
+    /// From a time on: loss that does not depend on the load.
     noise: Vec<(Nanos, f64)>,
     wired: Nanos,
     busy: bool,
@@ -86,7 +87,7 @@ pub(crate) struct Plant {
     calls: Vec<Call>,
     flows: Vec<Transfer>,
     gateway: Gateway<u64>,
-    /// Packets in the gateway's hands.
+    /// Packets at the gateway.
     held: BTreeMap<u64, Packet>,
     pace_at: Option<Nanos>,
     /// State, reason and pace at each tick.
@@ -106,7 +107,7 @@ impl Packet {
 }
 
 impl Plant {
-    /// Four hops at 12 Mb/s, roughly: 0.7 ms a packet and 4 µs a byte; 11 calls, or 1.6 Mb/s.
+    /// About four hops at 12 Mb/s: 0.7 ms per packet and 3.6 µs per byte; capacity for 11 calls, or 1.6 Mb/s.
     pub(crate) fn new(config: ControllerConfig, wired_ms: u64, seed: u64) -> Self {
         let observer = ObserverConfig { flows: 200, ..ObserverConfig::default() };
         let mut plant = Self {
@@ -133,21 +134,21 @@ impl Plant {
         plant
     }
 
-    /// From `from` on a packet takes `factor` times the airtime.
-    pub(crate) fn slower(&mut self, from: Nanos, factor: f64) {
+    /// From `from` on, packets take `factor` times the airtime.
+    pub(crate) fn set_slowdown(&mut self, from: Nanos, factor: f64) {
         self.airtime.push((from, 700.0 * factor, 3.6 * factor));
     }
 
-    /// From `from` on so many packets are lost whatever the load.
-    pub(crate) fn noise(&mut self, from: Nanos, loss: f64) {
+    /// From `from` on, the fraction `loss` of packets is lost at any load.
+    pub(crate) fn set_noise(&mut self, from: Nanos, loss: f64) {
         self.noise.push((from, loss));
     }
 
     pub(crate) fn call(&mut self, from: Nanos, until: Nanos) {
         let call = self.calls.len();
-        // Not all at one instant.
+        // Calls do not begin at one instant.
         let from = from + Nanos(call as u64 * 1_830_000);
-        self.calls.push(Call { until, number: 0, heard: [Vec::new(), Vec::new()] });
+        self.calls.push(Call { until, number: 0, packets: [Vec::new(), Vec::new()] });
         self.at(from, Event::Voice(call));
     }
 
@@ -260,21 +261,21 @@ impl Plant {
                 Direction::FromMesh => self.leave_gateway(released.packet),
             }
         }
-        if let Some(next) = sooner(&mut self.pace_at, self.gateway.next_time(self.now), self.now) {
+        if let Some(next) = set_earlier(&mut self.pace_at, self.gateway.next_time(self.now), self.now) {
             self.at(next, Event::Pace);
         }
     }
 
     fn speak(&mut self, call: usize) {
         let now = self.now;
-        let Call { until, number, heard, .. } = &mut self.calls[call];
+        let Call { until, number, packets, .. } = &mut self.calls[call];
         if now >= *until {
             return;
         }
         *number += 1;
         let number = *number;
-        for heard in heard {
-            heard.push((now, None));
+        for sent in packets {
+            sent.push((now, None));
         }
         let body = Body::Voice { call, number, sent: now };
         self.at_gateway(Packet { body, direction: Direction::ToMesh, bytes: VOICE_BYTES });
@@ -293,7 +294,7 @@ impl Plant {
             self.at(now + self.wired, Event::AtGateway(packet));
         }
         let Transfer { sender, timers, .. } = &mut self.flows[flow];
-        if let Some(next) = sooner(&mut timers[0], sender.next_timer(), now) {
+        if let Some(next) = set_earlier(&mut timers[0], sender.next_timer(), now) {
             self.at(next, Event::Sender(flow));
         }
     }
@@ -311,7 +312,7 @@ impl Plant {
         let delivered = self.flows[flow].receiver.delivered();
         self.flows[flow].delivered.push((now, delivered));
         let Transfer { receiver, timers, .. } = &mut self.flows[flow];
-        if let Some(next) = sooner(&mut timers[1], receiver.next_timer(), now) {
+        if let Some(next) = set_earlier(&mut timers[1], receiver.next_timer(), now) {
             self.at(next, Event::Receiver(flow));
         }
     }
@@ -383,12 +384,12 @@ impl Plant {
         }
     }
 
-    /// A packet is where its receiver is.
+    /// A packet arrives at its receiver.
     fn arrive(&mut self, packet: Packet) {
         let now = self.now;
         match packet.body {
             Body::Voice { call, number, sent } => {
-                self.calls[call].heard[index(packet.direction)][number as usize - 1].1 = Some(now - sent);
+                self.calls[call].packets[index(packet.direction)][number as usize - 1].1 = Some(now - sent);
             }
             Body::Tcp { flow, segment } => {
                 self.flows[flow].receiver.on_segment(now, &segment);
@@ -397,25 +398,25 @@ impl Plant {
         }
     }
 
-    /// The part of one-second windows of all calls, worse direction, in which MOS was 3.6 at least.
+    /// The fraction of one-second windows of all calls with a MOS of at least 3.6 in the worse direction.
     pub(crate) fn good_seconds(&self, from: u64, until: u64) -> f64 {
         let (mut good, mut all) = (0, 0);
         for second in from..until {
             for call in &self.calls {
-                let window = |heard: &&(Nanos, Option<Nanos>)| {
-                    heard.0 >= Nanos::from_secs(second) && heard.0 < Nanos::from_secs(second + 1)
+                let window = |packet: &&(Nanos, Option<Nanos>)| {
+                    packet.0 >= Nanos::from_secs(second) && packet.0 < Nanos::from_secs(second + 1)
                 };
-                let mos = |heard: &Vec<(Nanos, Option<Nanos>)>| {
-                    let least = heard.iter().filter_map(|heard| heard.1).min()?;
-                    let sent: Vec<_> = heard.iter().filter(window).collect();
-                    let unheard = sent
+                let mos = |packets: &Vec<(Nanos, Option<Nanos>)>| {
+                    let min = packets.iter().filter_map(|packet| packet.1).min()?;
+                    let sent: Vec<_> = packets.iter().filter(window).collect();
+                    let lost_or_late = sent
                         .iter()
-                        .filter(|heard| heard.1.is_none_or(|delay| voice::is_late(delay, least, PLAYOUT)));
-                    let part = unheard.count() as f64 / sent.len() as f64;
+                        .filter(|packet| packet.1.is_none_or(|delay| voice::is_late(delay, min, PLAYOUT)));
+                    let part = lost_or_late.count() as f64 / sent.len() as f64;
                     (sent.len() >= 45)
                         .then(|| voice::mos(Codec::G729a, part, Nanos::from_millis(40), PLAYOUT))
                 };
-                if let (Some(down), Some(up)) = (mos(&call.heard[0]), mos(&call.heard[1])) {
+                if let (Some(down), Some(up)) = (mos(&call.packets[0]), mos(&call.packets[1])) {
                     all += 1;
                     good += usize::from(down.min(up) >= 3.6);
                 }
@@ -424,7 +425,7 @@ impl Plant {
         if all == 0 { 1.0 } else { good as f64 / all as f64 }
     }
 
-    /// Goodput of all transfers in b/s.
+    /// Goodput of all transfers in bits per second.
     pub(crate) fn goodput(&self, from: u64, until: u64) -> f64 {
         let (from, until) = (Nanos::from_secs(from), Nanos::from_secs(until));
         let at = |flow: &Transfer, time: Nanos| {
@@ -435,8 +436,8 @@ impl Plant {
     }
 }
 
-/// Sets a timer to `wanted` if that is sooner than what it is set to; tells when it must fire then.
-fn sooner(timer: &mut Option<Nanos>, wanted: Option<Nanos>, now: Nanos) -> Option<Nanos> {
+/// Sets a timer to `wanted` if that is earlier than its expiry; returns the time for the new event.
+fn set_earlier(timer: &mut Option<Nanos>, wanted: Option<Nanos>, now: Nanos) -> Option<Nanos> {
     let wanted = wanted?.max(now + Nanos(1));
     if timer.is_some_and(|set| set <= wanted) {
         return None;

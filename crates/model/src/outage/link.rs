@@ -1,29 +1,29 @@
-//! How many packets a link in slots gets across: channel and ARQ together, and T_n(x) by dynamic programming.
+//! The number of packets that a slotted link delivers: channel and ARQ together, and T_n(x) by dynamic programming.
 
 use crate::markov::{Channel, ChannelError, stationary};
 
-/// What the base station does about frames that are lost. It learns of a loss before the next slot.
+/// How the base station reacts to lost frames. It learns of a loss before the next slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arq {
-    /// It sends in every slot.
+    /// Sends in every slot.
     Persistent,
-    /// It leaves out the slot after a loss, as D. Zhang and K. M. Wasserman, "Transmission schemes for time-varying
-    /// wireless channels with partial state observations" (INFOCOM 2002) found best under a price for sending: a channel
-    /// that was bad is likely to be so still.
+    /// Skips the slot after a loss, which is optimal if sending has a cost (D. Zhang and K. M. Wasserman, "Transmission
+    /// schemes for time-varying wireless channels with partial state observations", INFOCOM 2002): a bad channel is likely
+    /// to stay bad.
     Optimal,
 }
 
-/// When the counting of slots begins.
+/// The first slot of the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// At a slot like any other. With this the chance of delay outage is that of cai2005's equation 3.
+    /// Any slot. The delay outage is then that of cai2005's equation 3.
     AnySlot,
-    /// In the slot after a success. The round-trip time of a packet that keeps the queue from being empty begins then, so
-    /// that the chance of delay outage is that of a packet, also where the channel has memory.
+    /// The slot after a success. The round trip of a packet that finds a non-empty queue begins there, so the delay outage
+    /// is exact for channels with memory too.
     AfterSuccess,
 }
 
-/// A channel with its ARQ, always with a packet to send.
+/// A channel with its ARQ and a queue that is never empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
     channel: Channel,
@@ -33,20 +33,20 @@ pub struct Link {
     throughput: f64,
 }
 
-/// Chances of the states of the channel at the beginning of a slot.
+/// Probabilities of the channel states at the start of a slot.
 #[derive(Clone, Debug, PartialEq)]
 struct Distribution {
-    /// In which the link sends.
+    /// A slot in which the link sends.
     ready: Vec<f64>,
-    /// In which it leaves out the slot.
+    /// A slot that the link skips.
     waiting: Vec<f64>,
 }
 
 impl Link {
-    /// The link.
+    /// A link.
     ///
     /// # Errors
-    /// With this ARQ, how the link fares in the long run depends on how it began. Only a channel with a period can be so.
+    /// With this ARQ, the long-run behaviour depends on the start. This happens only for periodic channels.
     pub fn new(channel: Channel, arq: Arq) -> Result<Self, ChannelError> {
         let states = channel.states();
         let lost = |state| 1.0 - channel.success(state);
@@ -98,19 +98,19 @@ impl Link {
         self.arq
     }
 
-    /// Packets that get across in a slot, in the mean.
+    /// Mean number of packets delivered per slot.
     pub fn throughput(&self) -> f64 {
         self.throughput
     }
 
-    /// T_n(x) for x = 0, 1, …, n: the chances that so many packets get across in `slots` slots.
+    /// T_n(x) for x = 0, 1, …, n: the probabilities that x packets are delivered in n = `slots` slots.
     pub fn successes(&self, slots: u32, start: Start) -> Vec<f64> {
         let (states, counts) = (self.channel.states(), slots as usize + 1);
         let begin = match start {
             Start::AnySlot => &self.any_slot,
             Start::AfterSuccess => &self.after_success,
         };
-        // Chances of a state and a count together, before and after the link has used its slot.
+        // Joint probabilities of state and count, before and after the slot.
         let table = |chances: &[f64]| {
             let mut table = vec![0.0; states * counts];
             chances.iter().enumerate().for_each(|(state, &chance)| table[state * counts] = chance);
@@ -148,14 +148,14 @@ impl Link {
             .collect()
     }
 
-    /// `E[T_n]`: the mean number of packets that get across in `slots` slots that begin like any other.
+    /// `E[T_n]`: the mean number of packets delivered in `slots` slots, from any slot on.
     pub fn mean_successes(&self, slots: u32) -> f64 {
-        // What is stationary is the same in every slot.
+        // The mean of a stationary process is the same in every slot.
         self.throughput * f64::from(slots)
     }
 }
 
-/// Chances of the states in the next slot.
+/// Probabilities of the states in the next slot.
 fn step(channel: &Channel, chance: impl Fn(usize) -> f64) -> Vec<f64> {
     let states = channel.states();
     (0..states).map(|to| (0..states).map(|from| chance(from) * channel.transition(from, to)).sum()).collect()
@@ -167,7 +167,7 @@ mod tests {
     use crate::markov::binomial;
     use proptest::prelude::*;
 
-    /// T_n(x) by going through every path of the channel and every fate of every frame.
+    /// T_n(x) by enumeration of all paths of the channel and all outcomes of all frames.
     fn enumerated(link: &Link, slots: u32, begin: &[(usize, bool, f64)]) -> Vec<f64> {
         let channel = link.channel();
         let mut chances = vec![0.0; slots as usize + 1];
@@ -194,7 +194,7 @@ mod tests {
         chances
     }
 
-    /// What the link is found in after so many slots that its beginning is forgotten, at any slot and after a success.
+    /// The distribution of the link after many slots, at any slot and after a success.
     fn settled(link: &Link) -> [Vec<(usize, bool, f64)>; 2] {
         let channel = link.channel();
         let states = channel.states();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn t_n_x_is_what_the_enumeration_of_all_paths_gives() {
+    fn t_n_x_equals_the_enumeration_of_all_paths() {
         for channel in channels() {
             for arq in [Arq::Persistent, Arq::Optimal] {
                 let link = Link::new(channel.clone(), arq).expect("a link");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_left_out_after_each_loss_makes_the_renewal_rate() {
+    fn skipping_a_slot_after_each_loss_gives_the_renewal_rate() {
         // A success takes a slot, a loss takes two: (1 − e)/(1 + e) packets a slot without memory.
         for error in [0.0, 0.01, 0.1, 0.5, 1.0] {
             let link = |arq| Link::new(Channel::memoryless(error).expect("a channel"), arq).expect("a link");

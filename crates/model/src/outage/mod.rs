@@ -1,19 +1,19 @@
-//! How to choose the parameters of AIMD(α, β) datagrams over a wireless link: L. Cai, X. Shen, J. W. Mark and J. Pan,
+//! Parameters of AIMD(α, β) datagrams over a wireless link: L. Cai, X. Shen, J. W. Mark and J. Pan,
 //! "QoS support for multimedia traffic in wireless/IP networks using AIMD protocols" (cai2005, section III).
 //!
-//! Time is counted in slots, in each of which the link can send one packet. R is the round-trip time in slots without
-//! any wait in a queue, the packet's own slot included; D is how many slots more a packet may take.
+//! Time is in slots; the link sends one packet per slot. R is the round-trip time in slots without queueing, including the
+//! packet's own slot. D is the maximum additional delay in slots.
 //!
 //! | what | where | equation |
 //! |---|---|---|
-//! | α that is friendly to TCP | [`tcp_friendly_alpha`] | 1 |
+//! | TCP-friendly α | [`tcp_friendly_alpha`] | 1 |
 //! | utilization of a link of fixed capacity | [`stage_one_utilization`], [`utilization_at`] | 2 and case (b) |
-//! | T_n(x), the chance of x successes in n slots | [`Link::successes`] | – |
-//! | delay outage, and the largest window that keeps it small | [`Link::delay_outage`], [`Link::max_window`] | 3 |
+//! | T_n(x), the probability of x successes in n slots | [`Link::successes`] | – |
+//! | delay outage, and the largest window within a bound on it | [`Link::delay_outage`], [`Link::max_window`] | 3 |
 //! | windows of flows that share the link | [`Link::shared_windows`] | 4 |
 //!
-//! The channel is a [`crate::markov::Channel`]. Left out: losses and delay before the wireless link, frames that take
-//! more than a slot, and, with persistent ARQ, that a repetition may have to wait while other packets go ahead.
+//! The channel is a [`crate::markov::Channel`]. Left out: losses and variable delay before the wireless link,
+//! frames longer than a slot, and, with persistent ARQ, retransmissions that wait behind other packets.
 
 mod link;
 mod window;
@@ -21,21 +21,20 @@ mod window;
 pub use link::{Arq, Link, Start};
 pub use window::{Flow, Shared, SharedWindow, SharingError};
 
-/// α with which AIMD(α, β) takes no more than a TCP flow on the same path does, 3(1 − β)/(1 + β) (cai2005, equation 1).
-/// Without a meaning unless 0 < β < 1.
+/// α for which AIMD(α, β) gets the same throughput as TCP on the same path, 3(1 − β)/(1 + β) (cai2005, equation 1).
+/// Defined for 0 < β < 1.
 pub fn tcp_friendly_alpha(beta: f64) -> f64 {
     3.0 * (1.0 - beta) / (1.0 + beta)
 }
 
-/// β with which AIMD(α, β) takes no more than a TCP flow does: [`tcp_friendly_alpha`] the other way round. Without a
-/// meaning unless 0 < α < 3.
+/// β for which AIMD(α, β) is TCP-friendly: the inverse of [`tcp_friendly_alpha`]. Defined for 0 < α < 3.
 pub fn tcp_friendly_beta(alpha: f64) -> f64 {
     (3.0 - alpha) / (3.0 + alpha)
 }
 
 /// Utilization of a link of fixed capacity by one AIMD flow in *stage I*, the rounds after a backoff in which the window
-/// is less than R and the queue empty: (1 + β)/2 + βB/2R, and 1 where the buffer is so large that there is no stage I
-/// (cai2005, equation 2). `rtt_slots` is R, `buffer` is B in packets; the window of the receiver is more than R + B.
+/// is less than R and the queue is empty: (1 + β)/2 + βB/2R, and 1 if the buffer is so large that there is no stage I
+/// (cai2005, equation 2). `rtt_slots` is R, `buffer` is B in packets; rwnd is more than R + B.
 pub fn stage_one_utilization(beta: f64, rtt_slots: f64, buffer: f64) -> f64 {
     if buffer <= full_use_buffer(beta, rtt_slots) {
         (1.0 + beta) / 2.0 + beta * buffer / (2.0 * rtt_slots)
@@ -44,13 +43,12 @@ pub fn stage_one_utilization(beta: f64, rtt_slots: f64, buffer: f64) -> f64 {
     }
 }
 
-/// The buffer from which on the window never falls below R, (1 − β)R/β packets (cai2005, section III-B).
+/// The minimum buffer with which the window never falls below R, (1 − β)R/β packets (cai2005, section III-B).
 pub fn full_use_buffer(beta: f64, rtt_slots: f64) -> f64 {
     (1.0 - beta) * rtt_slots / beta
 }
 
-/// Utilization of a link of fixed capacity by a flow whose window the receiver keeps at `rwnd`, where no more than R + B:
-/// min(rwnd, R)/R (cai2005, section III-B, second case).
+/// Utilization of a link of fixed capacity by a flow with the window `rwnd` ≤ R + B: min(rwnd, R)/R (cai2005, section III-B, second case).
 pub fn utilization_at(rwnd: f64, rtt_slots: f64) -> f64 {
     rwnd.min(rtt_slots) / rtt_slots
 }

@@ -1,14 +1,14 @@
-//! Windows by the delay outage that they allow, of one flow (cai2005, equation 3) and of several (equation 4).
+//! Windows from a bound on delay outage, for one flow (cai2005, equation 3) and for several (equation 4).
 //!
-//! Equation 3 is exact where the queue at the base station is never empty and the rest of the path takes the same time
-//! for every packet: a packet's round trip begins when that of the packet a window before it ends, so it is the time in
-//! which the link gets W packets across, and it is longer than R + D slots if and only if fewer than W get across in
-//! R + D slots. Where the queue may be empty (W < R, about) a packet waits less, and the equation is a bound.
+//! Equation 3 is exact if the queue at the base station is never empty and the rest of the path has a constant delay. A
+//! packet's round trip begins when that of the packet one window earlier ends. So it is the time in which the link delivers
+//! W packets, and it exceeds R + D slots if and only if fewer than W packets are delivered in R + D slots. If the queue may
+//! be empty (about W < R), packets wait less, and the equation is an upper bound.
 //!
-//! For several flows the paper says which windows give which shares and not how large they may be together. Here flow i
-//! with the share p_i of a common queue counts as a flow of the window rwnd_i/p_i that has the link alone: in a round
-//! trip of its own so many packets of all flows get across. That is exact for flows of equal round-trip times, where
-//! rwnd_i/p_i is the sum of all windows.
+//! For several flows, the paper gives the ratios of the windows but not their size. Here flow i with the share p_i of a
+//! common queue is treated as a flow with the window rwnd_i/p_i alone on the link: in its round trip, the link delivers
+//! that number of packets of all flows. This is exact for equal round-trip times, where rwnd_i/p_i is the sum of all
+//! windows.
 
 use std::fmt;
 
@@ -17,29 +17,29 @@ use super::link::{Link, Start};
 /// A flow that shares the link with others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
-    /// R_i, its round-trip time in slots without any wait.
+    /// R_i, its round-trip time in slots without queueing.
     pub rtt_slots: u32,
-    /// p_i, the part of the link's throughput that it is to have.
+    /// p_i, its share of the link's throughput.
     pub share: f64,
 }
 
-/// What equation 4 gives a flow.
+/// The result of equation 4 for a flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharedWindow {
-    /// rwnd_i before it is rounded.
+    /// rwnd_i before rounding.
     pub exact: f64,
     /// rwnd_i in packets.
     pub window: u32,
-    /// The share that follows from whole windows.
+    /// The share with whole windows.
     pub share: f64,
-    /// The chance of delay outage that follows from whole windows.
+    /// The delay outage with whole windows.
     pub outage: f64,
 }
 
-/// What equation 4 gives all flows.
+/// The result of equation 4 for all flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shared {
-    /// The flows, in the order in which they were given.
+    /// The flows, in the given order.
     pub flows: Vec<SharedWindow>,
     /// B, the buffer that never overflows: the sum of all windows.
     pub buffer: u32,
@@ -50,11 +50,11 @@ pub struct Shared {
 pub enum SharingError {
     /// There are no flows.
     Nobody,
-    /// A share is not more than 0, or the shares do not make 1 together.
+    /// A share is not more than 0, or the shares do not sum to 1.
     Shares,
-    /// A round-trip time of no slots.
+    /// A round-trip time of zero slots.
     RoundTrip,
-    /// The bound on the delay outage leaves some flow less than one packet.
+    /// The bound on delay outage leaves a flow less than one packet.
     TooStrict,
 }
 
@@ -72,14 +72,14 @@ impl fmt::Display for SharingError {
 impl std::error::Error for SharingError {}
 
 impl Link {
-    /// Pr{d_q > D | W}: the chance that a packet takes more than R + D = `slots` slots for a round trip with `window`
+    /// Pr{d_q > D | W}: the probability that a packet takes more than R + D = `slots` slots for a round trip with `window`
     /// packets outstanding, Σ_{x<W} T_{R+D}(x) (cai2005, equation 3).
     pub fn delay_outage(&self, slots: u32, window: u32, start: Start) -> f64 {
         cumulative(&self.successes(slots, start), window)
     }
 
-    /// W_max: the largest window whose chance of delay outage is no more than `bound`; 0 where not even one packet keeps
-    /// to it. `slots` is R + D, and no window is larger: n slots take n packets at most.
+    /// W_max: the largest window with a delay outage of at most `bound`; 0 if even one packet exceeds it. `slots` is R + D,
+    /// an upper limit of W_max, since n slots deliver at most n packets.
     pub fn max_window(&self, slots: u32, bound: f64, start: Start) -> u32 {
         let mut below = 0.0;
         let mut window = 0;
@@ -93,10 +93,10 @@ impl Link {
         window
     }
 
-    /// Windows of flows that share a queue at the base station, so that each has its share and a chance of delay outage
-    /// of no more than `bound` for D = `delay_slots`: rwnd_i/p_i − E[T_{R_i−1}] is the same for all (cai2005, equation
-    /// 4), and as large as the strictest flow allows. Windows are rounded to the nearest packet; where that is too much
-    /// for the bound, the common figure is lowered until it is not. Shares and outages are those that follow.
+    /// Windows of flows that share a queue at the base station. Each flow has its share and a delay outage of at most
+    /// `bound` for D = `delay_slots`: rwnd_i/p_i − E[T_{R_i−1}] is equal for all flows (cai2005, equation 4), and as large
+    /// as the strictest flow allows. Windows are rounded to whole packets; if an outage then exceeds the bound, the common
+    /// value is lowered. The returned shares and outages are those of the whole windows.
     ///
     /// # Errors
     /// See [`SharingError`].
@@ -141,7 +141,7 @@ impl Link {
             if shared.flows.iter().all(|flow| flow.outage <= bound) {
                 return Ok(shared);
             }
-            // By how much the common figure may fall until the first window rounds to one packet less.
+            // Decrease of the common value at which the first window rounds to one packet less.
             let falls =
                 |(flow, &window): (&Flow, &u32)| (f64::from(window) - 0.5) / flow.share - head_start(flow);
             let first = flows.iter().zip(&windows).map(falls).fold(f64::NEG_INFINITY, f64::max);
@@ -154,7 +154,7 @@ impl Link {
         }
     }
 
-    /// What follows from whole windows.
+    /// Shares and outages with whole windows.
     fn follow(&self, flows: &[Flow], windows: &[u32], exact: &[f64], counts: &[Vec<f64>]) -> Shared {
         let wait = self.common_wait(flows, windows);
         let rate = |flow: &Flow, window: u32| f64::from(window) / (f64::from(flow.rtt_slots) + wait);
@@ -169,8 +169,8 @@ impl Link {
         Shared { flows: flows.collect(), buffer: windows.iter().sum() }
     }
 
-    /// The mean wait in the queue in slots, the same for all, with which the flows make the link's throughput together:
-    /// Σ rwnd_i/(R_i + wait) is the throughput. None where the windows do not fill the link.
+    /// The mean queueing delay in slots, equal for all flows, at which Σ rwnd_i/(R_i + wait) is the link's throughput. None
+    /// if the windows do not fill the link.
     fn common_wait(&self, flows: &[Flow], windows: &[u32]) -> f64 {
         let offered = |wait: f64| -> f64 {
             let rates = flows.iter().zip(windows);
@@ -181,7 +181,7 @@ impl Link {
         if offered(low) <= self.throughput() {
             return 0.0;
         }
-        // As many halvings as make the interval as small as numbers can tell.
+        // Bisection down to floating-point precision.
         for _ in 0..100 {
             let middle = 0.5 * (low + high);
             if offered(middle) > self.throughput() { low = middle } else { high = middle }
@@ -190,12 +190,12 @@ impl Link {
     }
 }
 
-/// The chance of fewer than `window` successes.
+/// The probability of fewer than `window` successes.
 fn cumulative(chances: &[f64], window: u32) -> f64 {
     chances.iter().take(window as usize).sum::<f64>().min(1.0)
 }
 
-/// The same where the window is a mean: now the next smaller, now the next larger whole number.
+/// The same for a fractional window, interpolated between the neighbouring whole ones.
 fn between(chances: &[f64], window: f64) -> f64 {
     let (whole, part) = (window.floor(), window - window.floor());
     (1.0 - part) * cumulative(chances, whole as u32) + part * cumulative(chances, whole as u32 + 1)
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn without_errors_the_window_may_be_r_and_d_and_no_packet_more() {
+    fn without_errors_the_maximum_window_is_r_plus_d() {
         let link = link(1, 0.0, 0.0, Arq::Persistent);
         for start in BOTH {
             assert_eq!(link.delay_outage(27, 27, start), 0.0);
@@ -235,9 +235,9 @@ mod tests {
         assert_eq!(link.max_window(2, 0.009, Start::AnySlot), 0);
     }
 
-    /// The packets themselves, one after another: W outstanding, each on its way back for R − 1 slots after its own.
+    /// Simulates the packets: W outstanding, each returning R − 1 slots after its own slot.
     #[test]
-    fn equation_3_is_the_share_of_late_round_trips_of_packets_that_are_followed_one_by_one() {
+    fn equation_3_is_the_fraction_of_late_round_trips_in_a_simulation_of_packets() {
         let (rtt, delay, window, packets) = (5_u64, 3_u64, 6_usize, 400_000);
         for (states, memory, arq) in
             [(1, 0.0, Arq::Persistent), (2, 0.5, Arq::Persistent), (3, 0.35, Arq::Optimal)]
@@ -249,8 +249,7 @@ mod tests {
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (seed >> 11) as f64 / (1_u64 << 53) as f64
             };
-            // Slots in which the last packets got across; the packet that one of them lets go is at the link again after
-            // R − 1 slots.
+            // Slots of the last deliveries. Each delivery releases a packet, which reaches the link R − 1 slots later.
             let mut across = std::collections::VecDeque::from(vec![0_u64; window]);
             let (mut slot, mut state, mut skip, mut late) = (rtt, channel.draw_initial(uniform()), false, 0);
             for _ in 0..packets {
@@ -271,7 +270,7 @@ mod tests {
             }
             let found = f64::from(late) / f64::from(packets);
             let expected = link.delay_outage((rtt + delay) as u32, window as u32, Start::AfterSuccess);
-            // The queue is empty now and then, so that the equation is a bound, and a close one.
+            // The queue is empty at times, so the equation is a close upper bound.
             assert!(found < expected * 1.03 && found > expected * 0.85, "{arq:?}: {found} {expected}");
         }
     }
@@ -288,7 +287,7 @@ mod tests {
         let expected = link.delay_outage(27, shared.buffer, Start::AnySlot);
         assert!(shared.flows.iter().all(|flow| (flow.outage - expected).abs() < 1e-6));
         assert_eq!(shared.buffer, 22);
-        // A quarter of 22 is 5.5: six are too many, and five each it is, so that nobody has more than the others.
+        // A quarter of 22 is 5.5. Six each exceed the bound, so each flow gets five.
         let quarters = [Flow { rtt_slots: 17, share: 0.25 }; 4];
         let shared = link.shared_windows(&quarters, 10, 0.01, Start::AnySlot).expect("windows");
         assert_eq!(shared.flows.iter().map(|flow| flow.window).collect::<Vec<_>>(), [5; 4]);
@@ -301,7 +300,7 @@ mod tests {
             let link = link(1, f64::from(percent) / 100.0, 0.0, Arq::Persistent);
             let shared = link.shared_windows(&flows, 10, 0.01, Start::AnySlot).expect("windows");
             let [short, long] = [shared.flows[0], shared.flows[1]];
-            // Half of the eight slots between them, at the throughput of the link.
+            // Half of the difference of eight slots, times the throughput of the link.
             assert!((long.exact - short.exact - 4.0 * link.throughput()).abs() < 1e-9);
             assert!((short.share - 0.5).abs() < 0.025, "{percent}: {shared:?}");
             assert!(short.outage <= 0.01 && long.outage <= 0.01, "{percent}: {shared:?}");
@@ -309,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_shared_is_refused_for_its_reason() {
+    fn impossible_shares_are_refused_with_a_reason() {
         let link = link(1, 0.1, 0.0, Arq::Persistent);
         let refused = |flows: &[(u32, f64)]| {
             let flows: Vec<Flow> =

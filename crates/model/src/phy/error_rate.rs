@@ -1,7 +1,7 @@
-//! The chance that a piece of a frame is received, from its rate, its SINR and its number of bits.
+//! The probability that a chunk of a frame is received, from its rate, its SINR and its number of bits.
 //!
-//! A frame is cut where the interference changes; each piece has one SINR and the frame survives with the product of
-//! its pieces' chances. Bit errors are independent within a piece.
+//! A frame is cut into chunks where the interference changes. Each chunk has one SINR; the success probability of the frame
+//! is the product over its chunks. Bit errors are independent within a chunk.
 //!
 //! **OFDM** (802.11a, g) is the model known as NIST's, the default of the common simulators: bit error rate of the
 //! uncoded constellation on a Gaussian channel, then the Chernoff union bound of the hard-decision Viterbi decoder over
@@ -23,8 +23,8 @@
 //! and its noisy reference costs 3 dB against coherent detection, as it costs DQPSK asymptotically; G. Pei and
 //! T. R. Henderson, "Validation of ns-3 802.11b PHY model", 2009, has the same curves.
 //!
-//! Left out: fading within a frame, soft decisions, frequency selectivity, interference that is not like noise,
-//! synchronisation (whether a preamble is found at all is the receiver's matter).
+//! Left out: fading within a frame, soft decisions, frequency selectivity, interference that is not Gaussian,
+//! synchronisation (the receiver decides whether it detects a preamble).
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 
@@ -34,17 +34,16 @@ use super::{Modulation, Rate};
 const BARKER_GAIN: f64 = 22.0 / 1.0;
 const CCK_GAIN: f64 = 22.0 / 1.375;
 
-/// The chance that `bits` bits sent at `rate` are all received, where signal over noise and interference is `sinr`
-/// (a factor, not dB; over 20 MHz for OFDM, 22 MHz for DSSS and CCK).
+/// The probability that `bits` bits sent at `rate` are all received at the SINR `sinr` (a factor, not dB; over 20 MHz for
+/// OFDM, 22 MHz for DSSS and CCK).
 ///
-/// `bits` may be fractional, since a piece of a frame need not end with a bit; none (or fewer) are received for sure.
-/// A `sinr` that is negative or not a number counts as zero. What is left out is in the module's sources: this is the
-/// payload of the rate alone, so the PHY header is a piece at its own rate.
+/// `bits` may be fractional, since a chunk need not end with a bit; the result for 0 or less is 1. A `sinr` that is
+/// negative or NaN counts as zero. The PHY header is a chunk at its own rate.
 pub fn chunk_success(rate: Rate, sinr: f64, bits: f64) -> f64 {
     if bits > 0.0 { libm::exp(bits * log_bit_success(rate, sinr)) } else { 1.0 }
 }
 
-/// Natural logarithm of the chance that one bit is received, so that the chance of many is precise near 1.
+/// Natural logarithm of the probability that one bit is received: precise for many bits near 1.
 fn log_bit_success(rate: Rate, sinr: f64) -> f64 {
     let sinr = sinr.max(0.0);
     match rate.modulation() {
@@ -53,8 +52,8 @@ fn log_bit_success(rate: Rate, sinr: f64) -> f64 {
         }
         Modulation::Dbpsk => libm::log1p(-0.5 * libm::exp(-sinr * BARKER_GAIN)),
         Modulation::Dqpsk => libm::log1p(-dqpsk_error(sinr * BARKER_GAIN / 2.0)),
-        // A symbol of the half-rate set fails or holds as a whole, and so does each half of a full-rate symbol: both
-        // are sets of 16 signals, 4 bits.
+        // A symbol of the half-rate set is received as a whole or not at all, and so is each half of a full-rate symbol:
+        // both are sets of 16 signals, 4 bits.
         Modulation::Cck { bits_per_symbol } => {
             let energy_of_four_bits = sinr * CCK_GAIN * 4.0 / f64::from(bits_per_symbol);
             libm::log1p(-biorthogonal_16_error(energy_of_four_bits)) / 4.0
@@ -95,7 +94,7 @@ const TWO_THIRDS: Spectrum = Spectrum {
     weights: &[3.0, 70.0, 285.0, 1276.0, 6160.0, 27128.0, 117_019.0, 498_860.0, 2_103_891.0, 8_784_123.0],
 };
 /// Rate 3/4: a period of 3 information bits. The published weights from the sixth on are up to 0.05 % over an exact count of
-/// the code's paths; they are kept, since the model is known by them.
+/// the code's paths; they are kept, since other simulators use them.
 const THREE_QUARTERS: Spectrum = Spectrum {
     free_distance: 5,
     step: 1,
@@ -113,7 +112,7 @@ const THREE_QUARTERS: Spectrum = Spectrum {
     ],
 };
 
-/// Bound of the bit error rate behind the decoder: Σ c_d D^d / 2b with D = √(4p(1 − p)), b information bits a
+/// Bound of the bit error rate behind the decoder: Σ c_d D^d / 2b with D = √(4p(1 − p)), b information bits per
 /// puncturing period; at most 1.
 fn decoded_error(p: f64, period: u8) -> f64 {
     let spectrum = match period {
@@ -165,7 +164,7 @@ fn biorthogonal_16_error(energy: f64) -> f64 {
     (sum * STEP / libm::sqrt(2.0 * PI)).min(1.0)
 }
 
-/// [`chunk_success`] for a hot loop: two SINRs a rate, outside of which no curve needs to be computed.
+/// [`chunk_success`] for a hot loop: two SINRs per rate, outside of which no curve is computed.
 ///
 /// Answers are within 1e-9 of [`chunk_success`].
 #[derive(Clone, Debug)]
@@ -181,11 +180,11 @@ struct Bounds {
 }
 
 impl ErrorTable {
-    /// How far a rounded answer may be off.
+    /// Maximum error of a rounded result.
     const TOLERANCE: f64 = 1e-9;
-    /// The longest piece that is certain above the upper bound: a frame of 4096 bytes.
+    /// Longest chunk that is certain above the upper bound: a frame of 4096 bytes.
     const LONGEST: f64 = 8.0 * 4096.0;
-    /// The shortest piece that is hopeless under the lower bound: an acknowledgment.
+    /// Shortest chunk that is certainly lost below the lower bound: an ACK.
     const SHORTEST: f64 = 8.0 * 14.0;
 
     /// The bounds of every rate.
@@ -198,7 +197,7 @@ impl ErrorTable {
         }
     }
 
-    /// The chance that `bits` bits at `rate` are received at `sinr`, as by [`chunk_success`].
+    /// The probability that `bits` bits at `rate` are received at `sinr`, as by [`chunk_success`].
     pub fn success(&self, rate: Rate, sinr: f64, bits: f64) -> f64 {
         let bounds = self.bounds[rate as usize];
         if sinr >= bounds.certain && bits <= Self::LONGEST {
@@ -210,12 +209,12 @@ impl ErrorTable {
         }
     }
 
-    /// The SINR (a factor) from which on a frame of up to 4096 bytes is lost less than once in 10⁹.
+    /// The minimum SINR (a factor) at which a frame of up to 4096 bytes is lost less than once in 10⁹.
     pub fn certain(&self, rate: Rate) -> f64 {
         self.bounds[rate as usize].certain
     }
 
-    /// The SINR (a factor) up to which a frame of 14 bytes or more is received at most once in 10⁹.
+    /// The maximum SINR (a factor) at which a frame of 14 bytes or more is received at most once in 10⁹.
     pub fn hopeless(&self, rate: Rate) -> f64 {
         self.bounds[rate as usize].hopeless
     }
@@ -231,7 +230,7 @@ impl Default for ErrorTable {
 /// axis between −60 and +60 dB; `reached` must be monotone.
 fn crossing(reached: impl Fn(f64) -> bool) -> (f64, f64) {
     let (mut below, mut above) = (-60.0, 60.0);
-    // 60 halvings leave the width of one rounding.
+    // 60 halvings reach floating-point precision.
     for _ in 0..60 {
         let middle = 0.5 * (below + above);
         if reached(libm::exp10(middle / 10.0)) {
@@ -283,7 +282,7 @@ mod tests {
         // 62935 D⁹ = 3.221e-11, 379644 D¹⁰ = 3.886e-12, …; a sixth of 1.494424e-7.
         assert!(close(decoded_error(1e-4, 2), 2.89522e-10 / 4.0, 1e-4), "{}", decoded_error(1e-4, 2) * 4.0);
         assert!(close(decoded_error(1e-4, 3), 1.494424e-7 / 6.0, 1e-4), "{}", decoded_error(1e-4, 3) * 6.0);
-        // No better than a guess.
+        // A random guess.
         assert_eq!(decoded_error(0.5, 1), 1.0);
     }
 
@@ -461,8 +460,21 @@ mod tests {
         }
     }
 
+    /// The bounds hold for chunks of the lengths that they were computed for, and not for others.
     #[test]
-    fn bad_input_is_answered() {
+    fn the_table_computes_the_curve_for_chunks_beyond_the_lengths_of_its_bounds() {
+        let table = ErrorTable::new();
+        for rate in Rate::ALL {
+            for (sinr, bits) in [(table.certain(rate), 1e12), (table.hopeless(rate), 1.0)] {
+                let expected = chunk_success(rate, sinr, bits);
+                assert_eq!(table.success(rate, sinr, bits), expected, "{rate:?}, {bits} bits");
+                assert!(expected > 0.0 && expected < 1.0, "{rate:?}: {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn invalid_input_has_a_defined_result() {
         for rate in Rate::ALL {
             assert_eq!(chunk_success(rate, f64::INFINITY, 1e6), 1.0);
             assert_eq!(chunk_success(rate, f64::NAN, 1e6), chunk_success(rate, 0.0, 1e6));

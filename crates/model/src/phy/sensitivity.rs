@@ -1,4 +1,4 @@
-//! Bandwidth, thermal noise and the sensitivity that the standard demands of a receiver.
+//! Bandwidth, thermal noise and the receiver sensitivity required by the standard.
 //!
 //! OFDM: Table 17-18 (10 % of 1000-byte frames lost), taken over for ERP-OFDM by 18.4.6. DSSS: 15.4.6.2 (8 % of
 //! 1024-byte frames lost at 2 Mb/s). CCK: 16.3.8.2 (the same at 11 Mb/s). Real receivers are some 10 dB better.
@@ -18,10 +18,9 @@ impl Standard {
 }
 
 impl Rate {
-    /// The weakest signal at which the standard demands reception at this rate.
+    /// Minimum signal at which the standard requires reception at this rate.
     ///
-    /// The standard names no figure for 1 and 5.5 Mb/s; they take that of the next faster rate, whose receiver is good
-    /// enough for them.
+    /// The standard gives no value for 1 and 5.5 Mb/s. They use that of the next faster rate.
     pub const fn sensitivity(self) -> Dbm {
         Dbm(match self {
             Self::Dsss1 | Self::Dsss2 => -80.0,
@@ -40,7 +39,7 @@ impl Rate {
 
 /// Noise at the receiver: thermal noise at 290 K over the standard's bandwidth, and the receiver's noise figure.
 pub fn noise_floor(standard: Standard, noise_figure: Db) -> Dbm {
-    /// k·T in milliwatts a hertz: 1.380649·10⁻²³ J/K (exact in the SI) at the 290 K to which noise figures refer.
+    /// k·T in milliwatts per hertz: 1.380649·10⁻²³ J/K (exact in the SI) at the 290 K to which noise figures refer.
     const KT_MW_PER_HZ: f64 = 1.380_649e-23 * 290.0 * 1e3;
     Dbm(Db::from_ratio(KT_MW_PER_HZ * standard.bandwidth_hz()).0) + noise_figure
 }
@@ -59,9 +58,9 @@ mod tests {
     }
 
     #[test]
-    fn receiver_of_10_db_noise_figure_meets_every_demand() {
-        // 17.3.10.2 assumes this noise figure, and 5 dB more for the implementation; our decoder takes hard decisions,
-        // which cost about half of those.
+    fn a_receiver_with_a_noise_figure_of_10_db_meets_every_requirement() {
+        // 17.3.10.2 assumes this noise figure, and 5 dB more for the implementation; the decoder here uses hard
+        // decisions, which cost about half of those.
         for standard in [Standard::Dot11a, Standard::Dot11b, Standard::Dot11g] {
             for rate in standard.rates() {
                 let snr = Db(rate.sensitivity().0 - noise_floor(standard, Db(10.0)).0).as_ratio();

@@ -2,8 +2,8 @@
 //!
 //! OFDM (802.11a): clause 17.3.2, 17.3.4 and 17.4.3. DSSS: clause 15.2. CCK with long and short preamble
 //! (802.11b): clause 16.2 and 16.3.4. ERP (802.11g): clause 18.3.2.4 (signal extension), 18.5.3 and 18.5.4. Waiting
-//! times: 10.3.2.3, 10.3.2.9 and 10.3.7. Propagation delay is not in any of them: it is under 1 µs over 300 m, and the
-//! radio accounts for it.
+//! times: 10.3.2.3, 10.3.2.9 and 10.3.7. They do not include propagation delay (under
+//! 1 µs over 300 m), which the radio adds.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub enum Standard {
 }
 
 impl Standard {
-    /// The name that the standard has, as in scenarios.
+    /// Its name, as in scenarios.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Dot11a => "802.11a",
@@ -34,7 +34,7 @@ impl Standard {
         }
     }
 
-    /// The data rates that the standard has, slowest first.
+    /// Its data rates, slowest first.
     pub const fn rates(self) -> &'static [Rate] {
         match self {
             Self::Dot11a | Self::Dot11g => &Rate::OFDM,
@@ -42,10 +42,10 @@ impl Standard {
         }
     }
 
-    /// The rates that every station in the band understands: the basic rates where a scenario names none.
+    /// The default basic rates, which every station in the band supports.
     ///
-    /// OFDM: the three that 17.3.2.3 makes mandatory. 802.11b: those of clause 15. A station of clause 16 must have 5.5
-    /// and 11 Mb/s too, but networks keep these off the basic rates so that their control frames reach further.
+    /// OFDM: the three mandatory rates of 17.3.2.3. 802.11b: 1 and 2 Mb/s, those of clause 15. 5.5 and 11 Mb/s are mandatory
+    /// too (clause 16), but networks leave them out of the basic rates, so that control frames reach farther.
     pub const fn mandatory_rates(self) -> &'static [Rate] {
         match self {
             Self::Dot11a | Self::Dot11g => &[Rate::Ofdm6, Rate::Ofdm12, Rate::Ofdm24],
@@ -70,16 +70,16 @@ pub enum Preamble {
     Short,
 }
 
-/// How bits become a signal: what an error-rate model needs to know.
+/// The modulation, for the error-rate model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Modulation {
     /// Differential BPSK with the Barker code, 1 Mb/s.
     Dbpsk,
     /// Differential QPSK with the Barker code, 2 Mb/s.
     Dqpsk,
-    /// Complementary code keying of 4 or 8 bits a symbol.
+    /// Complementary code keying of 4 or 8 bits per symbol.
     Cck {
-        /// Bits carried by a symbol of 8 chips.
+        /// Bits per symbol of 8 chips.
         bits_per_symbol: u8,
     },
     /// OFDM on 48 data subcarriers in 20 MHz.
@@ -218,7 +218,7 @@ pub mod frame {
 pub struct Phy {
     /// Which standard this is.
     pub standard: Standard,
-    /// The preamble; only 802.11b has a choice.
+    /// The preamble; only 802.11b has two.
     pub preamble: Preamble,
     /// aSlotTime.
     pub slot: Nanos,
@@ -228,14 +228,14 @@ pub struct Phy {
     pub cw_min: u32,
     /// aCWmax.
     pub cw_max: u32,
-    /// aRxPHYStartDelay: from the start of a frame to the receiver's notice of it.
+    /// aRxPHYStartDelay: from the start of a frame to its detection by the receiver.
     pub rx_start_delay: Nanos,
-    /// aRxTxTurnaroundTime, the most that the standard allows: while it turns, a station does not listen.
+    /// aRxTxTurnaroundTime, the maximum of the standard. A station does not receive during it.
     pub turnaround: Nanos,
 }
 
 impl Phy {
-    /// The timing of `standard`; `preamble` matters to 802.11b alone.
+    /// The timing of `standard`; `preamble` only affects 802.11b.
     pub const fn new(standard: Standard, preamble: Preamble) -> Self {
         match standard {
             // Table 17-21.
@@ -282,8 +282,8 @@ impl Phy {
         self.sifs + self.slot * 2
     }
 
-    /// EIFS: SIFS, the time of an ACK at `lowest_basic`, and DIFS (10.3.7). The standard means the lowest rate that is
-    /// mandatory for the PHY (10.3.2.3.7): 6 or 1 Mb/s.
+    /// EIFS: SIFS, the time of an ACK at `lowest_basic`, and DIFS (10.3.7). The standard uses the lowest mandatory
+    /// rate of the PHY (10.3.2.3.7): 6 or 1 Mb/s.
     pub fn eifs(&self, lowest_basic: Rate) -> Nanos {
         self.sifs + self.frame_duration(lowest_basic, frame::ACK) + self.difs()
     }
@@ -291,18 +291,18 @@ impl Phy {
     /// How long a station waits for the start of an ACK or CTS after its own frame: SIFS, a slot and
     /// aRxPHYStartDelay (10.3.2.9).
     ///
-    /// With the short preamble it is too short for an answer at 1 Mb/s, which has the long one:
-    /// [`Phy::response_timeout_for`] knows.
+    /// With the short preamble it is too short for an answer at 1 Mb/s, which uses the long one: see
+    /// [`Phy::response_timeout_for`].
     pub fn response_timeout(&self) -> Nanos {
         self.sifs + self.slot + self.rx_start_delay
     }
 
-    /// [`Phy::response_timeout`] where the answer is due at `rate`.
+    /// [`Phy::response_timeout`] for an answer at `rate`.
     pub fn response_timeout_for(&self, rate: Rate) -> Nanos {
         self.sifs + self.slot + self.header_duration(rate)
     }
 
-    /// How long the PHY's preamble and header take in front of a frame at `rate`.
+    /// Duration of the PHY preamble and header of a frame at `rate`.
     pub const fn header_duration(&self, rate: Rate) -> Nanos {
         Nanos::from_micros(match (rate, self.preamble) {
             // 144 µs and 48 µs at 1 Mb/s, or 72 µs at 1 Mb/s and 24 µs at 2 Mb/s, which 1 Mb/s frames may not use
@@ -314,7 +314,7 @@ impl Phy {
         })
     }
 
-    /// How long a frame of `bytes` (MAC header and frame check sequence included) is on the air at `rate`.
+    /// Duration of a frame of `bytes` (with MAC header and frame check sequence) at `rate`.
     pub fn frame_duration(&self, rate: Rate, bytes: u32) -> Nanos {
         let body = match rate.modulation() {
             Modulation::Ofdm { .. } => {
@@ -333,8 +333,8 @@ impl Phy {
         self.header_duration(rate) + Nanos::from_micros(body)
     }
 
-    /// The rate of the control frame that answers a frame at `rate`: the fastest basic rate that is no faster, or the
-    /// fastest mandatory one where all basic rates are faster (10.6.6.5.2).
+    /// The rate of the control frame that answers a frame at `rate`: the fastest basic rate that does not exceed it,
+    /// or the fastest such mandatory rate if all basic rates are faster (10.6.6.5.2).
     pub fn control_rate(&self, rate: Rate, basic: &[Rate]) -> Rate {
         let fastest_in = |rates: &[Rate]| rates.iter().copied().filter(|r| *r <= rate).max();
         fastest_in(basic)
@@ -456,7 +456,7 @@ mod tests {
             assert_eq!(a.control_rate(data, mandatory), answer);
         }
         assert_eq!(a.control_rate(Ofdm54, &[Ofdm6]), Ofdm6);
-        // No basic rate is slow enough: the mandatory ones serve.
+        // No basic rate is slow enough: mandatory rates are used.
         assert_eq!(a.control_rate(Ofdm18, &[Ofdm24]), Ofdm12);
         assert_eq!(a.control_rate(Ofdm9, &[]), Ofdm6);
         let b = Phy::new(Standard::Dot11b, Preamble::Long);

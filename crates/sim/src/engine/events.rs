@@ -1,41 +1,41 @@
 //! The event queue and its total order.
 //!
-//! Events come out by time, then kind, then subject (a station, a stream, a flow), then sequence. Time never goes back:
-//! [`Events`] refuses the past in debug builds. There are two parts, since two sorts of events behave differently:
+//! Events come out by time, then kind, then subject (a station, a stream, a flow), then sequence. Time never goes back,
+//! which debug builds assert. The queue has two parts, because two classes of events behave differently:
 //!
-//! - What a station does next is one time for each station and kind, and it moves at every frame in the neighbourhood,
-//!   mostly before it fires. A tournament tree holds these times: a change climbs only as far as it alters who is first,
-//!   which is seldom far, and nothing stale is left behind.
-//! - All else is a 4-ary heap of 16-byte keys that compare as one number. Timers there are lazy ([`Timer`]): one that is
-//!   put off leaves its entry in the heap, and is put back when the entry comes up.
+//! - Station timers: one time for each station and kind. Every frame in the neighbourhood moves them, mostly before they
+//!   fire. A tournament tree holds them: a change climbs only as far as it alters the minimum, which is seldom far, and
+//!   it leaves no stale entries.
+//! - All other events: a 4-ary heap of 16-byte keys that compare as one number. Timers in the heap are lazy ([`Timer`]):
+//!   postponing one leaves its entry, which is reinserted at the new time when it comes up.
 
 use fairhop_model::units::Nanos;
 
-/// What an event does; the order decides between events at the same time.
+/// What an event does. The order of the kinds decides between events at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum EventKind {
-    /// A frame has ended at everybody who hears it. Subject: the sender. A station timer.
+    /// A frame has ended at every receiver in reach. Subject: the sender. A station timer.
     FrameEnd,
-    /// A station sends what is due a SIFS after the frame it received. Subject: the station. A station timer.
+    /// A SIFS after a received frame: a station sends its response. Subject: the station. A station timer.
     Response,
-    /// No answer came in time. Subject: the station. A station timer.
+    /// No response came in time. Subject: the station. A station timer.
     ResponseTimeout,
     /// A station's backoff is over. Subject: the station. A station timer.
     Access,
-    /// A station looks whether a reservation was followed by a frame. Subject: the station.
+    /// A station checks whether a frame followed a reservation. Subject: the station.
     NavCheck,
     /// A packet arrives over a wired link. Subject: the direction of the link.
     WiredArrival,
     /// The last bit of a packet has left for a wired link. Subject: the direction of the link.
     LinkFree,
-    /// Something about the network changes. Subject: 0, or a node and one, whose frame has ended.
+    /// The network changes. Subject: 0, or the number of a node plus one when that node's frame has ended.
     Change,
-    /// Control: a tick, the beginning of another one, or of a flow that is throttled.
+    /// Control: a tick, a change of the setting, or the start of a throttled flow.
     Control,
-    /// A packet may leave a pacer of a gateway. Subject: the gateway, by its place among them.
+    /// A packet may leave a pacer of a gateway. Subject: the index of the gateway.
     Pace,
-    /// A packet of a throttled node's own may leave. Subject: the node.
+    /// A packet that a throttled node originated may leave. Subject: the node.
     Throttle,
     /// A source sends its next packets. Subject: the source.
     Source,
@@ -75,22 +75,22 @@ impl EventKind {
         Self::Sample,
     ];
 
-    /// How many kinds, from the first, are station timers.
+    /// Number of kinds that are station timers: the first ones.
     const STATION_TIMERS: usize = 4;
 }
 
 /// An event as it comes out of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When.
+    /// Its time.
     pub at: Nanos,
-    /// What.
+    /// What it does.
     pub kind: EventKind,
-    /// Which station, source or flow.
+    /// The station, source or flow that it concerns.
     pub subject: u32,
 }
 
-/// All events to come.
+/// All pending events.
 #[derive(Debug)]
 pub struct Events {
     stations: Tournament,
@@ -100,7 +100,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// An empty queue at time zero, for so many stations and with room for `capacity` other events.
+    /// An empty queue at time zero for a number of stations, with room for `capacity` other events.
     pub fn new(stations: usize, capacity: usize) -> Self {
         Self {
             stations: Tournament::new(stations),
@@ -110,13 +110,13 @@ impl Events {
         }
     }
 
-    /// The time of the last event that came out.
+    /// The current time: that of the last event that came out, or where [`Events::advance_to`] set it.
     #[inline]
     pub fn now(&self) -> Nanos {
         self.now
     }
 
-    /// How many events have come out.
+    /// Number of events that have come out.
     pub fn handled(&self) -> u64 {
         self.handled
     }
@@ -136,24 +136,44 @@ impl Events {
         self.stations.set(station, kind, Tournament::key(at, kind));
     }
 
-    /// Unsets a station timer.
+    /// Cancels a station timer.
     #[inline]
     pub fn cancel_station(&mut self, kind: EventKind, station: u32) {
         self.stations.set(station, kind, NEVER);
     }
 
-    /// Takes the next event out if it is no later than `until`.
+    /// The time of the next event, `None` if none is pending.
+    pub fn next_time(&mut self) -> Option<Nanos> {
+        let station = self.stations.min_time();
+        let first = self.others.min_time().map_or(station, |other| other.min(station));
+        (first != Nanos::MAX).then_some(first)
+    }
+
+    /// Moves the clock forward to a time between events, for input that does not come from an event: a packet injected
+    /// at a wall-clock time. `at` is neither before [`Events::now`] nor after [`Events::next_time`]; debug builds assert
+    /// both. Handle the events before `at` first, with [`Events::pop_until`].
+    pub fn advance_to(&mut self, at: Nanos) {
+        debug_assert!(at >= self.now, "time goes back from {:?} to {at:?}", self.now);
+        debug_assert!(
+            self.next_time().is_none_or(|next| at <= next),
+            "{at:?} is after the event at {:?}",
+            self.next_time()
+        );
+        self.now = at;
+    }
+
+    /// Takes out the next event if it is not later than `until`.
     #[inline]
     pub fn pop_until(&mut self, until: Nanos) -> Option<Event> {
-        let station = self.stations.first_time();
-        let event = match self.others.first_time() {
+        let station = self.stations.min_time();
+        let event = match self.others.min_time() {
             Some(other) if other < station => {
                 if other > until {
                     return None;
                 }
                 self.others.pop()?
             }
-            // At the same time station timers, whose kinds come first, go first.
+            // At equal times station timers go first: their kinds precede the others.
             _ => {
                 if station > until || station == Nanos::MAX {
                     return None;
@@ -171,19 +191,19 @@ impl Events {
 /// The key of a timer that is not set.
 const NEVER: u64 = u64::MAX;
 
-/// The first of many timers, one for each station and kind. A timer's key is its time and kind; the station breaks ties by
-/// its place, from left to right.
+/// The minimum of many timers, one for each station and kind. A timer's key is its time and kind; among equal keys the
+/// station with the lower number, further left in the tree, goes first.
 #[derive(Debug)]
 struct Tournament {
-    /// The children of `i` are at `4 i` to `4 i + 3`, the root is at 1, so that the smallest key of all is the only one
-    /// at 0. Those of the lowest level are the timers of one station each. Places between the levels are not used.
+    /// The children of group `i` are `4 i` to `4 i + 3`; the root is 1, and the second key of group 0 is the minimum of
+    /// all. A group of the lowest level holds the timers of one station. Indices between the levels are unused.
     groups: Vec<Group>,
-    /// Where the lowest level begins.
+    /// Index of the first group of the lowest level.
     stations: usize,
-    /// The station whose timer was taken out last, where the groups above it do not know yet: it mostly sets another one
-    /// at once, and one climb serves both. Until then its old key, before which there is none, stands above it and ends
-    /// the climbs of others where their ways meet.
-    owes: usize,
+    /// The group whose timer was taken out last, if its ancestors are not updated yet: the station mostly sets another
+    /// timer at once, and one climb serves both. Until then its ancestors hold the old key. No other key is smaller, so
+    /// the climbs of other stations end where their paths meet this one.
+    pending: usize,
 }
 
 /// The smallest keys of four children, or the timers of a station: within one cache line.
@@ -201,7 +221,7 @@ impl Group {
         a.min(b).min(c.min(d))
     }
 
-    /// Which one has the key, for a processor that foresees it.
+    /// The child with the key, by branches: faster if the processor predicts them.
     #[inline]
     fn predicted(&self, key: u64) -> usize {
         match key {
@@ -212,7 +232,7 @@ impl Group {
         }
     }
 
-    /// The same without a branch.
+    /// The child with the key, without branches.
     #[inline]
     fn unpredicted(&self, key: u64) -> usize {
         let not = |child: usize| usize::from(self.0[child] != key);
@@ -221,12 +241,12 @@ impl Group {
 }
 
 impl Tournament {
-    /// Bits of the kind in a key. What remains for time reaches 36 years.
+    /// Bits of the kind in a key. The remaining 60 bits hold 36 years in nanoseconds.
     const KIND_BITS: u32 = 4;
-    /// Up to so many stations the processor predicts well whose turn it is.
-    const FEW: usize = 64;
-    /// No station owes a climb.
-    const NOBODY: usize = usize::MAX;
+    /// Up to this number of stations the processor predicts well which one is next.
+    const PREDICTABLE: usize = 64;
+    /// No group has outdated ancestors.
+    const NONE: usize = usize::MAX;
 
     fn new(stations: usize) -> Self {
         let mut width = 1;
@@ -234,7 +254,7 @@ impl Tournament {
             width *= Group::SIZE;
         }
         let groups = vec![Group::EMPTY; width + stations.max(1)];
-        Self { groups, stations: width, owes: Self::NOBODY }
+        Self { groups, stations: width, pending: Self::NONE }
     }
 
     #[inline]
@@ -244,20 +264,20 @@ impl Tournament {
     }
 
     #[inline]
-    fn first(&self) -> u64 {
-        debug_assert!(self.owes == Self::NOBODY);
+    fn min(&self) -> u64 {
+        debug_assert!(self.pending == Self::NONE);
         self.groups[0].0[1]
     }
 
-    /// When the first timer fires, all that has changed considered.
+    /// The time of the first timer, after all pending updates.
     #[inline]
-    fn first_time(&mut self) -> Nanos {
-        let index = std::mem::replace(&mut self.owes, Self::NOBODY);
-        if index != Self::NOBODY {
+    fn min_time(&mut self) -> Nanos {
+        let index = std::mem::replace(&mut self.pending, Self::NONE);
+        if index != Self::NONE {
             let key = self.groups[index].smallest();
             self.replace(index / Group::SIZE, index % Group::SIZE, key);
         }
-        match self.first() {
+        match self.min() {
             NEVER => Nanos::MAX,
             key => Nanos(key >> Self::KIND_BITS),
         }
@@ -266,14 +286,14 @@ impl Tournament {
     #[inline]
     fn set(&mut self, station: u32, kind: EventKind, key: u64) {
         let (index, child) = (self.stations + station as usize, kind as usize % Group::SIZE);
-        if index == self.owes {
+        if index == self.pending {
             self.groups[index].0[child] = key;
         } else {
             self.replace(index, child, key);
         }
     }
 
-    /// Replaces a key, and those above it for as far as it alters who is first.
+    /// Replaces a key, and the keys of its ancestors as far as their minimum changes.
     #[inline]
     fn replace(&mut self, mut index: usize, mut child: usize, mut key: u64) {
         loop {
@@ -286,7 +306,7 @@ impl Tournament {
             let first = self.groups[parent].0[child];
             if key > first {
                 if replaced > first {
-                    return; // neither was nor is the first
+                    return; // not the minimum, before or now
                 }
                 key = self.groups[index].smallest();
             }
@@ -294,19 +314,20 @@ impl Tournament {
         }
     }
 
-    /// Takes out the first timer, which is set.
+    /// Takes out the first timer. There is one.
     #[inline]
     fn pop(&mut self) -> Event {
-        let key = self.first();
+        let key = self.min();
         let mut index = 1;
         while index < self.stations {
             let group = &self.groups[index];
-            let child = if self.stations > Self::FEW { group.unpredicted(key) } else { group.predicted(key) };
+            let child =
+                if self.stations > Self::PREDICTABLE { group.unpredicted(key) } else { group.predicted(key) };
             index = index * Group::SIZE + child;
         }
         let kind = (key & ((1 << Self::KIND_BITS) - 1)) as usize % Group::SIZE;
         self.groups[index].0[kind] = NEVER;
-        self.owes = index;
+        self.pending = index;
         Event {
             at: Nanos(key >> Self::KIND_BITS),
             kind: EventKind::ALL[kind],
@@ -321,7 +342,7 @@ const SEQUENCE_BITS: u32 = 32;
 /// The largest number of stations, streams or flows.
 pub const MAX_SUBJECTS: usize = 1 << SUBJECT_BITS;
 
-/// Children of a node of the heap: a wide heap is shallow, and siblings share a cache line.
+/// Children per node of the heap: a wide heap is shallow, and siblings share a cache line.
 const ARITY: usize = 4;
 
 /// A 4-ary heap of keys: time, kind, subject, sequence.
@@ -333,7 +354,7 @@ struct Heap {
 
 impl Heap {
     #[inline]
-    fn first_time(&self) -> Option<Nanos> {
+    fn min_time(&self) -> Option<Nanos> {
         self.keys.first().map(|key| Nanos((key >> 64) as u64))
     }
 
@@ -373,8 +394,8 @@ impl Heap {
         self.keys[index] = key;
     }
 
-    /// Puts `key` where the root was. The hole first sinks to the bottom along the smallest children and the key then
-    /// rises: a key from the bottom nearly always belongs there, so this saves a comparison a level.
+    /// Replaces the root by `key`. The hole first sinks to the bottom along the smallest children, then the key rises:
+    /// a key from the bottom nearly always belongs there, so this saves one comparison per level.
     fn sift_down(&mut self, key: u128) {
         let length = self.keys.len();
         let mut hole = 0;
@@ -400,12 +421,12 @@ impl Heap {
     }
 }
 
-/// A timer that is not a station's; see the module's head.
+/// A lazy timer in the heap; see the module documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct Timer {
-    /// When it is to fire; [`Nanos::MAX`] is never.
+    /// When it fires; [`Nanos::MAX`] is never.
     due: Nanos,
-    /// The time of its live entry in the queue; [`Nanos::MAX`] is none.
+    /// The time of its valid entry in the queue; [`Nanos::MAX`] is none.
     queued: Nanos,
 }
 
@@ -426,17 +447,17 @@ impl Timer {
         }
     }
 
-    /// Unsets the timer.
+    /// Cancels the timer.
     #[inline]
     pub fn cancel(&mut self) {
         self.due = Nanos::MAX;
     }
 
-    /// An entry of this timer has come up. True where the timer fires now; it is then unset.
+    /// Handles an entry of this timer that came out of the queue. True if the timer fires now; it is then no longer set.
     #[inline]
     pub fn fires(&mut self, event: Event, events: &mut Events) -> bool {
         if event.at != self.queued {
-            return false; // left behind by a move to an earlier time
+            return false; // stale: the timer was moved to an earlier time
         }
         self.queued = Nanos::MAX;
         if self.due == Nanos::MAX {
@@ -468,8 +489,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a sorted map, with events taken out in between: what is set after that, at the same station and at
-        /// those whose way up the tree it shares, comes after the time of what was taken.
+        /// Against a sorted map. Events are taken out in between, so that timers are set while the tree has a pending
+        /// update, at the same station and at stations that share ancestors with it.
         #[test]
         fn events_come_out_by_time_then_kind_then_subject_then_sequence(
             stations in 1u32..80,
@@ -502,7 +523,7 @@ mod tests {
             }
         }
 
-        /// Against a model with one entry a timer that is really moved and cancelled.
+        /// Against a model that really moves and cancels its one entry.
         #[test]
         fn a_lazy_timer_fires_exactly_when_it_was_last_set_for(
             steps in prop::collection::vec((0u64..20, prop::option::of(0u64..40)), 1..60),
@@ -531,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_out_that_is_later_than_asked_for() {
+    fn events_after_the_limit_stay_in_the_queue() {
         let mut events = Events::new(1, 0);
         events.set_station(Nanos(10), EventKind::Access, 0);
         events.push(Nanos(20), EventKind::Source, 0);
@@ -540,5 +561,49 @@ mod tests {
         assert_eq!(events.pop_until(Nanos(19)), None);
         assert_eq!(events.pop_until(Nanos(20)).map(|e| e.kind), Some(EventKind::Source));
         assert_eq!(events.pop_until(Nanos::MAX), None);
+    }
+
+    #[test]
+    fn the_clock_can_be_moved_between_events_and_events_pushed_then_come_in_order() {
+        let mut events = Events::new(2, 0);
+        assert_eq!(events.next_time(), None);
+        events.push(Nanos(20), EventKind::Source, 0);
+        events.set_station(Nanos(10), EventKind::Access, 1);
+        assert_eq!(events.next_time(), Some(Nanos(10)));
+        assert_eq!(events.pop_until(Nanos(15)).map(|e| e.at), Some(Nanos(10)));
+        assert_eq!(events.next_time(), Some(Nanos(20)));
+        events.advance_to(Nanos(15));
+        assert_eq!((events.now(), events.handled()), (Nanos(15), 1));
+        events.push(events.now(), EventKind::Source, 1);
+        events.set_station(Nanos(16), EventKind::Response, 0);
+        let order: Vec<_> =
+            std::iter::from_fn(|| events.pop_until(Nanos::MAX)).map(|e| (e.at.0, e.subject)).collect();
+        assert_eq!(order, [(15, 1), (16, 0), (20, 0)]);
+    }
+
+    #[test]
+    fn the_clock_may_reach_the_next_event_and_that_event_still_comes() {
+        let mut events = Events::new(1, 0);
+        events.push(Nanos(20), EventKind::Source, 0);
+        events.advance_to(Nanos(20));
+        assert_eq!(events.pop_until(Nanos(20)).map(|e| e.at), Some(Nanos(20)));
+    }
+
+    #[cfg(debug_assertions)]
+    #[test]
+    #[should_panic(expected = "is after the event")]
+    fn the_clock_never_passes_a_pending_event() {
+        let mut events = Events::new(1, 0);
+        events.set_station(Nanos(10), EventKind::Access, 0);
+        events.advance_to(Nanos(11));
+    }
+
+    #[cfg(debug_assertions)]
+    #[test]
+    #[should_panic(expected = "time goes back")]
+    fn the_clock_never_goes_back() {
+        let mut events = Events::new(1, 0);
+        events.advance_to(Nanos(10));
+        events.advance_to(Nanos(9));
     }
 }

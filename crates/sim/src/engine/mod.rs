@@ -1,9 +1,11 @@
-//! The engine: the order of events, timers that can be put off for nothing, and random streams.
+//! The engine: the order of events, timers that are cheap to postpone, random streams, and interruption of long work.
 
-mod ahead;
 mod events;
+mod interrupt;
+mod prefetch;
 mod random;
 
-pub use ahead::fetch_ahead;
 pub use events::{Event, EventKind, Events, MAX_SUBJECTS, Timer};
+pub use interrupt::{Interrupt, Interrupted};
+pub use prefetch::prefetch;
 pub use random::{Purpose, Stream};

@@ -1,7 +1,7 @@
 //! Random streams: one for each (seed, subject, purpose), so that no draw depends on the order of others.
 //!
-//! The generator is PCG-64 MCG (O'Neill, HMC-CS-2014-0905), the same on every machine; the draws are made here, since
-//! libraries change theirs between versions.
+//! The generator is PCG-64 MCG (O'Neill, HMC-CS-2014-0905), which gives the same numbers on every machine. This module
+//! implements the draws itself, because libraries change theirs between versions.
 
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
@@ -14,17 +14,17 @@ pub enum Purpose {
     Backoff = 1,
     /// Bit errors at a receiver.
     Reception,
-    /// Phases and times of a source.
+    /// Phase and times of a source.
     Source,
     /// Shadowing of a pair of nodes.
     Shadowing,
-    /// Places of nodes.
+    /// Positions of nodes.
     Placement,
     /// Early drops of a queue, and the key of its hash.
     Queue,
     /// Losses on a wired link, and the channel of a slotted one.
     Channel,
-    /// Where a congestion control begins its own random choices.
+    /// Seed of a congestion control's own random choices.
     Congestion,
     /// Times of RTCP reports.
     Report,
@@ -56,19 +56,19 @@ impl Stream {
         loop {
             let product = u64::from(self.0.next_u32()) * range;
             let low = product as u32;
-            // The first (2³² mod range) values of each bucket are one draw too many.
+            // Rejecting the first (2³² mod range) values of each bucket makes all buckets equally large.
             if u64::from(low) >= range || u64::from(low) >= (1 << 32) % range {
                 return (product >> 32) as u32;
             }
         }
     }
 
-    /// 64 bits, to begin another generator with.
+    /// 64 bits that seed another generator.
     pub fn seed(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A number from 0 up to but not including 1, in steps of 2⁻⁵³.
+    /// A uniform number in [0, 1), in steps of 2⁻⁵³.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)

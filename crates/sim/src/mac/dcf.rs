@@ -1,18 +1,18 @@
 //! One station's distributed coordination function (IEEE 802.11-2020, 10.3).
 //!
-//! The station is told when its medium becomes busy and idle, which frames it received or lost, and when its timers
-//! fire; it says which frames to send. It never counts slots one by one: while the medium is idle the end of its backoff
-//! is a point in time, and when the medium becomes busy the slots that have passed are subtracted.
+//! The inputs of a station are changes of its medium to busy and idle, frames that it received or lost, and its timers;
+//! the outputs are frames to send. It never counts slots one by one: while the medium is idle, the end of the backoff is a
+//! point in time; when the medium becomes busy, the slots that have passed are subtracted.
 //!
-//! Readings of the standard that matter:
-//! - A frame that finds the medium idle for a DIFS, with no backoff left over, is sent at once (10.3.4.2); otherwise
-//!   after a backoff. After every transmission a backoff is drawn, whether or not a frame waits (10.3.4.3).
-//! - Backoff slots are counted from a DIFS after the medium became idle; from an EIFS where the frame before was locked
-//!   and lost (10.3.2.3.7).
-//! - A station whose answer does not come counts its slots from a DIFS after the timeout. If the start of a frame was
-//!   noticed before the timeout, it waits for the end of that frame (10.3.2.9).
-//! - A station that is within its turnaround time of its slot cannot notice a carrier any more and sends (10.3.7, where
-//!   the slot time is made up of the turnaround, the carrier-sense time and the air propagation time).
+//! Interpretations of the standard that affect results:
+//! - A frame that finds the medium idle for a DIFS, with no backoff pending, is sent at once (10.3.4.2), otherwise after a
+//!   backoff. A backoff is drawn after every transmission, even if no frame is queued (10.3.4.3).
+//! - Backoff slots are counted from a DIFS after the medium became idle, or from an EIFS if the receiver was locked on the
+//!   previous frame and lost it (10.3.2.3.7).
+//! - A station that gets no response counts its slots from a DIFS after the timeout. If it noticed the start of a frame
+//!   before the timeout, it waits for the end of that frame (10.3.2.9).
+//! - Within its turnaround time before a slot, a station cannot notice a carrier any more and sends (10.3.7: the slot time
+//!   consists of turnaround, carrier-sense time and air propagation time).
 //!
 //! Left out: fragmentation, power save, PCF, rate adaptation, and association; addresses are node numbers.
 
@@ -20,121 +20,19 @@ use fairhop_model::phy::{Rate, frame};
 use fairhop_model::units::Nanos;
 use smallvec::SmallVec;
 
+use super::frame::{BROADCAST, Context, Data, Done, Frame, FrameKind, Received};
+use super::outgoing::Outgoing;
 use super::params::MacParams;
-use crate::engine::{Event, EventKind, Events, Stream, Timer};
-use crate::packet::{ImageId, Packets};
+use crate::engine::{Event, EventKind, Stream, Timer};
+use crate::packet::ImageId;
 use crate::queue::{Queue, Refused, Waiting};
+use crate::radio::FrameLoss;
 
-/// The receiver address of a frame for all neighbours.
-pub const BROADCAST: u32 = u32::MAX;
-
-/// Kinds of frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FrameKind {
-    /// A data frame.
-    Data,
-    /// An acknowledgment.
-    Ack,
-    /// A request to send.
-    Rts,
-    /// A clear to send.
-    Cts,
-}
-
-/// A frame on the air.
+/// The ACK or CTS that a station sends a SIFS after a received frame.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame {
-    /// What it is.
-    pub kind: FrameKind,
-    /// It is a repetition, which the header of a data frame says and that of an RTS does not (9.2.4.1.6).
-    pub retry: bool,
-    /// User priority of a QoS data frame.
-    pub user_priority: Option<u8>,
-    /// Sequence number of a data frame.
-    pub sequence: u16,
-    /// Receiver, or [`BROADCAST`].
-    pub to: u32,
-    /// The packet of a data frame.
-    pub packet: ImageId,
-    /// Size in bytes, header and check sequence included.
-    pub bytes: u32,
-    /// Rate.
-    pub rate: Rate,
-    /// Time on the air.
-    pub time: Nanos,
-    /// The duration field: how long the exchange goes on after this frame.
-    pub nav: Nanos,
-}
-
-/// The data frame that a station is busy with.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Outgoing {
-    /// The packet and where it goes.
-    pub waiting: Waiting,
-    sequence: u16,
-    bytes: u32,
-    rate: Rate,
-    time: Nanos,
-    protected: bool,
-    sent_before: bool,
-    short_retries: u32,
-    long_retries: u32,
-}
-
-impl Outgoing {
-    /// A packet as a frame that has not been sent; `next_sequence` is its number, and counts on.
-    pub(super) fn new(params: &MacParams, node: u32, waiting: Waiting, next_sequence: &mut u16) -> Self {
-        let bytes = frame::of_ip_packet(waiting.bytes) + params.header_bytes;
-        let broadcast = waiting.next_hop == BROADCAST;
-        let rate = if broadcast { params.broadcast_rate } else { params.rate_of_hop(node, waiting.next_hop) };
-        let sequence = *next_sequence;
-        *next_sequence = (sequence + 1) & 0x0fff;
-        Self {
-            waiting,
-            sequence,
-            bytes,
-            rate,
-            time: params.phy.frame_duration(rate, bytes),
-            protected: !broadcast && bytes > params.rts_threshold,
-            sent_before: false,
-            short_retries: 0,
-            long_retries: 0,
-        }
-    }
-
-    /// An attempt has failed, for want of an ACK or in any other way. True where it was the last one.
-    pub(super) fn count_failure(&mut self, params: &MacParams, no_ack: bool) -> bool {
-        if no_ack && self.protected {
-            self.long_retries += 1;
-            self.long_retries >= params.long_retry_limit
-        } else {
-            self.short_retries += 1;
-            self.short_retries >= params.short_retry_limit
-        }
-    }
-
-    /// Whether it is for all neighbours.
-    pub(super) fn is_broadcast(&self) -> bool {
-        self.waiting.next_hop == BROADCAST
-    }
-
-    /// Time from its first bit, or that of its RTS, to the last one of its ACK.
-    pub(super) fn exchange_time(&self, params: &MacParams) -> Nanos {
-        let data = self.time + params.nav_of_data(self.rate);
-        if self.protected {
-            let rts = params.phy.frame_duration(params.control_rate_of(self.rate), frame::RTS);
-            rts + params.nav_of_rts(self.rate, self.time)
-        } else {
-            data
-        }
-    }
-}
-
-/// What a station sends a SIFS after a frame that it received: an ACK or a CTS.
-#[derive(Clone, Copy, Debug)]
-struct Answer {
+struct Response {
     kind: FrameKind,
-    /// Rate of what is answered.
+    /// Rate of the received frame.
     rate: Rate,
     to: u32,
     nav: Nanos,
@@ -144,116 +42,58 @@ struct Answer {
 pub(super) enum State {
     /// Nothing to send.
     Empty,
-    /// Waits for its turn.
+    /// Waits for access to the medium.
     Contending,
     /// Its RTS or data frame is on the air.
     Sending,
     /// Waits for a CTS.
     AwaitingCts,
-    /// Has received the CTS and sends data after a SIFS.
+    /// Has received the CTS; the data frame follows after a SIFS.
     Cleared,
     /// Waits for an ACK.
     AwaitingAck,
 }
 
-/// A packet that the station has done with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Done {
-    /// The packet.
-    pub packet: ImageId,
-    /// Whether it was acknowledged, or broadcast.
-    pub delivered: bool,
-}
-
-/// What a received frame means to the station.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Received {
-    /// It carries data for this station.
-    pub data: Data,
-    /// With it the station has done with a packet of its own.
-    pub done: Option<Done>,
-}
-
-impl Received {
-    /// Whether it means anything.
-    #[inline]
-    pub fn matters(&self) -> bool {
-        self.data != Data::None || self.done.is_some()
-    }
-}
-
-/// Whether a frame carries data for a station.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Data {
-    /// It does not.
-    #[default]
-    None,
-    /// It does.
-    New,
-    /// It does, but the station has had it before: the acknowledgment was lost.
-    Duplicate,
-}
-
-/// What a station needs of its world when something happens to it.
-pub struct Context<'a> {
-    /// The event queue.
-    pub events: &'a mut Events,
-    /// The parameters of medium access.
-    pub params: &'a MacParams,
-    /// All packets.
-    pub packets: &'a mut Packets,
-    /// The station's number.
-    pub node: u32,
-}
-
-impl Context<'_> {
-    /// The same with other parameters.
-    pub(super) fn with<'a>(&'a mut self, params: &'a MacParams) -> Context<'a> {
-        Context { events: self.events, params, packets: self.packets, node: self.node }
-    }
-}
-
 /// Medium access of one station.
 ///
-/// The order of the fields matters: what every frame in the neighbourhood touches lies in the first cache line, what the
-/// station's own exchanges touch in the next two.
+/// The order of the fields matters: those that every frame in the neighbourhood uses are in the first cache line, those
+/// of the station's own exchanges in the next two.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Dcf {
     pub(super) state: State,
-    /// The medium is idle, as far as the radio knows.
+    /// The radio senses an idle medium.
     pub(super) idle: bool,
-    /// A frame was lost: EIFS follows when the medium becomes idle.
+    /// The last frame was lost: EIFS follows when the medium becomes idle.
     after_error: bool,
-    /// An answer can no longer begin, but a frame is arriving that may be it.
+    /// The response timeout has passed, but a frame is arriving that may be the response.
     overdue: bool,
-    /// Slots of backoff that are left at `counting_from`.
+    /// Remaining backoff slots at `counting_from`.
     pub(super) backoff: u32,
-    /// When the slots begin that are counted; holds while the medium is idle.
+    /// Start of the remaining slots; valid while the medium is idle.
     counting_from: Nanos,
-    /// The medium is reserved up to here.
+    /// End of the NAV.
     pub(super) nav_until: Nanos,
-    /// The EIFS after a lost frame lasts up to here.
+    /// End of the EIFS after a lost frame.
     pub(super) eifs_until: Nanos,
-    /// When the station sends; holds while it contends and the medium is idle.
+    /// Time of the next transmission; valid while the station contends and the medium is idle.
     access_at: Nanos,
-    /// When it no longer waits for an answer.
+    /// End of the wait for a response.
     timeout_at: Nanos,
     pub(super) cw: u32,
     next_sequence: u16,
-    /// A backoff, of no slots perhaps, has been drawn and is not over.
+    /// A backoff has been drawn, possibly of 0 slots, and is not over.
     pub(super) backing_off: bool,
-    /// The NAV was last set by an RTS, and no frame has ended here since.
+    /// The NAV was last set by an RTS, and no frame has ended at this station since.
     rts_unanswered: bool,
     pub(super) current: Option<Outgoing>,
-    answer: Option<Answer>,
+    response: Option<Response>,
     pub(super) random: Stream,
-    /// The last sequence number from each neighbour; in place for the neighbours that most stations have on routes.
-    last_heard: SmallVec<[(u32, u16); 4]>,
-    /// Packets in the queue, which is looked at only where there are some.
+    /// The last sequence number from each neighbour; inline for the few neighbours that most stations have on routes.
+    last_sequence: SmallVec<[(u32, u16); 4]>,
+    /// Number of packets in the queue. The queue itself is used only if this is not zero, to save cache misses.
     queued: u32,
-    /// A packet that finds nothing else to do passes the queue by, and an empty queue need not be told that it is asked:
-    /// there are no books to keep.
+    /// Packets for an idle station bypass the queue, which keeps no statistics of them.
     passes_by: bool,
     nav_check: Timer,
     queue: Box<Queue>,
@@ -277,27 +117,27 @@ impl Dcf {
             access_at: Nanos::MAX,
             timeout_at: Nanos::MAX,
             nav_check: Timer::default(),
-            answer: None,
+            response: None,
             current: None,
             passes_by: queue.is_passed_by(),
             queue: Box::new(queue),
             queued: 0,
             next_sequence: 0,
-            last_heard: SmallVec::new(),
+            last_sequence: SmallVec::new(),
             random,
         }
     }
 
-    /// Packets that wait, the one in service included.
+    /// Number of packets in the queue and in service.
     #[inline]
     pub fn backlog(&self) -> usize {
         self.queued as usize + usize::from(self.current.is_some())
     }
 
-    /// A packet to send.
+    /// Accepts a packet to send.
     ///
     /// # Errors
-    /// The queue does not take it. The packet is still the caller's.
+    /// The queue refuses it. The packet remains the caller's.
     #[inline]
     pub fn enqueue(&mut self, ctx: &mut Context<'_>, packet: Waiting) -> Result<(), Refused> {
         let now = ctx.events.now();
@@ -331,7 +171,7 @@ impl Dcf {
         self.backing_off = true;
     }
 
-    /// Waits for the station's turn, or for the medium to become idle.
+    /// Contends for the medium: sets the time of access if the medium is idle.
     #[inline]
     fn contend(&mut self, ctx: &mut Context<'_>) {
         self.state = State::Contending;
@@ -342,7 +182,7 @@ impl Dcf {
         }
     }
 
-    /// Takes the slots off that have passed up to `now`, while the medium was idle.
+    /// Subtracts the slots that have passed up to `now` while the medium was idle.
     #[inline]
     fn count_down(&mut self, params: &MacParams, now: Nanos) {
         if self.backing_off && now >= self.counting_from {
@@ -353,8 +193,7 @@ impl Dcf {
         }
     }
 
-    /// The medium becomes busy at `at` with somebody else's signal; `locked` says whether it is a frame that the radio
-    /// begins to receive.
+    /// The medium becomes busy at `at` with another station's signal; `locked` if the radio begins to receive it.
     #[inline(always)]
     pub fn medium_busy(&mut self, ctx: &mut Context<'_>, at: Nanos, locked: bool) {
         self.idle = false;
@@ -362,7 +201,7 @@ impl Dcf {
         match self.state {
             State::Contending => {
                 if self.access_at <= noticed {
-                    return; // too late to notice
+                    return; // too late to be noticed
                 }
                 ctx.events.cancel_station(EventKind::Access, ctx.node);
             }
@@ -377,13 +216,17 @@ impl Dcf {
         self.count_down(ctx.params, noticed);
     }
 
-    /// The medium is idle from `at` on.
+    /// The medium became idle at `at`.
     #[inline(always)]
     pub fn medium_idle(&mut self, ctx: &mut Context<'_>, at: Nanos) {
         self.idle = true;
-        // EIFS follows the lost frame, not energy that comes later, and runs beside the NAV (10.3.2.3.7).
+        // EIFS follows the lost frame, not later energy, and runs in parallel to the NAV (10.3.2.3.7).
         if std::mem::take(&mut self.after_error) {
-            self.eifs_until = at + ctx.params.eifs;
+            if ctx.params.follows_ns2() {
+                self.nav_until = self.nav_until.max(at + ctx.params.eifs);
+            } else {
+                self.eifs_until = at + ctx.params.eifs;
+            }
         }
         self.counting_from = (at.max(self.nav_until) + ctx.params.difs).max(self.eifs_until);
         if self.state == State::Contending {
@@ -391,14 +234,14 @@ impl Dcf {
         }
     }
 
-    /// The backoff is over: the frame to send.
+    /// The backoff is over. The result is the frame to send.
     #[inline(always)]
     pub fn on_access(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
-        let outgoing = self.current?;
         self.backoff = 0;
         self.backing_off = false;
         self.start_sending();
-        Some(if outgoing.protected { Self::rts(ctx.params, &outgoing) } else { self.data(ctx.params)? })
+        let outgoing = self.current.as_mut()?;
+        Some(if outgoing.protected { outgoing.rts(ctx.params) } else { outgoing.data(ctx.params) })
     }
 
     fn start_sending(&mut self) {
@@ -407,49 +250,19 @@ impl Dcf {
         self.after_error = false;
     }
 
-    fn rts(params: &MacParams, outgoing: &Outgoing) -> Frame {
-        let rate = params.control_rate_of(outgoing.rate);
-        Frame {
-            kind: FrameKind::Rts,
-            retry: outgoing.short_retries > 0,
-            user_priority: None,
-            sequence: 0,
-            to: outgoing.waiting.next_hop,
-            packet: outgoing.waiting.packet,
-            bytes: frame::RTS,
-            rate,
-            time: params.phy.frame_duration(rate, frame::RTS),
-            nav: params.nav_of_rts(outgoing.rate, outgoing.time),
-        }
-    }
-
-    fn data(&mut self, params: &MacParams) -> Option<Frame> {
-        let outgoing = self.current.as_mut()?;
-        let broadcast = outgoing.waiting.next_hop == BROADCAST;
-        let retry = std::mem::replace(&mut outgoing.sent_before, true);
-        Some(Frame {
-            kind: FrameKind::Data,
-            retry,
-            user_priority: None,
-            sequence: outgoing.sequence,
-            to: outgoing.waiting.next_hop,
-            packet: outgoing.waiting.packet,
-            bytes: outgoing.bytes,
-            rate: outgoing.rate,
-            time: outgoing.time,
-            nav: if broadcast { Nanos::ZERO } else { params.nav_of_data(outgoing.rate) },
-        })
-    }
-
-    /// What is due a SIFS after a received frame.
+    /// A SIFS has passed since a received frame. The result is the response to it, or the data frame after a CTS.
     #[inline(always)]
     pub fn on_response(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
         if self.state == State::Cleared {
             self.start_sending();
-            return self.data(ctx.params);
+            return Some(self.current.as_mut()?.data(ctx.params));
         }
-        let Answer { kind, rate, to, nav } = self.answer.take()?;
-        // The slots stand still while it answers; the medium was idle for less than a DIFS.
+        let Response { kind, rate, to, nav } = self.response.take()?;
+        let busy = !self.idle || self.nav_until > ctx.events.now();
+        if ctx.params.follows_ns2() && kind == FrameKind::Cts && busy {
+            return None;
+        }
+        // Slots are not counted during the response; the medium was idle for less than a DIFS.
         self.idle = false;
         self.after_error = false;
         if self.state == State::Contending {
@@ -474,31 +287,31 @@ impl Dcf {
         })
     }
 
-    /// The station's own frame has ended. A broadcast is done with that.
+    /// The station's own frame has ended. A broadcast is finished with that.
     #[inline(always)]
     pub fn on_sent(&mut self, ctx: &mut Context<'_>, frame: &Frame, end: Nanos) -> Option<Done> {
         match frame.kind {
             FrameKind::Ack | FrameKind::Cts => None,
             FrameKind::Data if frame.to == BROADCAST => self.done(ctx, true),
             FrameKind::Data => {
-                self.await_answer(ctx, State::AwaitingAck, frame, end);
+                self.await_response(ctx, State::AwaitingAck, frame, end);
                 None
             }
             FrameKind::Rts => {
-                self.await_answer(ctx, State::AwaitingCts, frame, end);
+                self.await_response(ctx, State::AwaitingCts, frame, end);
                 None
             }
         }
     }
 
-    fn await_answer(&mut self, ctx: &mut Context<'_>, state: State, frame: &Frame, end: Nanos) {
+    fn await_response(&mut self, ctx: &mut Context<'_>, state: State, frame: &Frame, end: Nanos) {
         self.state = state;
         self.overdue = false;
         self.timeout_at = end + ctx.params.response_timeout_of(frame.rate);
         ctx.events.set_station(self.timeout_at, EventKind::ResponseTimeout, ctx.node);
     }
 
-    /// The time for an answer is up. `arriving` says since when a frame is being received, if one is.
+    /// No response began in time. `arriving` is the start of the frame that is being received, if there is one.
     pub fn on_timeout(&mut self, ctx: &mut Context<'_>, arriving: Option<Nanos>) -> Option<Done> {
         if arriving.is_some_and(|since| since + ctx.params.phy.rx_start_delay <= self.timeout_at) {
             self.overdue = true;
@@ -507,7 +320,7 @@ impl Dcf {
         self.fail(ctx)
     }
 
-    /// The wait for an answer is over.
+    /// Ends the wait for a response.
     #[inline]
     fn end_wait(&mut self, ctx: &mut Context<'_>) {
         if !std::mem::replace(&mut self.overdue, false) {
@@ -515,7 +328,7 @@ impl Dcf {
         }
     }
 
-    /// The exchange has failed: again with a wider window, or never.
+    /// The exchange has failed. It is repeated with a larger window, or the packet is dropped at the retry limit.
     fn fail(&mut self, ctx: &mut Context<'_>) -> Option<Done> {
         let waited_for = self.state;
         self.end_wait(ctx);
@@ -531,7 +344,7 @@ impl Dcf {
         None
     }
 
-    /// The station has done with its frame and goes on to the next one, after a backoff.
+    /// Finishes the current frame and goes on to the next one, after a backoff.
     fn done(&mut self, ctx: &mut Context<'_>, delivered: bool) -> Option<Done> {
         let outgoing = self.current.take()?;
         self.cw = ctx.params.cw_min;
@@ -548,7 +361,7 @@ impl Dcf {
         Some(Done { packet: outgoing.waiting.packet, delivered })
     }
 
-    /// A frame from `from` was received whole; its last bit arrived at `at`.
+    /// A frame from `from` was received; its last bit arrived at `at`.
     #[inline(always)]
     pub fn on_received(&mut self, ctx: &mut Context<'_>, from: u32, frame: &Frame, at: Nanos) -> Received {
         self.after_error = false;
@@ -574,12 +387,12 @@ impl Dcf {
                 Data::None
             }
             FrameKind::Data => {
-                self.answer_with(ctx, FrameKind::Ack, frame.rate, from, Nanos::ZERO, at);
+                self.respond_with(ctx, FrameKind::Ack, frame.rate, from, Nanos::ZERO, at);
                 if self.seen_before(from, frame) { Data::Duplicate } else { Data::New }
             }
             FrameKind::Rts if self.nav_until <= at => {
                 let nav = ctx.params.nav_of_cts(frame.rate, frame.nav);
-                self.answer_with(ctx, FrameKind::Cts, frame.rate, from, nav, at);
+                self.respond_with(ctx, FrameKind::Cts, frame.rate, from, nav, at);
                 Data::None
             }
             FrameKind::Rts | FrameKind::Cts | FrameKind::Ack => Data::None,
@@ -587,7 +400,7 @@ impl Dcf {
         Received { data, done }
     }
 
-    /// Virtual carrier sense (10.3.2.4): a frame for others reserves the medium.
+    /// Virtual carrier sense (10.3.2.4): a frame to another station reserves the medium.
     #[inline]
     fn reserve(&mut self, ctx: &mut Context<'_>, frame: &Frame, at: Nanos) {
         let until = at + frame.nav;
@@ -606,8 +419,8 @@ impl Dcf {
         }
     }
 
-    /// The reservation of an RTS ends early where no frame has begun since: where PHY-RXSTART, which follows the
-    /// preamble, was not heard up to now (10.3.2.4). `arriving` says since when a frame is being received, if one is.
+    /// Ends the reservation of an RTS early if no frame has followed it: if there was no PHY-RXSTART, which comes after the
+    /// preamble, up to now (10.3.2.4). `arriving` is the start of the frame that is being received, if there is one.
     pub fn on_nav_check(&mut self, ctx: &mut Context<'_>, event: Event, arriving: Option<Nanos>) {
         if !self.nav_check.fires(event, ctx.events) || !self.rts_unanswered {
             return;
@@ -625,13 +438,13 @@ impl Dcf {
         }
     }
 
-    /// A frame that is not the awaited answer ends the wait for it, if the time for it is up.
+    /// A frame that is not the awaited response ends the wait for it if the timeout has passed.
     #[inline]
     fn on_unexpected(&mut self, ctx: &mut Context<'_>) -> Option<Done> {
         if self.overdue { self.fail(ctx) } else { None }
     }
 
-    /// A frame was locked on and lost.
+    /// The radio was locked on a frame and lost it.
     #[inline(always)]
     pub fn on_lost(&mut self, ctx: &mut Context<'_>) -> Option<Done> {
         self.after_error = true;
@@ -639,7 +452,16 @@ impl Dcf {
         self.on_unexpected(ctx)
     }
 
-    fn answer_with(
+    /// A frame has ended at `at` that the radio was not locked on. The standard's rules ignore it: it was energy.
+    #[inline]
+    pub fn on_missed(&mut self, ctx: &mut Context<'_>, why: FrameLoss, at: Nanos) -> Received {
+        if ctx.params.follows_ns2() && why == FrameLoss::Busy {
+            self.nav_until = self.nav_until.max(at + ctx.params.eifs);
+        }
+        Received::default()
+    }
+
+    fn respond_with(
         &mut self,
         ctx: &mut Context<'_>,
         kind: FrameKind,
@@ -648,29 +470,29 @@ impl Dcf {
         nav: Nanos,
         at: Nanos,
     ) {
-        self.answer = Some(Answer { kind, rate, to, nav });
+        self.response = Some(Response { kind, rate, to, nav });
         ctx.events.set_station(at + ctx.params.phy.sifs, EventKind::Response, ctx.node);
     }
 
-    /// Duplicate detection (10.3.2.14): a repetition of the last frame from this neighbour.
+    /// Duplicate detection (10.3.2.14): a retransmission of the last frame from this neighbour.
     fn seen_before(&mut self, from: u32, frame: &Frame) -> bool {
-        // Numbers are counted by user priority, which is known of a QoS frame.
+        // QoS frames have a sequence number space per user priority.
         let from = from | frame.user_priority.map_or(0, |up| (u32::from(up) + 1) << 28);
-        match self.last_heard.iter_mut().find(|(neighbour, _)| *neighbour == from) {
+        match self.last_sequence.iter_mut().find(|(neighbour, _)| *neighbour == from) {
             Some((_, last)) => {
                 let duplicate = frame.retry && *last == frame.sequence;
                 *last = frame.sequence;
                 duplicate
             }
             None => {
-                self.last_heard.push((from, frame.sequence));
+                self.last_sequence.push((from, frame.sequence));
                 false
             }
         }
     }
 }
 
-/// How long after an RTS for others a station looks whether anything followed it (10.3.2.4).
+/// NAVTimeout: the time after an RTS to another station at which its reservation ends if no frame followed (10.3.2.4).
 fn reservation_check(params: &MacParams, rate: Rate) -> Nanos {
     params.phy.sifs * 2 + params.cts_time_of(rate) + params.phy.rx_start_delay + params.phy.slot * 2
 }

@@ -1,124 +1,34 @@
 //! One station's enhanced distributed channel access (IEEE 802.11-2020, 10.23.2): four access categories that contend
 //! with each other and with other stations, each with its own queue, window, AIFS and TXOP limit.
 //!
-//! The station is a [`Dcf`] that never contends by itself: it senses, keeps the NAV, answers, and carries out the exchange of
-//! the category that has won, whose window and retries it borrows for so long. What differs from the DCF is here:
+//! The station is a [`Dcf`] that never contends by itself. It senses the medium, keeps the NAV, responds, and carries out
+//! the exchange of the category that has won, with that category's window and retry counters. This module adds the rest:
 //!
-//! - *Slot boundaries* (10.23.2.4). A category takes a slot off its backoff when a slot begins, where the DCF does so when the
-//!   slot is over; so every idle period of at least AIFS brings it one slot on. Over an idle medium both send at the same time.
-//! - *Internal collision.* Where several categories are due in the same slot, the highest one sends; for the others it is a
-//!   failed attempt: their windows grow and their retries count, but nothing was on the air.
-//! - *TXOP.* After an acknowledged frame, a category with a limit sends its next one a SIFS later, if it and its answer fit
-//!   in the limit. A failure ends the TXOP with a backoff.
-//! - While the station waits for an answer no category counts; after the timeout all count from their AIFS.
+//! - *Slot boundaries* (10.23.2.4). A category subtracts a slot from its backoff when the slot begins, the DCF when it is
+//!   over. So every idle period of at least AIFS advances a category by one slot. After a long idle period both send at the
+//!   same time.
+//! - *Internal collision.* If several categories are due in the same slot, the highest one sends. The others count a failed
+//!   attempt: their windows grow and their retries count, but nothing was on the air.
+//! - *TXOP.* After an acknowledged frame, a category with a TXOP limit sends its next frame a SIFS later if the frame and
+//!   its response fit in the limit. A failure ends the TXOP with a backoff.
+//! - While the station waits for a response, no category counts slots. After the timeout all count from their AIFS.
 //!
-//! Left out: admission control, block acknowledgment, the recovery of a TXOP after a PIFS, fragmentation of frames that are
-//! longer than the limit (they are sent whole), duration fields that reserve more than the exchange, group addresses in a
-//! TXOP, and per-category limits on lifetimes.
+//! Left out: admission control, block acknowledgment, recovery of a TXOP after a PIFS, fragmentation of frames longer than
+//! the limit (they are sent whole), duration fields that reserve more than the exchange, group addresses in a TXOP, and
+//! lifetime limits per category.
 
-use fairhop_model::phy::{Phy, Standard};
 use fairhop_model::units::Nanos;
 
-use super::dcf::{Context, Dcf, Done, Frame, FrameKind, Outgoing, Received, State};
-use super::params::MacParams;
+use super::dcf::{Dcf, State};
+use super::frame::{Context, Done, Frame, FrameKind, Received};
+use super::outgoing::Outgoing;
+use super::params::{CATEGORIES, EdcaParams, MacParams};
 use crate::engine::{Event, EventKind, Stream};
-use crate::packet::Dscp;
 use crate::queue::{Queue, Refused, Waiting};
-use crate::scenario::{AccessCategory, DscpMapping, Edca as Written};
-
-/// Access categories, from the lowest to the highest.
-const CATEGORIES: usize = 4;
-
-/// Bytes of the QoS control field (9.2.4.5).
-const QOS_CONTROL: u32 = 2;
+use crate::radio::FrameLoss;
 
 /// The category of each user priority (table 10-1): background, best effort, video, voice.
 const CATEGORY_OF: [usize; 8] = [1, 0, 0, 1, 2, 2, 3, 3];
-
-/// Parameters of EDCA.
-#[derive(Clone, Debug)]
-pub struct EdcaParams {
-    /// From the lowest category to the highest.
-    categories: [CategoryParams; CATEGORIES],
-    mapping: DscpMapping,
-}
-
-#[derive(Clone, Debug)]
-struct CategoryParams {
-    /// Those of the DCF with the category's AIFS, windows and headers.
-    mac: MacParams,
-    txop_limit: Nanos,
-}
-
-impl EdcaParams {
-    /// The parameters of every category.
-    pub(super) fn each_mac(&mut self) -> impl Iterator<Item = &mut MacParams> {
-        self.categories.iter_mut().map(|category| &mut category.mac)
-    }
-
-    /// The parameters of a scenario over those of the DCF.
-    pub fn new(written: &Written, dcf: &MacParams) -> Self {
-        let phy = &dcf.phy;
-        let overrides = [&written.background, &written.best_effort, &written.video, &written.voice];
-        let categories = std::array::from_fn(|index| {
-            let (cw_min, cw_max) = windows(index, dcf.cw_min, dcf.cw_max, overrides[index]);
-            let aifsn = overrides[index].aifsn.unwrap_or([7, 3, 2, 2][index]);
-            let txop_limit = overrides[index]
-                .txop_limit_us
-                .map_or_else(|| default_txop(phy, index), |us| Nanos::from_secs_f64(us * 1e-6));
-            let mac = MacParams {
-                difs: phy.sifs + phy.slot * u64::from(aifsn),
-                cw_min,
-                cw_max,
-                header_bytes: QOS_CONTROL,
-                edca: None,
-                ..dcf.clone()
-            };
-            CategoryParams { mac, txop_limit }
-        });
-        Self { categories, mapping: written.mapping }
-    }
-
-    /// The user priority of a packet.
-    pub fn user_priority(&self, dscp: Dscp) -> u8 {
-        match self.mapping {
-            DscpMapping::Rfc8325 => rfc8325(dscp),
-            DscpMapping::Precedence => dscp.class(),
-        }
-    }
-}
-
-/// The windows of a category by table 9-155, from those of the physical layer, with what the scenario sets.
-pub fn windows(index: usize, cw_min: u32, cw_max: u32, overrides: &AccessCategory) -> (u32, u32) {
-    let default = match index {
-        0 | 1 => (cw_min, cw_max),
-        2 => (cw_min.div_ceil(2).saturating_sub(1), cw_min),
-        _ => (((cw_min + 1) / 4).saturating_sub(1), cw_min.div_ceil(2).saturating_sub(1)),
-    };
-    (overrides.cw_min.unwrap_or(default.0), overrides.cw_max.unwrap_or(default.1))
-}
-
-/// The TXOP limits of table 9-155.
-fn default_txop(phy: &Phy, index: usize) -> Nanos {
-    Nanos::from_micros(match phy.standard {
-        Standard::Dot11b => [3264, 3264, 6016, 3264][index],
-        Standard::Dot11a | Standard::Dot11g => [2528, 2528, 4096, 2080][index],
-    })
-}
-
-/// The user priority that RFC 8325 §4 recommends; what it does not name is best effort. Network control (CS6, CS7) counts as
-/// coming from within the network; lower effort goes with CS1 (RFC 8622).
-fn rfc8325(dscp: Dscp) -> u8 {
-    match dscp.value() {
-        48 | 56 => 7,
-        44 | 46 => 6,
-        40 => 5,
-        24 | 26 | 28 | 30 | 32 | 34 | 36 | 38 => 4,
-        18 | 20 | 22 => 3,
-        1 | 8 => 1,
-        _ => 0,
-    }
-}
 
 /// One access category.
 #[derive(Clone, Debug)]
@@ -127,7 +37,7 @@ struct Category {
     current: Option<Outgoing>,
     cw: u32,
     backoff: u32,
-    /// A backoff, of no slots perhaps, has been drawn and is not over.
+    /// A backoff has been drawn, possibly of 0 slots, and is not over.
     backing_off: bool,
     /// The end of AIFS; holds while the medium is idle.
     free_from: Nanos,
@@ -161,13 +71,13 @@ impl Category {
 pub struct Edca {
     station: Dcf,
     categories: [Category; CATEGORIES],
-    /// The category whose exchange the station carries out.
+    /// The category whose exchange is in progress.
     holder: Option<usize>,
     txop_until: Nanos,
-    /// The next frame of the TXOP is due a SIFS after the last one's answer.
-    goes_on: bool,
-    /// Packets given up by internal collisions that nobody has heard of yet.
-    given_up: Vec<Done>,
+    /// The next frame of the TXOP is due a SIFS after the response to the last one.
+    continues: bool,
+    /// Packets dropped after internal collisions and not reported yet.
+    dropped: Vec<Done>,
 }
 
 impl Edca {
@@ -196,12 +106,12 @@ impl Edca {
             station: Dcf::new(params, queue(), random),
             holder: None,
             txop_until: Nanos::ZERO,
-            goes_on: false,
-            given_up: Vec::with_capacity(CATEGORIES),
+            continues: false,
+            dropped: Vec::with_capacity(CATEGORIES),
         }
     }
 
-    /// Packets that wait, those in service included.
+    /// Number of packets in the queues and in service.
     #[cold]
     pub fn backlog(&self) -> usize {
         let waiting: usize = self
@@ -209,13 +119,13 @@ impl Edca {
             .iter()
             .map(|category| category.queue.len() + usize::from(category.current.is_some()))
             .sum();
-        waiting + usize::from(self.station.current.is_some()) + self.given_up.len()
+        waiting + usize::from(self.station.current.is_some()) + self.dropped.len()
     }
 
-    /// A packet to send.
+    /// Accepts a packet to send.
     ///
     /// # Errors
-    /// The queue of its category does not take it. The packet is still the caller's.
+    /// The queue of its category refuses it. The packet remains the caller's.
     #[cold]
     pub fn enqueue(&mut self, ctx: &mut Context<'_>, packet: Waiting) -> Result<(), Refused> {
         let Some(edca) = ctx.params.edca.as_deref() else { return Err(Refused::Full) };
@@ -242,7 +152,7 @@ impl Edca {
         Ok(())
     }
 
-    /// Sets the time at which the first category is due.
+    /// Sets the time of access to that of the first category.
     fn set_access(&mut self, ctx: &mut Context<'_>) {
         let slot = ctx.params.phy.slot;
         let first = self.categories.iter().map(|category| category.access_at(slot)).min();
@@ -254,7 +164,7 @@ impl Edca {
         }
     }
 
-    /// Slots count anew from an AIFS after `base`.
+    /// Counts slots from an AIFS after `base`.
     fn count_from(&mut self, ctx: &Context<'_>, base: Nanos) {
         let Some(edca) = ctx.params.edca.as_deref() else { return };
         for (category, params) in self.categories.iter_mut().zip(&edca.categories) {
@@ -270,7 +180,7 @@ impl Edca {
         let contends = self.station.idle && self.holder.is_none();
         self.station.medium_busy(ctx, at, locked);
         if !contends || self.categories.iter().any(|category| category.access_at(slot) <= noticed) {
-            return; // too late to notice, where the station contends
+            return; // the station does not contend, or it is too late to be noticed
         }
         for category in &mut self.categories {
             category.count_down(slot, noticed);
@@ -278,17 +188,17 @@ impl Edca {
         ctx.events.cancel_station(EventKind::Access, ctx.node);
     }
 
-    /// The medium is idle from `at` on.
+    /// The medium became idle at `at`.
     #[cold]
     pub fn medium_idle(&mut self, ctx: &mut Context<'_>, at: Nanos) {
         self.station.medium_idle(ctx, at);
-        // EIFS − DIFS + AIFS where the last frame was lost (10.23.2.4).
+        // EIFS − DIFS + AIFS if the last frame was lost (10.23.2.4).
         let after_error = self.station.eifs_until.saturating_sub(ctx.params.difs);
         self.count_from(ctx, at.max(self.station.nav_until).max(after_error));
         self.set_access(ctx);
     }
 
-    /// The slot of a category has come: the frame of the highest one that is due.
+    /// The backoff of a category is over. The result is the frame of the highest category that is due.
     #[cold]
     pub fn on_access(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
         let edca = ctx.params.edca.as_deref()?;
@@ -316,14 +226,14 @@ impl Edca {
         self.tagged(ctx, frame)
     }
 
-    /// A category loses the slot to a higher one of the same station.
+    /// Internal collision: a category loses the slot to a higher one of the same station.
     fn collide_within(&mut self, ctx: &mut Context<'_>, params: &MacParams, index: usize) {
         let category = &mut self.categories[index];
         let exhausted =
             category.current.as_mut().is_some_and(|outgoing| outgoing.count_failure(params, false));
         if exhausted {
             if let Some(outgoing) = category.current.take() {
-                self.given_up.push(Done { packet: outgoing.waiting.packet, delivered: false });
+                self.dropped.push(Done { packet: outgoing.waiting.packet, delivered: false });
             }
             category.cw = params.cw_min;
             category.take_next(ctx, params);
@@ -344,12 +254,13 @@ impl Edca {
         Some(frame)
     }
 
-    /// What is due a SIFS after a received frame: an answer, the data after a CTS, or the next frame of the TXOP.
+    /// A SIFS has passed since a received frame. The result is the response, the data frame after a CTS, or the next frame
+    /// of the TXOP.
     #[cold]
     pub fn on_response(&mut self, ctx: &mut Context<'_>) -> Option<Frame> {
         let edca = ctx.params.edca.as_deref()?;
         let params = self.holder.map_or(ctx.params, |holder| &edca.categories[holder].mac);
-        let frame = if std::mem::take(&mut self.goes_on) {
+        let frame = if std::mem::take(&mut self.continues) {
             self.station.on_access(&mut ctx.with(params))
         } else {
             self.station.on_response(&mut ctx.with(params))
@@ -365,14 +276,14 @@ impl Edca {
         self.after_exchange(ctx, done, None)
     }
 
-    /// The time for an answer is up; see [`Dcf::on_timeout`].
+    /// No response began in time; see [`Dcf::on_timeout`].
     #[cold]
     pub fn on_timeout(&mut self, ctx: &mut Context<'_>, arriving: Option<Nanos>) -> Option<Done> {
         let done = self.exchange(ctx, |station, ctx| station.on_timeout(ctx, arriving));
         self.after_exchange(ctx, done, None)
     }
 
-    /// A frame was received whole; its last bit arrived at `at`.
+    /// A frame was received; its last bit arrived at `at`.
     #[cold]
     pub fn on_received(&mut self, ctx: &mut Context<'_>, from: u32, frame: &Frame, at: Nanos) -> Received {
         let Received { data, done } =
@@ -380,11 +291,17 @@ impl Edca {
         Received { data, done: self.after_exchange(ctx, done, Some(at)) }
     }
 
-    /// A frame was locked on and lost.
+    /// The radio was locked on a frame and lost it.
     #[cold]
     pub fn on_lost(&mut self, ctx: &mut Context<'_>) -> Option<Done> {
         let done = self.exchange(ctx, Dcf::on_lost);
         self.after_exchange(ctx, done, None)
+    }
+
+    /// See [`Dcf::on_missed`].
+    #[inline]
+    pub fn on_missed(&mut self, ctx: &mut Context<'_>, why: FrameLoss, at: Nanos) -> Received {
+        self.station.on_missed(ctx, why, at)
     }
 
     /// See [`Dcf::on_nav_check`].
@@ -399,7 +316,7 @@ impl Edca {
         }
     }
 
-    /// The station acts with the parameters of the category whose exchange it is.
+    /// Lets the station act with the parameters of the category whose exchange is in progress.
     #[inline]
     fn exchange<T>(&mut self, ctx: &mut Context<'_>, act: impl FnOnce(&mut Dcf, &mut Context<'_>) -> T) -> T {
         let params = match (self.holder, ctx.params.edca.as_deref()) {
@@ -409,8 +326,8 @@ impl Edca {
         act(&mut self.station, &mut ctx.with(params))
     }
 
-    /// Where the exchange is over, its category goes on: with the next frame of its TXOP, after a frame that was received up
-    /// to `answered`, or with a backoff.
+    /// If the exchange is over, its category continues with the next frame of its TXOP, when a response has ended at
+    /// `answered`, or with a backoff.
     #[inline]
     fn after_exchange(
         &mut self,
@@ -424,7 +341,7 @@ impl Edca {
                 self.categories[holder].take_next(ctx, &params.mac);
                 match answered {
                     Some(at) if delivered && self.fits(&params.mac, holder, at) => {
-                        self.go_on(ctx, holder, at);
+                        self.continue_txop(ctx, holder, at);
                     }
                     _ => self.end_turn(ctx, holder),
                 }
@@ -433,26 +350,26 @@ impl Edca {
                 self.end_turn(ctx, holder);
             }
         }
-        done.or_else(|| self.given_up.pop())
+        done.or_else(|| self.dropped.pop())
     }
 
-    /// Whether the next frame of a category and its answer fit in the TXOP, from a SIFS after `at` on.
+    /// Whether the next frame of a category and its response fit in the TXOP, starting a SIFS after `at`.
     fn fits(&self, params: &MacParams, holder: usize, at: Nanos) -> bool {
         self.categories[holder].current.as_ref().is_some_and(|next| {
             !next.is_broadcast() && at + params.phy.sifs + next.exchange_time(params) <= self.txop_until
         })
     }
 
-    fn go_on(&mut self, ctx: &mut Context<'_>, holder: usize, at: Nanos) {
+    fn continue_txop(&mut self, ctx: &mut Context<'_>, holder: usize, at: Nanos) {
         let category = &mut self.categories[holder];
         category.cw = self.station.cw;
         self.station.current = category.current.take();
         self.station.state = State::Cleared;
-        self.goes_on = true;
+        self.continues = true;
         ctx.events.set_station(at + ctx.params.phy.sifs, EventKind::Response, ctx.node);
     }
 
-    /// The category gives the medium back, with the window and the backoff that the station has drawn for it.
+    /// Ends the exchange: the category takes back its window, and the backoff that the station has drawn for it.
     fn end_turn(&mut self, ctx: &mut Context<'_>, holder: usize) {
         let category = &mut self.categories[holder];
         category.cw = self.station.cw;
@@ -471,52 +388,5 @@ impl Category {
     fn take_next(&mut self, ctx: &mut Context<'_>, params: &MacParams) {
         let next = self.queue.pop(ctx.events.now(), ctx.packets);
         self.current = next.map(|next| Outgoing::new(params, ctx.node, next, &mut self.next_sequence));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn user_priorities_are_those_of_rfc_8325_or_the_precedence() {
-        // RFC 8325 §4.3, figure 1, with the codepoints of RFC 4594.
-        let rfc = [
-            (56, 7),
-            (48, 7),
-            (46, 6),
-            (44, 6),
-            (40, 5),
-            (34, 4),
-            (36, 4),
-            (38, 4),
-            (32, 4),
-            (26, 4),
-            (28, 4),
-            (30, 4),
-            (24, 4),
-            (18, 3),
-            (20, 3),
-            (22, 3),
-            (16, 0),
-            (10, 0),
-            (12, 0),
-            (14, 0),
-            (0, 0),
-            (8, 1),
-            (1, 1),
-        ];
-        for (dscp, up) in rfc {
-            assert_eq!(rfc8325(Dscp::new(dscp).unwrap()), up, "DSCP {dscp}");
-        }
-        assert_eq!([46, 34, 8, 0].map(|dscp| Dscp::new(dscp).unwrap().class()), [5, 4, 1, 0]);
-    }
-
-    #[test]
-    fn windows_are_those_of_table_9_155() {
-        let none = AccessCategory::default();
-        let of = |min, max| std::array::from_fn(|index| windows(index, min, max, &none));
-        assert_eq!(of(15, 1023), [(15, 1023), (15, 1023), (7, 15), (3, 7)]);
-        assert_eq!(of(31, 1023), [(31, 1023), (31, 1023), (15, 31), (7, 15)]);
     }
 }

@@ -1,15 +1,16 @@
-//! The stations of a World: all with one queue, or all with four access categories.
+//! The stations of a network: all with one queue, or all with four access categories.
 
 use fairhop_model::units::Nanos;
 
-use super::dcf::{Context, Dcf, Done, Frame};
+use super::dcf::Dcf;
 use super::edca::Edca;
+use super::frame::{Context, Done, Frame};
 use super::params::MacParams;
 use crate::engine::{Event, Stream};
 use crate::queue::{Queue, Refused, Waiting};
 
-/// Medium access of all stations, by number. They are of one kind, so that a loop over the neighbours of a station asks
-/// once which it is (see [`for_stations`]) and not at each of them.
+/// Medium access of all stations, by number. All are of one kind, so that a loop over the neighbours of a station
+/// distinguishes the kinds once (see [`for_stations`]) and not for each neighbour.
 #[derive(Clone, Debug)]
 pub enum Stations {
     /// One queue each.
@@ -18,7 +19,7 @@ pub enum Stations {
     Edca(Vec<Edca>),
 }
 
-/// Does the same with the stations of either kind: `for_stations!(stations, slice => what to do)`.
+/// Evaluates an expression with the slice of stations of either kind: `for_stations!(stations, slice => expression)`.
 macro_rules! for_stations {
     ($stations:expr, $slice:ident => $act:expr) => {
         match $stations {
@@ -30,8 +31,8 @@ macro_rules! for_stations {
 pub(crate) use for_stations;
 
 impl Stations {
-    /// So many idle stations, of the kind that the parameters ask for; `queue` makes the queues of a station, `random`
-    /// the stream that draws its backoffs.
+    /// `count` idle stations of the kind that the parameters define; `queue` makes the queues of a station, `random` the
+    /// stream of its backoffs.
     pub fn new(
         params: &MacParams,
         count: usize,
@@ -46,26 +47,26 @@ impl Stations {
         }
     }
 
-    /// How many there are.
+    /// Number of stations.
     pub fn len(&self) -> usize {
         for_stations!(self, stations => stations.len())
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Packets that wait at a station, those in service included.
+    /// Number of packets at a station, queued and in service.
     #[inline]
     pub fn backlog(&self, node: usize) -> usize {
         for_stations!(self, stations => stations[node].backlog())
     }
 
-    /// A packet to send, for the station of the context.
+    /// Accepts a packet to send at the station of the context.
     ///
     /// # Errors
-    /// The queue does not take it. The packet is still the caller's.
+    /// The queue refuses it. The packet remains the caller's.
     #[inline]
     pub fn enqueue(&mut self, ctx: &mut Context<'_>, packet: Waiting) -> Result<(), Refused> {
         for_stations!(self, stations => stations[ctx.node as usize].enqueue(ctx, packet))

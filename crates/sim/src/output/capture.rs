@@ -82,6 +82,11 @@ impl Capture {
         Box::new(CaptureTap(Arc::clone(&self.0)))
     }
 
+    /// Bytes captured so far, written or still in memory.
+    pub fn captured_bytes(&self) -> u64 {
+        lock(&self.0).captured
+    }
+
     /// Writes what has not been written yet.
     ///
     /// # Errors
@@ -143,6 +148,8 @@ struct Writer {
     files: Vec<NodeFile>,
     buffer_bytes: usize,
     bytes: u64,
+    /// Bytes written or in buffers.
+    captured: u64,
     error: Option<OutputError>,
     channel: Channel,
     /// For every node the neighbours that it hears, by number, and how strongly; empty where powers mean nothing.
@@ -201,6 +208,7 @@ impl Writer {
             buffer_bytes: (BUFFERS_BYTES / files.len().max(1)).clamp(LEAST_BUFFER_BYTES, MOST_BUFFER_BYTES),
             files,
             bytes,
+            captured: bytes,
             error: None,
             channel: Channel::new(scenario.radio.standard, scenario.radio.preamble),
             signals: match scenario.radio.propagation {
@@ -258,7 +266,9 @@ impl Writer {
     ) {
         let index = node as usize;
         let Some(file) = self.files.get_mut(index).filter(|_| self.error.is_none()) else { return };
+        let before = file.buffer.len();
         pcapng::packet(&mut file.buffer, interface, at.0, direction, content);
+        self.captured += (file.buffer.len() - before) as u64;
         pcapng::put_last_packet_in_order(&mut file.buffer);
         // A received frame is told of when it ends, under the time at which it began; packets on the wire may have come
         // in between. No frame that is told of later began before this one ended, so here nothing can be out of order.

@@ -1,9 +1,9 @@
 //! Runs side by side as a picture: call quality above goodput, both over time, one column a run, as an SVG.
 //!
-//! The picture is for people who see it for the first time. Axes are shared, so that heights compare; every panel says
-//! its mean in words; the quality scale has the words of ITU-T P.800 and the line that calls should stay above (3.6,
-//! kim2010). Colours are those of Okabe and Ito (2008), which colour-blind readers can tell apart, and weight of line
-//! says the same again. Text is text and there is neither script nor link in it, so that it shows wherever SVG does.
+//! The picture is for first-time readers. Axes are shared, so that heights compare. The mean of each panel stands above
+//! it, outside of the curves. The quality scale has the words of ITU-T P.800 and the threshold of acceptable calls (3.6,
+//! kim2010). Colours are those of Okabe and Ito (2008), which colour-blind readers can tell apart; line widths repeat the
+//! distinction. The SVG contains plain text, no scripts and no links, so that every viewer shows it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,27 +16,28 @@ use crate::results::ACCEPTABLE_MOS;
 /// A quantity over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its name, shown where the pointer rests on the line.
+    /// Its name, shown as a tooltip of the line.
     pub name: String,
-    /// Times in seconds, ascending, and values; a value that does not exist interrupts the line.
+    /// Times in seconds, ascending, and values. A missing value interrupts the line.
     pub points: Vec<(f64, Option<f64>)>,
 }
 
 /// A run, or the mean of several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// What it shows, in a few words.
+    /// Title, a few words.
     pub title: String,
     /// Mean opinion score of each call, interval by interval.
     pub calls: Vec<Series>,
-    /// Mean opinion score of the calls as wholes, which is not the mean of the intervals: the score is no straight line.
+    /// Mean of the opinion scores of whole calls. It differs from the mean of the intervals, because the score is not linear
+    /// in loss and delay.
     pub mos: Option<f64>,
     /// Goodput of each other flow in Mb/s.
     pub flows: Vec<Series>,
 }
 
 impl Column {
-    /// A run: the mean of the two directions of each call, and the goodput of every flow that is not a call.
+    /// A run: the mean of both directions of each call, and the goodput of every other flow.
     pub fn of(title: impl Into<String>, run: &RunTables) -> Self {
         let mut calls: BTreeMap<u32, (String, Means)> = BTreeMap::new();
         let mut flows: BTreeMap<u32, Series> = BTreeMap::new();
@@ -60,16 +61,16 @@ impl Column {
     }
 }
 
-/// What the picture says beside the data.
+/// Texts of the picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// The picture's title: what there is to see.
+    /// The title of the picture.
     pub title: String,
-    /// A line under it: the setting.
+    /// The line below it: the setting.
     pub subtitle: String,
-    /// What a flow that is not a call is called.
+    /// Word for a flow that is not a call.
     pub flow_word: String,
-    /// Seconds at the start that no mean counts.
+    /// Warm-up in seconds, which means leave out.
     pub warmup_s: f64,
 }
 
@@ -89,7 +90,7 @@ impl Default for Options {
 struct Means(BTreeMap<u64, (f64, u32)>);
 
 impl Means {
-    // Times are not negative, so that their bits are in their order.
+    // The bits of non-negative floats sort like the floats.
     fn add(&mut self, t_s: f64, value: Option<f64>) {
         let value = value.filter(|value| value.is_finite());
         let (sum, count) = self.0.entry(t_s.to_bits()).or_default();
@@ -125,20 +126,27 @@ const INK: &str = "#222222";
 const PALE_INK: &str = "#666666";
 const GRID: &str = "#E3E3E3";
 
-/// Widths of the line of one flow and of all.
+/// Line widths: one flow, all flows.
 const THIN: f64 = 1.3;
 const BOLD: f64 = 3.0;
 
+/// Attribute of a dashed line.
+const DASHES: &str = " stroke-dasharray=\"6 4\"";
+
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = 24.0;
-const GAP: f64 = 22.0;
+/// Between columns; wide enough for the last time of one axis and the first of the next.
+const GAP: f64 = 44.0;
 const PANEL_HEIGHT: f64 = 170.0;
+/// Baselines of the heading and of the figures, above the top of a panel.
+const HEADING: f64 = 44.0;
+const FIGURES: f64 = 12.0;
 const COLUMN_TITLES: f64 = 98.0;
-const MOS_TOP: f64 = 148.0;
-const FLOWS_TOP: f64 = MOS_TOP + PANEL_HEIGHT + 60.0;
+const MOS_TOP: f64 = 180.0;
+const FLOWS_TOP: f64 = MOS_TOP + PANEL_HEIGHT + 92.0;
 const HEIGHT: f64 = FLOWS_TOP + PANEL_HEIGHT + 54.0;
 
-/// Ends of the scale: the least score, and the most that the E-model gives.
+/// Ends of the scale: the lowest score, and the highest of the E-model.
 const MOS_SCALE: (f64, f64) = (1.0, 4.5);
 
 /// The picture of several runs.
@@ -153,17 +161,17 @@ pub fn comparison(columns: &[Column], options: &Options) -> String {
     svg.0
 }
 
-/// Places and scales that all panels share.
+/// Layout and scales that all panels share.
 struct Picture {
     columns: usize,
     panel_width: f64,
     end_s: f64,
-    most_mbps: f64,
+    max_mbps: f64,
     step_s: f64,
     step_mbps: f64,
 }
 
-/// One panel: where it is and what its vertical scale is.
+/// One panel: its place and vertical scale.
 struct Panel {
     x: f64,
     y: f64,
@@ -190,12 +198,12 @@ impl Picture {
         };
         let end_s = columns.iter().flat_map(points).map(|(t_s, _)| t_s).fold(0.0, f64::max);
         let end_s = if end_s > 0.0 { end_s } else { 1.0 };
-        let most = columns
+        let max = columns
             .iter()
             .flat_map(|column| Means::of(&column.flows).sums())
             .filter_map(|(_, value)| value)
             .fold(0.0, f64::max);
-        let step_mbps = nice_step(most.max(1e-3) / 5.0);
+        let step_mbps = nice_step(max.max(1e-3) / 5.0);
         Self {
             columns: columns.len().max(1),
             panel_width: match columns.len() {
@@ -204,8 +212,7 @@ impl Picture {
                 _ => 300.0,
             },
             end_s,
-            // Room above the highest point for what the panel says.
-            most_mbps: (most / step_mbps + 0.5).ceil() * step_mbps,
+            max_mbps: (max / step_mbps).ceil().max(1.0) * step_mbps,
             step_s: nice_step(end_s / 4.0),
             step_mbps,
         }
@@ -220,7 +227,7 @@ impl Picture {
         Panel { x, y, width: self.panel_width, end_s: self.end_s, scale }
     }
 
-    /// Everything that is there once: title, headings of the rows with what their lines mean.
+    /// The parts that all columns share: title, headings and legends of the rows.
     fn frame(&self, svg: &mut Svg, options: &Options) {
         let (width, title) = (self.width(), escaped(&options.title));
         svg.line(format_args!(
@@ -235,8 +242,18 @@ impl Picture {
 
         let word = &options.flow_word;
         let (one, all) = (format!("one {word}"), format!("all {word}s together"));
-        heading(svg, MOS_TOP, "Call quality", "MOS", [(SKY_BLUE, "one call"), (BLUE, "mean of the calls")]);
-        heading(svg, FLOWS_TOP, "Goodput", "Mb/s", [(ORANGE, &one), (VERMILLION, &all)]);
+        let acceptable = format!("acceptable: {ACCEPTABLE_MOS} or more");
+        let calls = [
+            Legend { colour: SKY_BLUE, width: THIN, dashed: false, text: "one call" },
+            Legend { colour: BLUE, width: BOLD, dashed: false, text: "mean of the calls" },
+            Legend { colour: GREEN, width: 1.5, dashed: true, text: &acceptable },
+        ];
+        let flows = [
+            Legend { colour: ORANGE, width: THIN, dashed: false, text: &one },
+            Legend { colour: VERMILLION, width: BOLD, dashed: false, text: &all },
+        ];
+        heading(svg, MOS_TOP, "Call quality", "MOS", &calls);
+        heading(svg, FLOWS_TOP, "Goodput", "Mb/s", &flows);
     }
 
     fn column(&self, svg: &mut Svg, index: usize, column: &Column, options: &Options) {
@@ -255,12 +272,10 @@ impl Picture {
         if column.calls.is_empty() {
             absent(svg, &quality, "no calls");
         } else if let Some(mos) = column.mos {
-            // In the half of the panel where the line is not.
-            let y = if mos > 2.75 { quality.y + PANEL_HEIGHT - 14.0 } else { quality.y + 26.0 };
-            say(svg, &quality, y, BLUE, &format!("{mos:.1}"), "for the whole calls");
+            figure(svg, &quality, BLUE, &format!("{mos:.1}"), "over whole calls");
         }
 
-        let goodput = self.panel(index, FLOWS_TOP, (0.0, self.most_mbps));
+        let goodput = self.panel(index, FLOWS_TOP, (0.0, self.max_mbps));
         self.goodput_background(svg, index, &goodput);
         self.time_axis(svg, &goodput, options.warmup_s, true);
         let total = Means::of(&column.flows).sums();
@@ -269,7 +284,7 @@ impl Picture {
         if column.flows.is_empty() {
             absent(svg, &goodput, &format!("no {}s", options.flow_word));
         } else if let Some(mbps) = mean_after(&total, options.warmup_s) {
-            say(svg, &goodput, goodput.y + 26.0, VERMILLION, &format!("{mbps:.2}"), "Mb/s on average");
+            figure(svg, &goodput, VERMILLION, &format!("{mbps:.2}"), "Mb/s on average");
         }
     }
 
@@ -291,21 +306,19 @@ impl Picture {
         }
         svg.line(format_args!(
             "<line x1=\"{x:.1}\" y1=\"{line:.1}\" x2=\"{:.1}\" y2=\"{line:.1}\" stroke=\"{GREEN}\" \
-             stroke-width=\"1.5\" stroke-dasharray=\"6 4\"/>",
+             stroke-width=\"1.5\"{DASHES}/>",
             x + width
         ));
         if index == 0 {
             let label = format!("{ACCEPTABLE_MOS}");
             let style = Text { anchor: "end", bold: true, colour: GREEN, ..Text::new(&label) };
             svg.text(x - 8.0, line + 4.0, style);
-            let style = Text { colour: GREEN, ..Text::new("good enough above this line") };
-            svg.text(x + 8.0, line + 16.0, style);
         }
     }
 
     fn goodput_background(&self, svg: &mut Svg, index: usize, panel: &Panel) {
         let decimals = if self.step_mbps < 0.1 { 2 } else { usize::from(self.step_mbps < 1.0) };
-        for mbps in ticks(self.most_mbps, self.step_mbps) {
+        for mbps in ticks(self.max_mbps, self.step_mbps) {
             let y = panel.y_of(mbps);
             svg.rule(panel.x, panel.x + panel.width, y, GRID);
             if index == 0 {
@@ -344,30 +357,39 @@ impl Picture {
     }
 }
 
-/// The title of a row, with its unit and what its thin and bold lines mean.
-fn heading(svg: &mut Svg, top: f64, title: &str, unit: &str, [one, all]: [(&str, &str); 2]) {
-    let y = top - 14.0;
+/// A kind of line, and its meaning.
+struct Legend<'a> {
+    colour: &'a str,
+    width: f64,
+    dashed: bool,
+    text: &'a str,
+}
+
+/// The title of a row, with its unit and legend.
+fn heading(svg: &mut Svg, top: f64, title: &str, unit: &str, legend: &[Legend<'_>]) {
+    let y = top - HEADING;
     svg.line(format_args!(
         "<text x=\"{LEFT:.1}\" y=\"{y:.1}\" font-size=\"15\" font-weight=\"600\" fill=\"{INK}\">{title} \
          <tspan font-size=\"13\" font-weight=\"400\" fill=\"{PALE_INK}\">in {unit}</tspan></text>"
     ));
     let mut x = LEFT + 190.0;
-    for ((colour, label), width) in [(one, THIN), (all, BOLD)] {
+    for &Legend { colour, width, dashed, text } in legend {
         let (to, middle) = (x + 26.0, y - 5.0);
+        let dashes = if dashed { DASHES } else { "" };
         svg.line(format_args!(
             "<line x1=\"{x:.1}\" y1=\"{middle:.1}\" x2=\"{to:.1}\" y2=\"{middle:.1}\" stroke=\"{colour}\" \
-             stroke-width=\"{width}\"/>"
+             stroke-width=\"{width}\"{dashes}/>"
         ));
-        svg.text(to + 7.0, y, Text { colour: PALE_INK, ..Text::new(label) });
-        x = to + 40.0 + 7.0 * label.chars().count() as f64;
+        svg.text(to + 7.0, y, Text { colour: PALE_INK, ..Text::new(text) });
+        x = to + 40.0 + 7.0 * text.chars().count() as f64;
     }
 }
 
-/// The number that the panel amounts to, at its right edge.
-fn say(svg: &mut Svg, panel: &Panel, y: f64, colour: &str, number: &str, words: &str) {
-    let x = panel.x + panel.width - 8.0;
+/// The mean of a panel, above its left edge.
+fn figure(svg: &mut Svg, panel: &Panel, colour: &str, number: &str, words: &str) {
+    let (x, y) = (panel.x, panel.y - FIGURES);
     svg.line(format_args!(
-        "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"22\" font-weight=\"600\" text-anchor=\"end\" \
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"22\" font-weight=\"600\" text-anchor=\"start\" \
          fill=\"{colour}\">{number} <tspan font-size=\"13\" font-weight=\"400\">{words}</tspan></text>"
     ));
 }
@@ -377,7 +399,7 @@ fn absent(svg: &mut Svg, panel: &Panel, text: &str) {
     svg.text(panel.x + panel.width / 2.0, panel.y + PANEL_HEIGHT / 2.0 + 5.0, style);
 }
 
-/// One thin line for each series, and the bold one over them.
+/// One thin line for each series, and the bold one on top.
 fn lines(
     svg: &mut Svg,
     panel: &Panel,
@@ -387,7 +409,7 @@ fn lines(
     bold: &str,
     name: &str,
 ) {
-    // Many lines pale, so that the bold one is seen.
+    // Many lines are drawn pale, so that the bold one stands out.
     let opacity = (6.0 / each.len().max(1) as f64).clamp(0.25, 0.9);
     for series in each {
         let title = escaped(&series.name);
@@ -428,10 +450,10 @@ fn mean_after(points: &[(f64, Option<f64>)], warmup_s: f64) -> Option<f64> {
     fairhop_model::stats::mean(&counted)
 }
 
-/// The least of 1, 2 and 5 times a power of ten that is at least `least`.
-fn nice_step(least: f64) -> f64 {
-    let power = libm::exp10(libm::floor(libm::log10(least)));
-    let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= least * (1.0 - 1e-9));
+/// The smallest of 1, 2 and 5 times a power of ten that is at least `min`.
+fn nice_step(min: f64) -> f64 {
+    let power = libm::exp10(libm::floor(libm::log10(min)));
+    let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= min * (1.0 - 1e-9));
     factor.unwrap_or(10.0) * power
 }
 
@@ -449,7 +471,7 @@ fn escaped(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            // XML has no control characters.
+            // XML forbids control characters.
             other if other.is_control() => out.push(' '),
             other => out.push(other),
         }
@@ -457,7 +479,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// How a text looks.
+/// A text and its style.
 struct Text<'a> {
     content: &'a str,
     size: u32,
@@ -472,7 +494,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// An SVG in the making, an element a line.
+/// An SVG under construction, one element per line.
 #[derive(Default)]
 struct Svg(String);
 
@@ -512,14 +534,14 @@ mod tests {
 
     #[test]
     fn steps_of_axes_are_one_two_or_five() {
-        for (least, step) in [(0.9, 1.0), (1.0, 1.0), (1.1, 2.0), (3.0, 5.0), (6.0, 10.0), (0.03, 0.05)] {
-            assert!((nice_step(least) / step - 1.0).abs() < 1e-9, "{least}: {}", nice_step(least));
+        for (min, step) in [(0.9, 1.0), (1.0, 1.0), (1.1, 2.0), (3.0, 5.0), (6.0, 10.0), (0.03, 0.05)] {
+            assert!((nice_step(min) / step - 1.0).abs() < 1e-9, "{min}: {}", nice_step(min));
         }
         assert_eq!(ticks(60.0, 20.0).collect::<Vec<_>>(), [0.0, 20.0, 40.0, 60.0]);
     }
 
     #[test]
-    fn a_panel_says_the_calls_score_and_the_mean_goodput_after_the_warm_up_and_a_gap_stays_a_gap() {
+    fn a_panel_shows_the_score_of_the_calls_and_the_mean_goodput_after_the_warm_up_and_keeps_gaps() {
         let column = Column {
             title: "both".to_owned(),
             calls: vec![series(&[Some(1.0), Some(4.0), None, Some(3.0)]), series(&[Some(1.0), Some(2.0)])],
@@ -527,16 +549,63 @@ mod tests {
             flows: vec![series(&[Some(9.0), Some(0.5), Some(0.25)]), series(&[Some(9.0), Some(0.5)])],
         };
         let svg = comparison(&[column], &Options { warmup_s: 1.0, ..Options::default() });
-        assert!(svg.contains(">2.9 <tspan"), "the score of the calls as wholes");
+        assert!(svg.contains(">2.9 <tspan"), "the score of the whole calls");
         assert!(svg.contains(">0.62 <tspan"), "mean of 0.5 + 0.5 and 0.25");
         assert!(svg.contains("a &lt; b") && !svg.contains("a < b"));
         let broken = svg.lines().find(|line| line.contains("mean of the calls</title>")).unwrap();
         assert_eq!((broken.matches('M').count(), broken.matches('L').count()), (2, 1));
     }
 
+    /// Places of all texts: x, y, anchor and content.
+    fn texts(svg: &str) -> Vec<(f64, f64, &str, &str)> {
+        svg.lines()
+            .filter(|line| line.starts_with("<text"))
+            .map(|line| {
+                let attribute = |name: &str| {
+                    let start = line.find(&format!(" {name}=\"")).expect("the attribute") + name.len() + 3;
+                    line[start..].split('"').next().expect("a value")
+                };
+                let number = |name| attribute(name).parse().expect("a number");
+                let anchor = if line.contains("text-anchor") { attribute("text-anchor") } else { "start" };
+                let content =
+                    line.split('>').nth(1).and_then(|rest| rest.split('<').next()).expect("content");
+                (number("x"), number("y"), anchor, content)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn figures_stand_outside_of_the_panels_and_times_of_neighbouring_axes_do_not_touch() {
+        let column = Column {
+            title: "x".to_owned(),
+            calls: vec![series(&[Some(4.0); 60])],
+            mos: Some(4.0),
+            flows: vec![series(&[Some(0.7); 60])],
+        };
+        let svg = comparison(&vec![column; 4], &Options::default());
+        let texts = texts(&svg);
+        let inside = |y: f64| [MOS_TOP, FLOWS_TOP].iter().any(|&top| (top..top + PANEL_HEIGHT).contains(&y));
+        for &(x, y, anchor, content) in &texts {
+            assert!(!inside(y) || (x < LEFT && anchor == "end"), "{content} stands in a panel");
+        }
+        let mut times: Vec<(f64, usize)> = texts
+            .iter()
+            .filter(|(x, y, anchor, _)| *x >= LEFT && *anchor == "middle" && *y > FLOWS_TOP + PANEL_HEIGHT)
+            .filter(|(.., content)| content.chars().all(|c| c.is_ascii_digit()))
+            .map(|&(x, .., content)| (x, content.len()))
+            .collect();
+        times.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert_eq!(times.len(), 16);
+        for pair in times.windows(2) {
+            // A digit of this size is 8 wide at most.
+            let needed = 4.0 * (pair[0].1 + pair[1].1) as f64 + 8.0;
+            assert!(pair[1].0 - pair[0].0 >= needed, "{pair:?}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn whatever_the_data_the_picture_has_finite_numbers(
+        fn all_numbers_in_the_picture_are_finite_for_any_data(
             columns in 0_usize..4,
             values in prop::collection::vec(
                 prop_oneof![Just(None), Just(Some(f64::NAN)), Just(Some(f64::INFINITY)), (-1e9..1e9).prop_map(Some)],

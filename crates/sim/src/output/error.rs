@@ -50,7 +50,7 @@ impl OutputError {
                 "name a new or empty directory, or remove what is there if it is not needed any more"
             }
             Self::Io { source, .. } => match source.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
                     "free some space or write to another disk; captures take the most: \
                      capture fewer seconds, or no packets at all"
                 }

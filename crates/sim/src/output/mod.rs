@@ -1,14 +1,14 @@
-//! What a run leaves on disk: tables, captures and pictures.
+//! Output files of runs: tables, captures, charts and traces.
 //!
-//! | module | what it writes |
+//! | module | output |
 //! |---|---|
 //! | [`tables`] | Parquet tables, and `summary.json` |
-//! | [`capture`] | one pcapng file a node, for Wireshark |
-//! | [`chart`] | runs side by side as an SVG |
-//! | [`trace`] | windows and queues, sampled finely, as comma-separated values |
+//! | [`capture`] | one pcapng file per node, for Wireshark |
+//! | [`chart`] | a comparison of runs as SVG |
+//! | [`trace`] | finely sampled windows, queues and call quality as CSV |
 //!
-//! Results are never overwritten, and each file can be read alone: it holds the resolved scenario, the seeds and the
-//! version of the program. Nothing depends on the wall clock, so that equal runs leave equal bytes.
+//! Files are never overwritten. Each file can be read alone: it holds the resolved scenario, the seeds and the version of the
+//! program. No content depends on the wall clock, so equal runs write equal bytes.
 
 pub mod capture;
 pub mod chart;
@@ -24,20 +24,20 @@ use std::path::{Path, PathBuf};
 
 pub use error::OutputError;
 
-/// What result files name as their origin.
+/// Program and version, as named in output files.
 pub const PROGRAM: &str = concat!("fairhop ", env!("CARGO_PKG_VERSION"));
 
-/// A directory that holds the results of a run.
+/// A directory for the results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
     path: PathBuf,
 }
 
 impl Directory {
-    /// Makes the directory, and those above it where they are missing. One that exists is taken if it is empty.
+    /// Creates the directory and its missing parents. An existing directory is used if it is empty.
     ///
     /// # Errors
-    /// There is something in it, it is not a directory, or it cannot be made.
+    /// The directory is not empty, the path is not a directory, or it cannot be created.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, OutputError> {
         let path = path.into();
         let failed = |error| OutputError::io("make the directory", &path, error);
@@ -53,20 +53,20 @@ impl Directory {
         Ok(Self { path })
     }
 
-    /// The current folder, whatever is in it; no file of it is overwritten either.
+    /// The current directory, empty or not. Its files are not overwritten either.
     pub fn current() -> Self {
         Self { path: PathBuf::from(".") }
     }
 
-    /// Where it is.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes a file under a temporary name and renames it when it is complete, so that no reader finds half a file.
+    /// Writes a file under a temporary name and renames it when it is complete, so that no reader sees a partial file.
     ///
     /// # Errors
-    /// The file exists, or it cannot be written; then nothing is left of it.
+    /// The file exists or cannot be written. A partial file is removed.
     pub fn write(
         &self,
         name: &str,
@@ -91,14 +91,14 @@ impl Directory {
         match written {
             Ok(()) => Ok(path),
             Err(error) => {
-                // The error that counts is the first one.
+                // The first error is the one to report.
                 let _ = fs::remove_file(&unfinished);
                 Err(OutputError::io("write", &path, error))
             }
         }
     }
 
-    /// Writes a text.
+    /// Writes a text file.
     ///
     /// # Errors
     /// As [`Directory::write`].

@@ -1,5 +1,5 @@
-//! Blocks of a pcapng file (draft-ietf-opsawg-pcapng): section header, interface description with nanosecond
-//! timestamps, enhanced packet. Little-endian, one section a file, appended to a buffer.
+//! Blocks of a pcapng file (draft-ietf-opsawg-pcapng): section header, interface description with nanosecond timestamps, and
+//! enhanced packet. Little-endian, one section per file, appended to a buffer.
 
 /// Link type of Ethernet frames.
 pub(super) const LINKTYPE_ETHERNET: u16 = 1;
@@ -19,20 +19,20 @@ const INTERFACE_DESCRIPTION_TEXT: u16 = 3;
 const INTERFACE_TIME_RESOLUTION: u16 = 9;
 const PACKET_FLAGS: u16 = 2;
 
-/// What the blocks of a packet take besides the packet: header and trailer 32 bytes, flags 12.
+/// Bytes of an enhanced packet block besides the packet: 32 for header and trailer, 12 for the flags option.
 #[cfg(test)]
 pub(super) const PACKET_OVERHEAD: usize = 44;
 
-/// The direction of a packet, as the packet flags say it.
+/// Direction of a packet in the packet flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// It was received.
+    /// Received.
     Inbound = 1,
-    /// It was sent.
+    /// Sent.
     Outbound = 2,
 }
 
-/// Appends a block whose body `content` writes; the body must fill whole words.
+/// Appends a block. `content` writes its body, which must be a multiple of 4 bytes.
 fn block(out: &mut Vec<u8>, kind: u32, content: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend(kind.to_le_bytes());
@@ -47,7 +47,7 @@ fn pad(out: &mut Vec<u8>, bytes: usize) {
     out.extend_from_slice(&[0; 3][..bytes.wrapping_neg() & 3]);
 }
 
-/// Appends an option; one that does not fit its 16-bit length is left out.
+/// Appends an option, unless its length exceeds 16 bits.
 fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     if let Ok(length) = u16::try_from(value.len()) {
         out.extend(code.to_le_bytes());
@@ -57,20 +57,20 @@ fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     }
 }
 
-/// Starts the file. Programs that read it show the comment.
+/// Appends the section header, which starts the file. Readers show the comment.
 pub(super) fn section_header(out: &mut Vec<u8>, application: &str, comment: &str) {
     block(out, SECTION_HEADER, |out| {
         out.extend(BYTE_ORDER_MAGIC.to_le_bytes());
         out.extend(1_u16.to_le_bytes());
         out.extend(0_u16.to_le_bytes());
-        out.extend(u64::MAX.to_le_bytes()); // the length of the section is not told
+        out.extend(u64::MAX.to_le_bytes()); // section length: unspecified
         option(out, COMMENT, comment.as_bytes());
         option(out, SECTION_APPLICATION, application.as_bytes());
         option(out, END_OF_OPTIONS, &[]);
     });
 }
 
-/// Describes the next interface; the first one has the number 0. Packets are kept whole.
+/// Appends the description of the next interface, numbered from 0. There is no limit on the captured length.
 pub(super) fn interface(out: &mut Vec<u8>, link_type: u16, name: &str, description: &str) {
     block(out, INTERFACE_DESCRIPTION, |out| {
         out.extend(link_type.to_le_bytes());
@@ -83,7 +83,7 @@ pub(super) fn interface(out: &mut Vec<u8>, link_type: u16, name: &str, descripti
     });
 }
 
-/// Appends a packet, whose bytes `content` writes.
+/// Appends a packet. `content` writes its bytes.
 pub(super) fn packet(
     out: &mut Vec<u8>,
     interface: u32,
@@ -108,8 +108,8 @@ pub(super) fn packet(
     });
 }
 
-/// Moves the packet at the end of the buffer before those of a later time, as far as the buffer holds them. Blocks end
-/// with their length for the sake of such walks.
+/// Moves the last packet of the buffer before all packets of a later time in the buffer. It walks backwards over the block
+/// lengths at the ends of blocks.
 pub(super) fn put_last_packet_in_order(buffer: &mut [u8]) {
     let word = |at: usize| buffer.get(at..at + 4)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
     let start_of_block = |end: usize| {
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_those_of_the_draft() {
+    fn blocks_have_the_layout_of_the_draft() {
         let mut out = Vec::new();
         section_header(&mut out, "fh", "c");
         interface(&mut out, LINKTYPE_ETHERNET, "eth0", "");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_put_in_the_order_of_their_times() {
+    fn packets_are_sorted_by_time() {
         let file = |times: &[u64]| {
             let mut out = Vec::new();
             section_header(&mut out, "", "");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_that_is_too_long_is_left_out_and_the_file_stays_whole() {
+    fn a_comment_that_is_too_long_is_left_out() {
         let mut out = Vec::new();
         section_header(&mut out, "fh", &"x".repeat(70_000));
         assert_eq!(out.len(), 40);

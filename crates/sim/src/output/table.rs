@@ -1,8 +1,7 @@
-//! Rows of plain structs as Parquet files. A table is declared once, with `table!`: the struct, the columns and
-//! the descriptions that go into the file are one text.
+//! Parquet files from rows that are plain structs. The macro `table!` declares a table once: the struct, its columns and the
+//! descriptions in the file come from the same text.
 //!
-//! The low-level column writer is enough for flat tables and keeps Arrow, most of the build time of the other way, out
-//! of the program.
+//! The low-level column writer suffices for flat tables and avoids Arrow, which would take most of the build time.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -18,35 +17,35 @@ use parquet::schema::types::{Type, TypePtr};
 
 use super::PROGRAM;
 
-/// Rows that are written at a time.
+/// Rows per row group.
 const ROW_GROUP: usize = 1 << 18;
 
-/// What a column holds.
+/// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Whole numbers. Signed, so that differences of counts are what one expects.
+    /// Integers. Signed, so that differences of counts do not wrap.
     Integer,
-    /// Whole numbers that use all 64 bits.
+    /// Integers that use all 64 bits.
     Unsigned,
     /// Real numbers.
     Real,
     /// UTF-8.
     Text,
-    /// Yes or no.
+    /// Booleans.
     Truth,
 }
 
-/// A value in a row. Values of a column go to a buffer one after the other, absent ones as a level alone.
+/// A value in a row. The values of a column are appended to a buffer; an absent value appends only its definition level.
 pub(super) trait Cell {
-    /// What it holds.
+    /// Type of the column.
     const KIND: Kind;
-    /// It may be absent.
+    /// Whether the value may be absent.
     const OPTIONAL: bool = false;
-    /// Appends it.
+    /// Appends the value.
     fn put(&self, column: &mut Cells);
 }
 
-/// The values of a column in the making; one of the lists is used.
+/// Buffered values of a column, in the list of its type.
 #[derive(Default)]
 pub(super) struct Cells {
     integers: Vec<i64>,
@@ -56,7 +55,7 @@ pub(super) struct Cells {
     levels: Vec<i16>,
 }
 
-/// A seed, which may be any 64 bits.
+/// A seed: any 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seed(pub u64);
 
@@ -131,15 +130,16 @@ pub(super) struct Column<R> {
 
 /// A row of a table.
 pub(super) trait Row: Sized + 'static {
-    /// Name of the table, and of its file without the ending.
+    /// Name of the table, and of its file without the extension.
     const TABLE: &'static str;
-    /// What a row is.
+    /// Description of a row.
     const ABOUT: &'static str;
     /// The columns, in order.
     const COLUMNS: &'static [Column<Self>];
 }
 
-/// Declares a row: its documentation is the table's, that of its fields the columns'.
+/// Declares a row. Its documentation becomes the description of the table, and that of its fields the descriptions of the
+/// columns.
 macro_rules! table {
     ($(
         $(#[doc = $about:literal])+
@@ -190,7 +190,7 @@ fn schema<R: Row>() -> Result<TypePtr, ParquetError> {
     Type::group_type_builder(R::TABLE).with_fields(fields).build().map(Arc::new)
 }
 
-/// Writes rows as a Parquet file with `metadata`, to which the descriptions of the table and its columns are added.
+/// Writes rows as a Parquet file with `metadata` and the descriptions of the table and its columns.
 pub(super) fn write<'a, R: Row>(
     out: impl Write + Send,
     mut rows: impl Iterator<Item = &'a R>,

@@ -1,6 +1,6 @@
-//! Traces: how windows, queues and the quality of calls move, written as comma-separated values, one line a sample, for
-//! drawing curves. A world is run in slices and looked at between them, which changes nothing in what it does. Quality is
-//! known only when the last packets have had their time, so it is written at the end, interval by interval.
+//! Traces of windows, queues and call quality over time, as comma-separated values with one line per sample. The run advances in
+//! slices and is sampled between them, which does not affect it. Call quality is known only once the last packets have
+//! arrived or are late, so it is written at the end, one line per recording interval.
 
 use std::fmt::Write as _;
 
@@ -11,21 +11,21 @@ use crate::results::mos_of_interval;
 use crate::world::World;
 use crate::world::applications::flow::FlowKind;
 
-/// What is traced.
+/// The quantity that is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Traced {
-    /// The windows of senders: TCP, QUIC-like and AIMD datagrams.
+    /// Windows of senders: TCP, QUIC-like and AIMD datagrams.
     Cwnd,
-    /// What waits at nodes and wired links.
+    /// Queue lengths of nodes and wired links.
     Queue,
-    /// The quality of calls in each recording interval.
+    /// Mean opinion scores of calls in each recording interval.
     Mos,
 }
 
 impl Traced {
     /// The first line of the file.
     ///
-    /// Windows are in packets, of the flow's largest segment for TCP; what does not exist yet is left empty.
+    /// Windows are in packets; for TCP, in segments of the maximum size. A value that does not exist yet is empty.
     pub const fn header(self) -> &'static str {
         match self {
             Self::Cwnd => "seed,t_s,flow,cwnd_packets,ssthresh_packets,srtt_ms,in_flight_packets\n",
@@ -43,7 +43,7 @@ impl Traced {
         }
     }
 
-    /// Adds the lines of the world as it is at a time up to which it has been run.
+    /// Appends the lines of a sample at time `at`, up to which the run has advanced.
     pub fn sample(self, world: &World, at: Nanos, lines: &mut String) {
         let (seed, t_s) = (world.seed(), at.as_secs_f64());
         // Writing to a string cannot fail.
@@ -78,8 +78,8 @@ impl Traced {
         }
     }
 
-    /// Adds the lines of a world that has come to its end, or was stopped: of calls, one for each recording interval with
-    /// the time at which it ended, the warm-up included.
+    /// Appends the lines that are written at the end of a run: for each call one per recording interval, warm-up included, with
+    /// the end of the interval as its time.
     pub fn finish(self, world: &World, lines: &mut String) {
         if self != Self::Mos {
             return;
@@ -154,7 +154,7 @@ impl Window {
     }
 }
 
-/// A name as a field: in quotes where it needs them (RFC 4180).
+/// A name as a CSV field, quoted where necessary (RFC 4180).
 fn quoted(name: &str) -> String {
     if name.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", name.replace('"', "\"\""))

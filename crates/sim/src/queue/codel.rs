@@ -1,15 +1,14 @@
 //! CoDel: controlled delay (RFC 8289 §5, the pseudo-code with the names of its variables).
 //!
-//! A packet's time in the queue is looked at when it leaves. Once it has been above the target for an interval, packets
-//! are dropped, at intervals that shrink with the square root of how many have been, until the time is below the target.
-//! With ECN a packet is marked in place of each drop and is sent, as in Linux. `MAXPACKET` is the largest packet seen so
-//! far: a queue of no more is never dropped from.
+//! The sojourn time of a packet is measured when it leaves. Once it has exceeded the target for an interval, packets are
+//! dropped until it is below the target, at intervals that shrink with the square root of the number of drops. With ECN a
+//! packet is marked and sent instead of each drop, as in Linux. `MAXPACKET` is the largest packet so far: nothing is dropped
+//! while the queue holds no more than that.
 
 use fairhop_model::units::Nanos;
 
-use super::{Fifo, Refused, Timed, Waiting};
+use super::{Fifo, QueueLimit, Refused, Timed, Waiting};
 use crate::packet::Packets;
-use crate::scenario::QueueLimit;
 
 /// Parameters of CoDel.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +17,7 @@ pub(super) struct Params {
     pub(super) target: Nanos,
     /// `INTERVAL`: on the order of a worst-case round-trip time.
     pub(super) interval: Nanos,
-    /// Marks in place of drops.
+    /// Marks packets instead of dropping them (ECN).
     pub(super) ecn: bool,
 }
 
@@ -27,17 +26,17 @@ impl Params {
         Self { target: Nanos::from_millis_f64(target_ms), interval: Nanos::from_millis_f64(interval_ms), ecn }
     }
 
-    /// When the next packet is dropped after `count` drops (§5.4).
+    /// Time of the next drop after `count` drops (§5.4).
     fn control_law(&self, from: Nanos, count: u32) -> Nanos {
         from + Nanos((self.interval.0 as f64 / libm::sqrt(f64::from(count))).round() as u64)
     }
 }
 
-/// What CoDel remembers of one queue.
+/// State of CoDel for one queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct State {
     dropping: bool,
-    /// When the time in the queue will have been above the target for an interval; zero while it is below.
+    /// Time at which the sojourn time will have exceeded the target for an interval; zero while it is below.
     first_above_time: Nanos,
     drop_next: Nanos,
     count: u32,
@@ -46,11 +45,12 @@ pub(super) struct State {
 }
 
 impl State {
+    /// Records the size of an arriving packet.
     pub(super) fn saw(&mut self, bytes: u32) {
         self.max_packet = self.max_packet.max(bytes);
     }
 
-    /// `dodequeue`: the first packet, and whether it may be dropped.
+    /// `dodequeue`: the first packet, and whether it is OK to drop.
     fn take(&mut self, queue: &mut Fifo, now: Nanos, params: &Params) -> Option<(Timed, bool)> {
         let Some(first) = queue.pop() else {
             self.first_above_time = Nanos::ZERO;
@@ -67,7 +67,7 @@ impl State {
         Some((first, ok_to_drop))
     }
 
-    /// `dequeue`: the packet to send. Those that are dropped are given up.
+    /// `dequeue`: the packet to send. Drops packets before it.
     pub(super) fn dequeue(
         &mut self,
         queue: &mut Fifo,
@@ -99,7 +99,7 @@ impl State {
                 next = self.take(queue, now, params);
             }
             self.dropping = true;
-            // A queue that was controlled a moment ago goes on near the rate that controlled it.
+            // A queue that left the dropping state recently resumes near the drop rate that controlled it.
             let delta = self.count.saturating_sub(self.last_count);
             let recently = now.saturating_sub(self.drop_next) < params.interval * 16;
             self.count = if delta > 1 && recently { delta } else { 1 };
@@ -127,7 +127,7 @@ impl CoDel {
     /// Adds a packet at the end.
     ///
     /// # Errors
-    /// There is no room.
+    /// The queue is full.
     pub fn push(&mut self, packet: Waiting, now: Nanos) -> Result<(), Refused> {
         if !self.limit.has_room(self.queue.len(), self.queue.bytes, packet.bytes) {
             return Err(Refused::Full);
@@ -137,17 +137,17 @@ impl CoDel {
         Ok(())
     }
 
-    /// Takes the packet to send; those that are dropped before it are given up.
+    /// Takes the packet to send, and drops packets before it.
     pub fn pop(&mut self, now: Nanos, packets: &mut Packets) -> Option<Waiting> {
         self.state.dequeue(&mut self.queue, now, &self.params, packets).map(|first| first.waiting)
     }
 
-    /// How many packets wait.
+    /// Number of packets in the queue.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether none waits.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.queue.len() == 0
     }
@@ -165,10 +165,10 @@ mod tests {
         CoDel::new(QueueLimit::Packets(10_000), Params::from_millis(5.0, 100.0, ecn))
     }
 
-    /// Five packets come every millisecond and one leaves: the queue grows without end. Times of the packets given up,
-    /// or marked, in ms.
+    /// Five packets arrive every millisecond and one leaves, so that the queue keeps growing. Returns the times of the packets
+    /// dropped or marked, in ms.
     fn times_of_signals(ecn: Ecn, until_ms: u64) -> (Vec<u64>, Packets) {
-        let mut packets = Packets::default();
+        let mut packets = Packets::new(0, 64);
         let mut queue = codel(ecn != Ecn::NotEct);
         let mut times = Vec::new();
         for ms in 1..=until_ms {
@@ -187,33 +187,33 @@ mod tests {
         (times, packets)
     }
 
-    /// The first packet that was 5 ms in the queue leaves at 7 ms: packet number n leaves at n ms and came at ⌈n/5⌉ ms
-    /// while nothing is dropped, and 7 − 2 = 5. After an interval, at 107 ms, the first is dropped; then the times add up
-    /// 100/√1, 100/√2, 100/√3, … ms: 207, 277.7, 335.4, 385.4, 430.2, 471.0, 508.8, 544.1, seen at the next millisecond.
+    /// Packet number n arrives at ⌈n/5⌉ ms and leaves at n ms while nothing is dropped, so the first with a sojourn time of 5 ms
+    /// leaves at 7 ms. After an interval, at 107 ms, the first packet is dropped. The next intervals are 100/√1, 100/√2,
+    /// 100/√3, … ms: 207, 277.7, 335.4, 385.4, 430.2, 471.0, 508.8, 544.1, which take effect at the next millisecond.
     #[test]
-    fn drops_come_at_intervals_that_shrink_with_the_square_root_of_their_number() {
+    fn intervals_between_drops_shrink_with_the_square_root_of_their_number() {
         let expected = [107, 207, 278, 336, 386, 431, 471, 509, 545];
         assert_eq!(times_of_signals(Ecn::NotEct, 560).0, expected);
     }
 
     #[test]
-    fn a_packet_that_understands_ecn_is_marked_at_the_same_times_and_not_lost() {
+    fn ecn_capable_packets_are_marked_at_the_same_times_instead_of_dropped() {
         let (marks, _) = times_of_signals(Ecn::Ect0, 560);
         assert_eq!(marks, [107, 207, 278, 336, 386, 431, 471, 509, 545]);
     }
 
     #[test]
-    fn a_queue_below_the_target_or_of_one_packet_is_left_alone() {
-        let mut packets = Packets::default();
+    fn nothing_is_dropped_below_the_target_or_from_a_queue_of_one_packet() {
+        let mut packets = Packets::new(0, 64);
         let mut queue = codel(false);
         for ms in 0..1000_u64 {
-            // Two wait at any time, for 4 ms each.
+            // Two packets wait at any time, for 4 ms each.
             queue.push(packet(&mut packets, 0, 1000, Ecn::NotEct), Nanos(ms * 4 * MS)).expect("room");
             if ms > 0 {
                 queue.pop(Nanos(ms * 4 * MS), &mut packets);
             }
         }
-        // One waits for ever.
+        // One packet at a time waits for a second.
         for s in 100..200_u64 {
             queue.push(packet(&mut packets, 0, 1000, Ecn::NotEct), Nanos(s * 1000 * MS)).expect("room");
             queue.pop(Nanos((s + 1) * 1000 * MS), &mut packets);

@@ -1,11 +1,10 @@
-//! Drop-tail: first come, first served, limited in packets or bytes.
+//! Drop-tail: a FIFO queue limited in packets or bytes.
 
 use std::collections::VecDeque;
 
-use super::{Refused, Waiting};
-use crate::scenario::QueueLimit;
+use super::{QueueLimit, Refused, Waiting};
 
-/// A drop-tail queue. The frame that the MAC is busy with has left it.
+/// A drop-tail queue. It does not hold the frame in service.
 #[derive(Clone, Debug)]
 pub struct DropTail {
     waiting: VecDeque<Waiting>,
@@ -26,7 +25,7 @@ impl DropTail {
     /// Adds a packet at the end.
     ///
     /// # Errors
-    /// There is no room.
+    /// The queue is full.
     #[inline]
     pub fn push(&mut self, packet: Waiting) -> Result<(), Refused> {
         if !self.limit.has_room(self.waiting.len(), self.bytes, packet.bytes) {
@@ -45,12 +44,12 @@ impl DropTail {
         Some(packet)
     }
 
-    /// How many packets wait.
+    /// Number of packets in the queue.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether none waits.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -76,6 +75,6 @@ mod tests {
                 && bytes.push(packet(40)).is_ok()
         );
         assert_eq!(bytes.pop(), Some(packet(1500)));
-        assert!(bytes.push(packet(1500)).is_ok(), "what leaves makes room");
+        assert!(bytes.push(packet(1500)).is_ok(), "a packet that leaves makes room");
     }
 }

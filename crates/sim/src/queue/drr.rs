@@ -1,17 +1,16 @@
 //! Deficit round robin over hosts (Shreedhar and Varghese 1996).
 //!
-//! Each host, by the source or the destination of its packets, has a queue and a deficit counter in bytes. In its turn it
-//! may send a quantum more than what it had left; what remains counts in the next round, unless its queue is empty then.
-//! When all is full, the last packet of the host with most bytes makes room (the paper's buffer stealing, after McKenney
-//! 1991). Hosts are known exactly, not hashed.
+//! Each host, identified by the source or the destination of its packets, has a queue and a deficit counter in bytes. In each
+//! round the counter grows by a quantum and the host may send that many bytes; the rest is kept for the next round, unless
+//! the queue is empty. At the limit, the last packet of the host with the most bytes is dropped (the paper's buffer stealing,
+//! after McKenney 1991). Hosts are not hashed.
 
 use std::collections::VecDeque;
 
 use fairhop_model::units::Nanos;
 
-use super::{Fifo, Refused, Waiting};
+use super::{Fifo, HostOf, QueueLimit, Refused, Waiting};
 use crate::packet::Packets;
-use crate::scenario::{HostOf, QueueLimit};
 
 #[derive(Clone, Debug, Default)]
 struct Host {
@@ -23,12 +22,12 @@ struct Host {
 /// Queues of hosts under deficit round robin.
 #[derive(Clone, Debug)]
 pub struct Drr {
-    /// Numbers of hosts, sorted, and their places in `hosts`.
+    /// Numbers of hosts, sorted, and their indices in `hosts`.
     known: Vec<(u32, u32)>,
     hosts: Vec<Host>,
-    /// Hosts with packets; the first one has its turn.
+    /// Hosts with packets, in the order of the round.
     active: VecDeque<u32>,
-    /// The first one has had its quantum of this turn.
+    /// Whether the first host has been given its quantum of this round.
     granted: bool,
     by: HostOf,
     quantum: u32,
@@ -64,10 +63,10 @@ impl Drr {
         }
     }
 
-    /// Adds a packet to its host. Where that is too much, the host with most bytes pays; what it loses is given up.
+    /// Adds a packet to the queue of its host. Beyond the limit, drops packets of the host with the most bytes.
     ///
     /// # Errors
-    /// The packet alone is larger than all that may wait.
+    /// The packet alone exceeds the limit.
     pub fn push(&mut self, packet: Waiting, packets: &mut Packets) -> Result<(), Refused> {
         if !self.limit.has_room(0, 0, packet.bytes) {
             return Err(Refused::Full);
@@ -91,7 +90,7 @@ impl Drr {
         Ok(())
     }
 
-    /// A host whose queue is emptied this way stays in the round until its turn comes.
+    /// Drops the last packet of the host with the most bytes. A host whose queue becomes empty stays in the round until its turn.
     fn steal(&mut self, packets: &mut Packets) {
         let longest = self.active.iter().copied();
         let longest = longest.max_by_key(|&host| (self.hosts[host as usize].queue.bytes, u32::MAX - host));
@@ -101,7 +100,7 @@ impl Drr {
         packets.drop_queued(last.waiting.packet, Refused::Full);
     }
 
-    /// Takes the packet whose turn it is.
+    /// Takes the next packet to send.
     pub fn pop(&mut self) -> Option<Waiting> {
         loop {
             let host = &mut self.hosts[*self.active.front()? as usize];
@@ -133,12 +132,12 @@ impl Drr {
         }
     }
 
-    /// How many packets wait.
+    /// Number of packets in the queue.
     pub fn len(&self) -> usize {
         self.packets
     }
 
-    /// Whether none waits.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.packets == 0
     }
@@ -157,11 +156,11 @@ mod tests {
     }
 
     /// The example of the paper's figures 2 and 3: quantum 500; the first queue has packets of 200, 750 and 20 bytes, the
-    /// second one of 500. Round 1 sends 200 and leaves 300, and then the 500; in round 2, 800 are enough for 750, and 50
-    /// for 20.
+    /// second one of 500. Round 1 sends 200, which leaves a deficit of 300, and then the 500. In round 2 the deficit of 800
+    /// is enough for 750, and the rest of 50 for 20.
     #[test]
-    fn the_papers_example_comes_out_in_its_order() {
-        let mut packets = Packets::default();
+    fn the_papers_example_is_served_in_its_order() {
+        let mut packets = Packets::new(0, 64);
         let mut queue = drr(100, 500);
         for (host, bytes) in [(0, 200), (0, 750), (0, 20), (1, 500)] {
             queue.push(packet(&mut packets, host, bytes, Ecn::NotEct), &mut packets).expect("room");
@@ -171,8 +170,8 @@ mod tests {
     }
 
     #[test]
-    fn the_host_with_most_bytes_pays_when_all_is_full() {
-        let mut packets = Packets::default();
+    fn at_the_limit_the_host_with_the_most_bytes_loses_a_packet() {
+        let mut packets = Packets::new(0, 64);
         let mut queue = drr(10, 1514);
         for host in [0, 0, 0, 0, 0, 0, 0, 1, 1, 1] {
             queue.push(packet(&mut packets, host, 1000, Ecn::NotEct), &mut packets).expect("room");
@@ -184,15 +183,15 @@ mod tests {
     }
 
     proptest! {
-        /// The paper's fairness: over any time in which hosts are backlogged, the bytes that any two have sent differ by
-        /// no more than a quantum and two largest packets.
+        /// The paper's fairness: over any time in which two hosts are backlogged, the bytes that they send differ by at most a
+        /// quantum and two maximum packets.
         #[test]
         fn backlogged_hosts_send_the_same_number_of_bytes(
             sizes in prop::collection::vec(prop::collection::vec(40_u32..1500, 30..60), 2..6),
             quantum in 1500_u32..4000,
             taken in 1_usize..100,
         ) {
-            let mut packets = Packets::default();
+            let mut packets = Packets::new(0, 64);
             let mut queue = drr(10_000, quantum);
             for (host, sizes) in sizes.iter().enumerate() {
                 for bytes in sizes {
@@ -208,8 +207,8 @@ mod tests {
                 let waiting = queue.pop().expect("a packet");
                 sent[packets.get(waiting.packet).source as usize] += i64::from(waiting.bytes);
             }
-            let (most, least) = (sent.iter().max().expect("some"), sent.iter().min().expect("some"));
-            prop_assert!(most - least <= i64::from(quantum) + 2 * 1500, "{sent:?}");
+            let (max, min) = (sent.iter().max().expect("some"), sent.iter().min().expect("some"));
+            prop_assert!(max - min <= i64::from(quantum) + 2 * 1500, "{sent:?}");
         }
     }
 }

@@ -1,26 +1,25 @@
 //! FQ-CoDel: flow queuing with CoDel (RFC 8290).
 //!
-//! Flows are hashed into queues; each has CoDel's state and a credit in bytes. New queues are served before old ones,
-//! round by round (§4.2), so that a flow that sends less than a quantum a round never waits behind the others. When all
-//! is full, packets are dropped from the head of the queue with most bytes, up to half of it and up to 64 (§4.1.3). The
-//! hash is of the stream, which stands for the five-tuple, and is seeded for each queue.
+//! Flows are hashed into queues; each queue has a CoDel state and a credit in bytes. New queues are served before old ones,
+//! in rounds (§4.2), so that a flow that sends less than a quantum per round never waits behind the others. At the limit,
+//! packets are dropped from the head of the queue with the most bytes, up to half of it and at most 64 (§4.1.3). The hash
+//! is of the stream, which stands for the five-tuple, with a random key per queue.
 //!
-//! **By host** it is what CAKE (Høiland-Jørgensen, Täht and Morton 2018) has in `dual-srchost` and `dual-dsthost`: in its turn a
-//! flow gets the quantum divided by the number of flows of its host that have a backlog, so that hosts have equal parts
-//! whatever their number of flows, and within a host flows do. Left out of CAKE: its BLUE beside CoDel, tins by DSCP, hashing
-//! in sets (a queue that flows of two hosts share goes by the host whose packet came to it first), and the filter of ACKs.
+//! **Host fairness** is that of CAKE's `dual-srchost` and `dual-dsthost` (Høiland-Jørgensen, Täht and Morton 2018): the quantum
+//! of a flow is divided by the number of backlogged flows of its host, so that hosts have equal shares whatever their number
+//! of flows, and so have the flows of a host. Left out of CAKE: BLUE beside CoDel, tins by DSCP, set-associative hashing (a
+//! queue shared by flows of two hosts counts for the host whose packet arrived first), and ACK filtering.
 
 use std::collections::VecDeque;
 
 use fairhop_model::units::Nanos;
 
 use super::codel::{Params, State};
-use super::{Fifo, Refused, Waiting};
+use super::{Fifo, HostOf, QueueLimit, Refused, Waiting};
 use crate::engine::Stream;
 use crate::packet::Packets;
-use crate::scenario::{HostOf, QueueLimit};
 
-/// Most packets that are dropped at once.
+/// Maximum number of packets dropped at once.
 const DROP_BATCH: usize = 64;
 
 #[derive(Clone, Debug, Default)]
@@ -29,24 +28,24 @@ struct Flow {
     state: State,
     /// In [`CREDIT_OF_BYTE`]s.
     credit: i64,
-    /// It is among the new or the old queues.
+    /// Whether it is in the list of new or of old queues.
     active: bool,
-    /// It has used up a quantum since it became active.
+    /// Whether it has used up a quantum since it became active.
     bulk: bool,
-    /// The place of its host.
+    /// Index of its host.
     host: u32,
 }
 
-/// Credit is counted in parts of a byte, so that a quantum can be divided.
+/// Credit is counted in fractions of a byte, so that a quantum can be divided.
 const CREDIT_OF_BYTE: i64 = 1 << 16;
 
-/// Hosts, by one of the two ends of packets.
+/// Hosts, identified by one of the ends of their packets.
 #[derive(Clone, Debug)]
 struct Hosts {
     by: HostOf,
-    /// Numbers of hosts, sorted, and their places in `bulk`.
+    /// Numbers of hosts, sorted, and their indices in `bulk`.
     known: Vec<(u32, u32)>,
-    /// How many of its flows have used up a quantum and have a backlog.
+    /// For each host, the number of its backlogged flows that have used up a quantum.
     bulk: Vec<u32>,
 }
 
@@ -102,14 +101,14 @@ impl FqCoDel {
         }
     }
 
-    /// The same, fair to hosts before it is fair to flows.
+    /// The same queue, fair to hosts first and then to flows.
     pub(super) fn fair_to_hosts(mut self, by: HostOf) -> Self {
         let hosts = Hosts { by, known: Vec::with_capacity(8), bulk: Vec::with_capacity(8) };
         self.hosts = Some(hosts);
         self
     }
 
-    /// What a flow gets in its turn.
+    /// The quantum of a flow.
     fn grant(&self, flow: usize) -> i64 {
         let whole = i64::from(self.quantum) * CREDIT_OF_BYTE;
         match &self.hosts {
@@ -126,10 +125,10 @@ impl FqCoDel {
         (((mixed >> 32) * self.flows.len() as u64) >> 32) as usize
     }
 
-    /// Adds a packet to its flow. Where that is too much, the fattest flow pays; what it loses is given up.
+    /// Adds a packet to the queue of its flow. Beyond the limit, drops packets of the flow with the most bytes.
     ///
     /// # Errors
-    /// The packet alone is larger than all that may wait.
+    /// The packet alone exceeds the limit.
     pub fn push(&mut self, packet: Waiting, now: Nanos, packets: &mut Packets) -> Result<(), Refused> {
         if !self.limit.has_room(0, 0, packet.bytes) {
             return Err(Refused::Full);
@@ -153,16 +152,16 @@ impl FqCoDel {
             self.new.push_back(index as u32);
         }
         while self.limit.is_exceeded(self.packets, self.bytes) {
-            self.drop_from_fattest(packets);
+            self.drop_from_largest(packets);
         }
         Ok(())
     }
 
-    fn drop_from_fattest(&mut self, packets: &mut Packets) {
-        // Among equals the lowest number, so that the order of the lists does not matter.
-        let fattest = self.new.iter().chain(&self.old).copied();
-        let fattest = fattest.max_by_key(|&flow| (self.flows[flow as usize].queue.bytes, u32::MAX - flow));
-        let Some(flow) = fattest.map(|flow| &mut self.flows[flow as usize]) else { return };
+    fn drop_from_largest(&mut self, packets: &mut Packets) {
+        // Ties go to the lowest number, so that the order of the lists does not matter.
+        let largest = self.new.iter().chain(&self.old).copied();
+        let largest = largest.max_by_key(|&flow| (self.flows[flow as usize].queue.bytes, u32::MAX - flow));
+        let Some(flow) = largest.map(|flow| &mut self.flows[flow as usize]) else { return };
         let half = flow.queue.bytes / 2;
         for _ in 0..DROP_BATCH {
             let Some(first) = flow.queue.pop() else { return };
@@ -175,7 +174,7 @@ impl FqCoDel {
         }
     }
 
-    /// Takes the packet to send; those that CoDel drops before it are given up.
+    /// Takes the packet to send. CoDel may drop packets before it.
     pub fn pop(&mut self, now: Nanos, packets: &mut Packets) -> Option<Waiting> {
         loop {
             let is_new = !self.new.is_empty();
@@ -205,7 +204,7 @@ impl FqCoDel {
                 }
                 None => {
                     list.pop_front();
-                    // A new queue that is empty becomes an old one: otherwise a flow could come back as new at once.
+                    // An empty new queue becomes an old one. Otherwise a flow could return as new at once (§4.2).
                     if is_new {
                         self.old.push_back(index);
                     } else {
@@ -221,12 +220,12 @@ impl FqCoDel {
         }
     }
 
-    /// How many packets wait.
+    /// Number of packets in the queue.
     pub fn len(&self) -> usize {
         self.packets
     }
 
-    /// Whether none waits.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.packets == 0
     }
@@ -247,15 +246,15 @@ mod tests {
         FqCoDel::new(QueueLimit::Packets(limit), params, 1514, flows, random)
     }
 
-    /// Streams that do not share a queue.
+    /// Streams hashed into different queues.
     fn apart(queue: &FqCoDel, count: usize) -> Vec<u32> {
         let mut seen = std::collections::BTreeSet::new();
         (0..).filter(|&stream| seen.insert(queue.flow_of(stream))).take(count).collect()
     }
 
     #[test]
-    fn a_sparse_flow_is_served_at_once_past_any_backlog() {
-        let mut packets = Packets::default();
+    fn a_sparse_flow_is_served_before_any_backlog() {
+        let mut packets = Packets::new(0, 64);
         let mut queue = fq(1000, 1024);
         let [bulk, other, sparse] = apart(&queue, 3)[..] else { panic!("three streams") };
         for _ in 0..100 {
@@ -276,8 +275,8 @@ mod tests {
     /// Three flows with packets of 1500, 500 and 100 bytes, always backlogged: after many rounds each has sent the same
     /// number of bytes to within a quantum and a packet.
     #[test]
-    fn backlogged_flows_share_bytes_and_not_packets() {
-        let mut packets = Packets::default();
+    fn backlogged_flows_have_equal_shares_of_bytes_not_of_packets() {
+        let mut packets = Packets::new(0, 64);
         let mut queue = fq(100_000, 1024);
         let streams = apart(&queue, 3);
         let sizes = [1500, 500, 100];
@@ -294,14 +293,14 @@ mod tests {
             let stream = packets.get(waiting.packet).stream;
             sent[streams.iter().position(|&s| s == stream).expect("known")] += waiting.bytes;
         }
-        let most = sent.iter().max().expect("three");
-        assert!(sent.iter().all(|bytes| most - bytes <= 2 * 1514), "{sent:?}");
+        let max = sent.iter().max().expect("three");
+        assert!(sent.iter().all(|bytes| max - bytes <= 2 * 1514), "{sent:?}");
     }
 
-    /// Flows of one host and of another, 1 and 9 of them, all with a backlog.
+    /// One flow of a host and nine of another, all backlogged.
     #[test]
-    fn fair_to_hosts_one_flow_has_as_much_as_nine() {
-        let mut packets = Packets::default();
+    fn with_host_fairness_one_flow_has_the_share_of_nine() {
+        let mut packets = Packets::new(0, 64);
         let mut queue = fq(1_000_000, 1024).fair_to_hosts(HostOf::Destination);
         let streams = apart(&queue, 10);
         for (&stream, number) in streams.iter().zip(0..) {
@@ -319,7 +318,7 @@ mod tests {
         }
         assert!(sent[0].abs_diff(2_500) <= 10, "{sent:?}");
         assert!(sent[1..].iter().all(|&flow| flow.abs_diff(2_500 / 9) <= 3), "{sent:?}");
-        // When the nine have gone, the one has all, and they count no more.
+        // Once the nine are done, the one has the whole rate, and they no longer count.
         while sent[0] < 3_000 {
             let waiting = queue.pop(Nanos(0), &mut packets).expect("a packet");
             sent[0] += u32::from(packets.get(waiting.packet).stream == streams[0]);
@@ -329,27 +328,27 @@ mod tests {
     }
 
     #[test]
-    fn the_fattest_flow_pays_when_all_is_full() {
-        let mut packets = Packets::default();
+    fn at_the_limit_the_largest_flow_loses_half_of_its_queue() {
+        let mut packets = Packets::new(0, 64);
         let mut queue = fq(100, 1024);
-        let [thin, fat] = apart(&queue, 2)[..] else { panic!("two streams") };
+        let [small, large] = apart(&queue, 2)[..] else { panic!("two streams") };
         for _ in 0..10 {
-            queue.push(packet(&mut packets, thin, 1500, Ecn::NotEct), Nanos(0), &mut packets).expect("room");
+            queue.push(packet(&mut packets, small, 1500, Ecn::NotEct), Nanos(0), &mut packets).expect("room");
         }
         for _ in 0..90 {
-            queue.push(packet(&mut packets, fat, 1500, Ecn::NotEct), Nanos(0), &mut packets).expect("room");
+            queue.push(packet(&mut packets, large, 1500, Ecn::NotEct), Nanos(0), &mut packets).expect("room");
         }
         assert_eq!(packets.take_dropped(), None);
-        queue.push(packet(&mut packets, thin, 1500, Ecn::NotEct), Nanos(0), &mut packets).expect("room");
+        queue.push(packet(&mut packets, small, 1500, Ecn::NotEct), Nanos(0), &mut packets).expect("room");
         let lost: Vec<_> = std::iter::from_fn(|| packets.take_dropped()).collect();
         // Half of 90 packets.
         assert_eq!((lost.len(), queue.len()), (45, 56));
-        assert!(lost.iter().all(|(id, why)| packets.get(*id).stream == fat && *why == Refused::Full));
+        assert!(lost.iter().all(|(id, why)| packets.get(*id).stream == large && *why == Refused::Full));
     }
 
     #[test]
-    fn each_flow_has_its_own_codel() {
-        let mut packets = Packets::default();
+    fn each_flow_has_its_own_codel_state() {
+        let mut packets = Packets::new(0, 64);
         let mut queue = fq(100_000, 1024);
         let [bulk, sparse] = apart(&queue, 2)[..] else { panic!("two streams") };
         for ms in 1..500_u64 {

@@ -1,20 +1,21 @@
-//! Queue disciplines, for the interface queue of a station and for the ends of a wired link.
+//! Queue disciplines for the interface queue of a station and for the ends of a wired link.
 //!
 //! | module | discipline |
 //! |---|---|
-//! | [`DropTail`] | first come, first served; what finds it full is lost |
+//! | [`DropTail`] | FIFO; a packet that arrives when it is full is dropped |
 //! | [`Red`] | random early detection: gentle, adaptive, in packets or bytes |
 //! | [`Priority`] | strict priority by DSCP class |
 //! | [`CoDel`] | controlled delay (RFC 8289) |
-//! | [`FqCoDel`] | flow queuing with CoDel (RFC 8290); the same fair to hosts first, as CAKE is |
+//! | [`FqCoDel`] | flow queuing with CoDel (RFC 8290); optionally fair to hosts first, like CAKE |
 //! | [`Drr`] | deficit round robin over hosts |
 //!
-//! A queue is told the time and looks its packets up in the slab. It refuses a packet that comes ([`Refused`]), hands
-//! those that it gives up later to [`Packets::drop_queued`], and marks instead of dropping where it may and the packet's
-//! transport understands it ([`Packets::mark`]). Left out: limits on the memory of the slab itself, and queues in hardware
-//! below the discipline (a station's single frame in service is all that has left the queue).
+//! The caller passes the time and the slab of packets. A queue refuses an arriving packet with [`Refused`], hands packets that
+//! it drops later to [`Packets::drop_queued`], and with ECN marks instead of dropping where the packet's transport is capable
+//! ([`Packets::mark`]). Left out: a memory limit of the slab, and hardware queues below the discipline (only a station's frame
+//! in service has left the queue).
 
 mod codel;
+mod discipline;
 mod drop_tail;
 mod drr;
 mod fq_codel;
@@ -22,6 +23,8 @@ mod priority;
 mod red;
 
 pub use codel::CoDel;
+pub(crate) use discipline::queue_named_or_not;
+pub use discipline::{Discipline, HostOf, QueueLimit};
 pub use drop_tail::DropTail;
 pub use drr::Drr;
 pub use fq_codel::FqCoDel;
@@ -33,33 +36,24 @@ use std::collections::VecDeque;
 use fairhop_model::units::{BitRate, Nanos};
 
 use crate::engine::Stream;
+pub use crate::packet::Refused;
 use crate::packet::{ImageId, Packets};
-use crate::scenario::{self, QueueLimit};
 
-/// A packet that waits for its turn.
+/// A packet in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// The packet.
     pub packet: ImageId,
-    /// The neighbour that gets it.
+    /// The next hop.
     pub next_hop: u32,
     /// Size of the IP packet in bytes.
     pub bytes: u32,
 }
 
-/// Why a queue gives up a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// There is no room.
-    Full,
-    /// The discipline drops early, to keep the queue short.
-    Early,
-}
-
-/// A queue under one of the disciplines. The large ones are boxed, so that a station with a drop-tail queue stays small.
+/// A queue with one of the disciplines. Large ones are boxed, so that a station with a drop-tail queue stays small.
 #[derive(Clone, Debug)]
 pub enum Queue {
-    /// First come, first served.
+    /// FIFO.
     DropTail(DropTail),
     /// Random early detection.
     Red(Box<Red>),
@@ -74,9 +68,9 @@ pub enum Queue {
 }
 
 impl Queue {
-    /// An empty queue in front of something that sends at `rate`; `random` is its own.
-    pub fn new(discipline: &scenario::Queue, rate: BitRate, random: Stream) -> Self {
-        use scenario::Queue as As;
+    /// An empty queue in front of a sender with `rate`; `random` is its own random stream.
+    pub fn new(discipline: &Discipline, rate: BitRate, random: Stream) -> Self {
+        use Discipline as As;
         let limit = discipline.limit();
         match discipline {
             As::DropTail { .. } => Self::DropTail(DropTail::new(limit)),
@@ -102,7 +96,7 @@ impl Queue {
     /// Adds a packet.
     ///
     /// # Errors
-    /// It is not taken. The packet is still the caller's.
+    /// The packet is refused and remains the caller's.
     #[inline]
     pub fn push(&mut self, packet: Waiting, now: Nanos, packets: &mut Packets) -> Result<(), Refused> {
         match self {
@@ -115,7 +109,7 @@ impl Queue {
         }
     }
 
-    /// Takes the packet whose turn it is.
+    /// Takes the next packet to send.
     #[inline]
     pub fn pop(&mut self, now: Nanos, packets: &mut Packets) -> Option<Waiting> {
         match self {
@@ -128,7 +122,7 @@ impl Queue {
         }
     }
 
-    /// A packet that comes while the queue is empty and nothing is being sent: what may be sent at once.
+    /// Passes a packet through an empty queue while nothing is being sent. Returns the packet to send at once.
     ///
     /// # Errors
     /// As [`Queue::push`].
@@ -146,13 +140,13 @@ impl Queue {
         Ok(self.pop(now, packets))
     }
 
-    /// Whether a packet that finds it empty need not enter: the other disciplines keep books of every packet.
+    /// Whether a packet may bypass the queue while it is empty. The other disciplines keep state of every packet.
     #[inline]
     pub const fn is_passed_by(&self) -> bool {
         matches!(self, Self::DropTail(_))
     }
 
-    /// How many packets wait.
+    /// Number of packets in the queue.
     #[inline]
     pub fn len(&self) -> usize {
         match self {
@@ -165,40 +159,40 @@ impl Queue {
         }
     }
 
-    /// Whether none waits.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl QueueLimit {
-    /// Whether a queue that holds so much has room for a packet.
+    /// Whether a queue with this content has room for a packet of `packet` bytes.
     #[inline]
     pub(crate) fn has_room(self, packets: usize, bytes: u32, packet: u32) -> bool {
         match self {
-            Self::Packets(most) => packets < most as usize,
-            Self::Bytes(most) => bytes.saturating_add(packet) <= most,
+            Self::Packets(max) => packets < max as usize,
+            Self::Bytes(max) => bytes.saturating_add(packet) <= max,
         }
     }
 
-    /// Whether a queue holds more than it may.
+    /// Whether this content exceeds the limit.
     #[inline]
     fn is_exceeded(self, packets: usize, bytes: u32) -> bool {
         match self {
-            Self::Packets(most) => packets > most as usize,
-            Self::Bytes(most) => bytes > most,
+            Self::Packets(max) => packets > max as usize,
+            Self::Bytes(max) => bytes > max,
         }
     }
 }
 
-/// A packet and when it came.
+/// A packet and its arrival time.
 #[derive(Clone, Copy, Debug)]
 struct Timed {
     waiting: Waiting,
     at: Nanos,
 }
 
-/// Packets in the order in which they came, and how many bytes they are.
+/// Packets in the order of arrival, and their total size.
 #[derive(Clone, Debug, Default)]
 struct Fifo {
     waiting: VecDeque<Timed>,

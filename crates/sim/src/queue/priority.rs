@@ -2,24 +2,23 @@
 //!
 //! A class is the upper three bits of the codepoint, so that EF (RFC 3246) is in class 5 with CS5, and AF*xy* (RFC 2597) in
 //! class *x*; drop precedence within a class is left out. Class 1 and the lower-effort codepoint (RFC 8622) come after
-//! best effort, as RFC 4594 has CS1. Each class has a drop-tail queue of its own, so that what is less urgent never takes
-//! the room of what is more.
+//! best effort, as CS1 does in RFC 4594. Each class has its own drop-tail queue, so that packets of a lower class never take
+//! the room of a higher one.
 
-use super::{DropTail, Refused, Waiting};
+use super::{DropTail, QueueLimit, Refused, Waiting};
 use crate::packet::{Dscp, Packets};
-use crate::scenario::QueueLimit;
 
-/// How many classes there are.
+/// Number of classes.
 const CLASSES: usize = 8;
 
-/// Queues in the order in which they are served.
+/// Drop-tail queues in the order of service.
 #[derive(Clone, Debug)]
 pub struct Priority {
     bands: [DropTail; CLASSES],
     waiting: usize,
 }
 
-/// The place of a codepoint in the order of service, 0 first.
+/// Rank of a codepoint in the order of service; 0 is served first.
 pub(super) fn band(dscp: Dscp) -> usize {
     match (dscp, dscp.class()) {
         (Dscp::LOWER_EFFORT, _) | (_, 1) => 7,
@@ -29,34 +28,34 @@ pub(super) fn band(dscp: Dscp) -> usize {
 }
 
 impl Priority {
-    /// Empty queues, each of which holds up to `limit`.
+    /// Empty queues, each limited to `limit`.
     pub fn new(limit: QueueLimit) -> Self {
         Self { bands: std::array::from_fn(|_| DropTail::new(limit)), waiting: 0 }
     }
 
-    /// Adds a packet to its class.
+    /// Adds a packet to the queue of its class.
     ///
     /// # Errors
-    /// The class has no room.
+    /// The queue of the class is full.
     pub fn push(&mut self, packet: Waiting, packets: &Packets) -> Result<(), Refused> {
         self.bands[band(packets.get(packet.packet).dscp)].push(packet)?;
         self.waiting += 1;
         Ok(())
     }
 
-    /// Takes the first packet of the first class that has one.
+    /// Takes the first packet of the highest class that is not empty.
     pub fn pop(&mut self) -> Option<Waiting> {
         let packet = self.bands.iter_mut().find_map(DropTail::pop)?;
         self.waiting -= 1;
         Some(packet)
     }
 
-    /// How many packets wait.
+    /// Number of packets in the queue.
     pub fn len(&self) -> usize {
         self.waiting
     }
 
-    /// Whether none waits.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
     }
@@ -67,14 +66,13 @@ mod tests {
     use super::super::testing::packet;
     use super::*;
     use crate::packet::Ecn;
-    use crate::scenario::{Codepoint, DscpName};
 
     #[test]
-    fn the_higher_class_goes_first_and_lower_effort_last() {
-        let mut packets = Packets::default();
+    fn higher_classes_are_served_first_and_lower_effort_last() {
+        let mut packets = Packets::new(0, 64);
         let mut queue = Priority::new(QueueLimit::Packets(2));
-        use DscpName::{Af21, Af31, Af41, Be, Cs1, Cs6, Cs7, Ef, Le};
-        let order = [Cs7, Cs6, Ef, Af41, Af31, Af21, Be, Cs1, Le].map(|name| Codepoint::Named(name).dscp());
+        // CS7, CS6, EF, AF41, AF31, AF21, BE, CS1, LE.
+        let order = [56, 48, 46, 34, 26, 18, 0, 8, 1].map(|value| Dscp::new(value).expect("6 bits"));
         for dscp in order.iter().rev() {
             let waiting = packet(&mut packets, 0, 100, Ecn::NotEct);
             packets.get_mut(waiting.packet).dscp = *dscp;
@@ -83,14 +81,14 @@ mod tests {
         let served: Vec<_> =
             std::iter::from_fn(|| queue.pop()).map(|waiting| packets.get(waiting.packet).dscp).collect();
         assert_eq!(served[..7], order[..7]);
-        // CS1 and LE share the last class: first come, first served.
+        // CS1 and LE share the last class, which is a FIFO.
         assert_eq!(served[7..], [order[8], order[7]]);
         assert!(queue.is_empty());
     }
 
     #[test]
-    fn a_full_class_leaves_the_others_their_room() {
-        let mut packets = Packets::default();
+    fn a_full_class_does_not_take_the_room_of_another() {
+        let mut packets = Packets::new(0, 64);
         let mut queue = Priority::new(QueueLimit::Packets(2));
         let best_effort = packet(&mut packets, 0, 1500, Ecn::NotEct);
         let urgent = packet(&mut packets, 1, 60, Ecn::NotEct);

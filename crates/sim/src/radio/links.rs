@@ -1,19 +1,27 @@
-//! Who hears whom: for every node the signals that reach others, computed when a node is placed or moves, not when it
-//! sends.
+//! Links: which nodes receive a signal from which, with what power and delay. They are computed when a node is placed or
+//! moves, not when it transmits.
 //!
-//! Neighbours come from a grid of cells as wide as the radio reaches, so that the work grows with neighbours and not
-//! with nodes squared. A loss matrix says itself who the neighbours are.
+//! Candidates come from a grid of cells as wide as the radio reaches, so the work grows with the number of neighbours,
+//! not with the square of the number of nodes. Moving a node recomputes its own links and single links of its old and
+//! new neighbours. A loss matrix has no distances: all nodes are candidates.
 
 use fairhop_model::units::{Dbm, Nanos, Power};
 
+use super::config::Propagation;
+use super::grid::Grid;
+use super::limits::distance_limit_m;
 use super::params::RadioParams;
 use super::propagation::{LIGHT_M_PER_S, Position, reach_m, received_power};
-use crate::scenario::Propagation;
+use crate::engine::{Interrupt, Interrupted};
+
+/// Maximum number of links of a network, each direction counted: 2²⁵ links of 16 bytes take 512 MiB. 5,792 nodes that
+/// all hear each other have that many.
+pub const MAX_LINKS: usize = 1 << 25;
 
 /// How a node's signal reaches another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The node that hears.
+    /// The receiving node.
     pub to: u32,
     /// Propagation delay in nanoseconds.
     pub delay_ns: u32,
@@ -29,119 +37,245 @@ impl Link {
     }
 }
 
-/// The links of all nodes, those of one node after the other.
+/// Why the links of a network were not computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinksError {
+    /// The work was interrupted.
+    Interrupted,
+    /// The network has more than [`MAX_LINKS`] links.
+    TooMany {
+        /// Mean number of links of a node, over the nodes up to the one that exceeded the limit.
+        mean_per_node: u32,
+    },
+}
+
+impl From<Interrupted> for LinksError {
+    fn from(_: Interrupted) -> Self {
+        Self::Interrupted
+    }
+}
+
+/// The links of all nodes.
 #[derive(Clone, Debug)]
 pub struct Links {
     model: Propagation,
     tx_power: Dbm,
     floor: Power,
     seed: u64,
+    /// Distance beyond which there certainly is no link, in metres.
+    limit_m: f64,
     positions: Vec<Position>,
+    /// The links of one node after the other, with gaps where nodes have moved.
     links: Vec<Link>,
     of_node: Vec<OfNode>,
+    /// Links in `links` that belong to no node any more.
+    unused: usize,
     grid: Grid,
 }
 
-/// Where the links of a node are, by receiver.
+/// The links of a node: a range of [`Links::links`] in the order of receivers.
 #[derive(Clone, Copy, Debug)]
 struct OfNode {
     begin: u32,
     end: u32,
     longest_delay: Nanos,
+    /// Counts the changes of this node's links and position.
+    version: u32,
 }
 
 impl Links {
-    /// The links between nodes at `positions`; `seed` draws the shadowing.
-    pub fn new(model: &Propagation, params: &RadioParams, seed: u64, positions: Vec<Position>) -> Self {
-        let reach = reach_m(model, params.tx_power, params.floor_dbm);
+    /// The links between nodes at `positions`; `seed` determines the shadowing.
+    ///
+    /// # Errors
+    /// More than [`MAX_LINKS`] links, or an interrupt.
+    pub fn new(
+        model: &Propagation,
+        params: &RadioParams,
+        seed: u64,
+        positions: Vec<Position>,
+        interrupt: &Interrupt<'_>,
+    ) -> Result<Self, LinksError> {
+        Self::limited(model, params, seed, positions, interrupt, MAX_LINKS)
+    }
+
+    fn limited(
+        model: &Propagation,
+        params: &RadioParams,
+        seed: u64,
+        positions: Vec<Position>,
+        interrupt: &Interrupt<'_>,
+        max_links: usize,
+    ) -> Result<Self, LinksError> {
+        let reach_m = reach_m(model, params.tx_power, params.floor_dbm);
         let mut links = Self {
             model: model.clone(),
             tx_power: params.tx_power,
             floor: params.floor,
             seed,
+            limit_m: distance_limit_m(model, params, reach_m),
             links: Vec::new(),
-            of_node: Vec::new(),
-            grid: Grid::new(reach, &positions),
+            of_node: Vec::with_capacity(positions.len()),
+            unused: 0,
+            grid: Grid::new(reach_m, &positions),
             positions,
         };
-        links.compute(|_| true);
-        links
+        let mut found = Vec::new();
+        for node in 0..links.positions.len() {
+            interrupt.check()?;
+            links.compute(node, &mut found);
+            let begin = links.links.len();
+            if begin + found.len() > max_links {
+                let mean_per_node = ((begin + found.len()) / (node + 1)) as u32;
+                return Err(LinksError::TooMany { mean_per_node });
+            }
+            links.links.extend_from_slice(&found);
+            links.of_node.push(OfNode {
+                begin: begin as u32,
+                end: links.links.len() as u32,
+                longest_delay: longest_delay(&found),
+                version: 0,
+            });
+        }
+        Ok(links)
     }
 
-    /// The links from a node, by receiver.
+    /// The links from a node, in the order of receivers.
     #[inline]
     pub fn from(&self, node: usize) -> &[Link] {
         let OfNode { begin, end, .. } = self.of_node[node];
         &self.links[begin as usize..end as usize]
     }
 
-    /// The longest propagation delay from a node.
+    /// The longest propagation delay from a node to a receiver.
     #[inline]
     pub fn longest_delay(&self, node: usize) -> Nanos {
         self.of_node[node].longest_delay
     }
 
-    /// The link between two nodes, where there is one.
+    /// The link between two nodes, if there is one.
     pub fn between(&self, from: usize, to: usize) -> Option<&Link> {
         let links = self.from(from);
         links.binary_search_by_key(&(to as u32), |link| link.to).ok().map(|index| &links[index])
     }
 
-    /// Where the nodes are.
+    /// The link opposite to `link`, which is one from node `from`.
+    #[inline]
+    pub fn opposite(&self, from: usize, link: &Link) -> Option<Link> {
+        if matches!(self.model, Propagation::Matrix { .. }) {
+            self.between(link.to as usize, from).copied()
+        } else {
+            Some(Link { to: from as u32, ..*link }) // loss depends on the distance and the pair alone
+        }
+    }
+
+    /// The positions of the nodes.
     pub fn positions(&self) -> &[Position] {
         &self.positions
     }
 
-    /// Moves a node: its links, and those of the nodes that heard or now may hear it, are computed again.
-    pub fn move_node(&mut self, node: usize, to: Position) {
-        let from = self.positions[node];
-        let mut near = self.grid.near(from);
-        near.extend(self.grid.near(to));
-        self.grid.remove(node, from);
+    /// Number of links, each direction counted.
+    pub fn count(&self) -> usize {
+        self.links.len() - self.unused
+    }
+
+    /// Moves a node. The result are the nodes whose links changed: the node itself, and its neighbours before and after
+    /// the move. Other nodes' links are not touched.
+    pub fn move_node(&mut self, node: usize, to: Position) -> Vec<u32> {
+        let mut changed = self.near(node, |other| self.between(other, node).is_some());
+        self.grid.remove(node, self.positions[node]);
         self.grid.insert(node, to);
         self.positions[node] = to;
-        self.compute(|other| other == node || near.contains(&other));
-    }
-
-    /// Takes the links of those nodes that are `ready` from `new`, where nodes stand elsewhere. The others keep theirs.
-    pub fn take_from(&mut self, new: &Self, ready: impl Fn(usize) -> bool) {
-        let mut links = Vec::with_capacity(new.links.len());
-        let mut of_node = Vec::with_capacity(new.of_node.len());
-        for node in 0..new.positions.len() {
-            let source = if ready(node) { new } else { &*self };
-            let begin = links.len() as u32;
-            links.extend_from_slice(source.from(node));
-            let longest_delay = source.longest_delay(node);
-            of_node.push(OfNode { begin, end: links.len() as u32, longest_delay });
-        }
-        (self.links, self.of_node) = (links, of_node);
-        self.positions.clone_from(&new.positions);
-        self.grid.clone_from(&new.grid);
-    }
-
-    /// Computes the links of the nodes that have changed and keeps those of the others.
-    fn compute(&mut self, changed: impl Fn(usize) -> bool) {
-        let mut links = Vec::with_capacity(self.links.len());
-        let mut of_node = Vec::with_capacity(self.positions.len());
-        for node in 0..self.positions.len() {
-            let begin = links.len();
-            if changed(node) {
-                let mut peers = self.grid.near(self.positions[node]);
-                peers.sort_unstable();
-                links.extend(
-                    peers.into_iter().filter(|&peer| peer != node).filter_map(|peer| self.link(node, peer)),
-                );
-            } else {
-                links.extend_from_slice(self.from(node));
+        let mut links = Vec::new();
+        self.compute(node, &mut links);
+        self.replace(node, &links);
+        changed.extend(self.near(node, |other| self.link(other, node).is_some()));
+        changed.sort_unstable();
+        changed.dedup();
+        for &other in &changed {
+            let other = other as usize;
+            let new = self.link(other, node);
+            links.clear();
+            links.extend_from_slice(self.from(other));
+            match (links.binary_search_by_key(&(node as u32), |link| link.to), new) {
+                (Ok(index), Some(new)) => links[index] = new,
+                (Ok(index), None) => drop(links.remove(index)),
+                (Err(index), Some(new)) => links.insert(index, new),
+                (Err(_), None) => {}
             }
-            let longest_delay = links[begin..].iter().map(Link::delay).max().unwrap_or_default();
-            of_node.push(OfNode { begin: begin as u32, end: links.len() as u32, longest_delay });
+            self.replace(other, &links);
         }
-        self.links = links;
-        self.of_node = of_node;
+        let own = changed.partition_point(|&other| (other as usize) < node);
+        changed.insert(own, node as u32);
+        changed
     }
 
-    /// The power between two nodes that stand at given places, before there are links.
+    /// Those nodes near a node that `chosen` selects.
+    fn near(&self, node: usize, chosen: impl Fn(usize) -> bool) -> Vec<u32> {
+        let near = self.grid.near(self.positions[node]).filter(|&other| other != node && chosen(other));
+        near.map(|other| other as u32).collect()
+    }
+
+    /// Takes over positions and links from `new`, a later state of the same network, for the nodes that are `ready`. The
+    /// other nodes keep their links, and all nodes get their new position. Only nodes that differ are copied.
+    pub fn take_from(&mut self, new: &Self, ready: impl Fn(usize) -> bool) {
+        for node in 0..new.positions.len() {
+            if self.positions[node] != new.positions[node] {
+                self.grid.remove(node, self.positions[node]);
+                self.grid.insert(node, new.positions[node]);
+                self.positions[node] = new.positions[node];
+            }
+            let version = new.of_node[node].version;
+            if self.of_node[node].version != version && ready(node) {
+                self.replace(node, new.from(node));
+                self.of_node[node].version = version;
+            }
+        }
+    }
+
+    /// Computes the links of a node.
+    fn compute(&self, node: usize, found: &mut Vec<Link>) {
+        found.clear();
+        let peers = self.grid.near(self.positions[node]).filter(|&peer| peer != node);
+        found.extend(peers.filter_map(|peer| self.link(node, peer)));
+        found.sort_unstable_by_key(|link| link.to);
+    }
+
+    /// Replaces the links of a node: in place if there is room, else at the end.
+    fn replace(&mut self, node: usize, links: &[Link]) {
+        let OfNode { begin, end, version, .. } = self.of_node[node];
+        let room = (end - begin) as usize;
+        let begin = if links.len() <= room {
+            self.links[begin as usize..][..links.len()].copy_from_slice(links);
+            self.unused += room - links.len();
+            begin
+        } else {
+            self.unused += room;
+            self.links.extend_from_slice(links);
+            (self.links.len() - links.len()) as u32
+        };
+        self.of_node[node] = OfNode {
+            begin,
+            end: begin + links.len() as u32,
+            longest_delay: longest_delay(links),
+            version: version.wrapping_add(1),
+        };
+        if self.unused > self.links.len() / 2 {
+            self.compact();
+        }
+    }
+
+    /// Closes the gaps.
+    fn compact(&mut self) {
+        let mut links = Vec::with_capacity(self.links.len() - self.unused);
+        for of_node in &mut self.of_node {
+            let begin = links.len() as u32;
+            links.extend_from_slice(&self.links[of_node.begin as usize..of_node.end as usize]);
+            (of_node.begin, of_node.end) = (begin, links.len() as u32);
+        }
+        (self.links, self.unused) = (links, 0);
+    }
+
+    /// The power that node `pair.1` at `to` receives from node `pair.0` at `from`, for positions that are not links yet.
     pub fn power_between(
         model: &Propagation,
         params: &RadioParams,
@@ -154,7 +288,11 @@ impl Links {
     }
 
     fn link(&self, from: usize, to: usize) -> Option<Link> {
-        let distance_m = self.positions[from].distance_m(self.positions[to]);
+        let (from_at, to_at) = (self.positions[from], self.positions[to]);
+        if from_at.is_farther_m(to_at, self.limit_m) {
+            return None;
+        }
+        let distance_m = from_at.distance_m(to_at);
         let power =
             Power::from_dbm(received_power(&self.model, self.tx_power, (from, to), distance_m, self.seed));
         (power >= self.floor && power > Power::ZERO).then(|| Link {
@@ -165,76 +303,8 @@ impl Links {
     }
 }
 
-/// Nodes by square cell, as wide as the radio reaches.
-#[derive(Clone, Debug)]
-struct Grid {
-    cell_m: f64,
-    origin: Position,
-    columns: usize,
-    rows: usize,
-    cells: Vec<Vec<u32>>,
-}
-
-impl Grid {
-    /// No more cells than this many a node: far-flung places get wider cells.
-    const CELLS_PER_NODE: usize = 4;
-
-    fn new(reach_m: f64, positions: &[Position]) -> Self {
-        let bound = |pick: fn(&Position) -> f64| {
-            let low = positions.iter().map(pick).fold(f64::INFINITY, f64::min);
-            let high = positions.iter().map(pick).fold(f64::NEG_INFINITY, f64::max);
-            if low <= high { (low, high - low) } else { (0.0, 0.0) }
-        };
-        let ((x_m, width_m), (y_m, height_m)) = (bound(|p| p.x_m), bound(|p| p.y_m));
-        let most = positions.len() * Self::CELLS_PER_NODE + 1;
-        // At least one cell a metre, at most one cell in all.
-        let mut cell_m = reach_m.max(1.0);
-        let count = |extent: f64, cell: f64| (extent / cell).floor() as usize + 1;
-        while count(width_m, cell_m).saturating_mul(count(height_m, cell_m)) > most {
-            cell_m *= 2.0;
-        }
-        let (columns, rows) = (count(width_m, cell_m), count(height_m, cell_m));
-        let mut grid = Self {
-            cell_m,
-            origin: Position { x_m, y_m },
-            columns,
-            rows,
-            cells: vec![Vec::new(); columns * rows],
-        };
-        for (node, position) in positions.iter().enumerate() {
-            grid.insert(node, *position);
-        }
-        grid
-    }
-
-    /// The cell of a place; places outside belong to the cells at the border, which stays correct since a cell is never
-    /// narrower than the reach and the border only grows outward.
-    fn cell(&self, at: Position) -> (usize, usize) {
-        let index =
-            |offset: f64, count: usize| ((offset / self.cell_m).floor().max(0.0) as usize).min(count - 1);
-        (index(at.x_m - self.origin.x_m, self.columns), index(at.y_m - self.origin.y_m, self.rows))
-    }
-
-    fn near(&self, at: Position) -> Vec<usize> {
-        let (column, row) = self.cell(at);
-        let mut nodes = Vec::new();
-        for r in row.saturating_sub(1)..(row + 2).min(self.rows) {
-            for c in column.saturating_sub(1)..(column + 2).min(self.columns) {
-                nodes.extend(self.cells[r * self.columns + c].iter().map(|&node| node as usize));
-            }
-        }
-        nodes
-    }
-
-    fn insert(&mut self, node: usize, at: Position) {
-        let (column, row) = self.cell(at);
-        self.cells[row * self.columns + column].push(node as u32);
-    }
-
-    fn remove(&mut self, node: usize, at: Position) {
-        let (column, row) = self.cell(at);
-        self.cells[row * self.columns + column].retain(|&other| other as usize != node);
-    }
+fn longest_delay(links: &[Link]) -> Nanos {
+    links.iter().map(Link::delay).max().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -242,16 +312,51 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::scenario::Radio;
+    use crate::radio::Radio;
+
+    fn position((x_m, y_m): (f64, f64)) -> Position {
+        Position { x_m, y_m }
+    }
+
+    fn limited(model: &Propagation, places: &[(f64, f64)], max_links: usize) -> Result<Links, LinksError> {
+        let params = RadioParams::new(&Radio { propagation: model.clone(), ..Radio::default() });
+        let positions = places.iter().copied().map(position).collect();
+        Links::limited(model, &params, 1, positions, &Interrupt::NEVER, max_links)
+    }
+
+    fn links_of(model: &Propagation, places: &[(f64, f64)]) -> Links {
+        limited(model, places, MAX_LINKS).expect("few links")
+    }
 
     fn links(places: &[(f64, f64)]) -> Links {
-        let radio = Radio::default();
-        let positions = places.iter().map(|&(x_m, y_m)| Position { x_m, y_m }).collect();
-        Links::new(&radio.propagation, &RadioParams::new(&radio), 1, positions)
+        links_of(&Radio::default().propagation, places)
     }
 
     fn places() -> impl Strategy<Value = Vec<(f64, f64)>> {
         prop::collection::vec((-3000.0..3000.0, -3000.0..3000.0), 2..40)
+    }
+
+    /// Circles, free space, shadowing, and a matrix that is not symmetric.
+    fn models(nodes: usize) -> [Propagation; 4] {
+        let loss_db = |from: usize, to: usize| if (from * 7 + to * 3) % 5 < 2 { 80.0 } else { 2000.0 };
+        let row = |from| (0..nodes).map(|to| loss_db(from, to)).collect();
+        [
+            Radio::default().propagation,
+            Propagation::FreeSpace { frequency_ghz: 60.0 },
+            Propagation::LogDistance {
+                exponent: 3.5,
+                reference_loss_db: 45.0,
+                reference_m: 1.0,
+                shadowing_db: 6.0,
+            },
+            Propagation::Matrix { loss_db: (0..nodes).map(row).collect() },
+        ]
+    }
+
+    /// Everything that others can see of links.
+    fn content(links: &Links) -> Vec<(Vec<Link>, Nanos, Position)> {
+        let of_node = |node| (links.from(node).to_vec(), links.longest_delay(node), links.positions()[node]);
+        (0..links.positions().len()).map(of_node).collect()
     }
 
     proptest! {
@@ -260,26 +365,62 @@ mod tests {
             let links = links(&places);
             for (i, a) in links.positions().iter().enumerate() {
                 for (j, b) in links.positions().iter().enumerate() {
-                    let heard = i != j && a.distance_m(*b) <= 550.0;
-                    prop_assert_eq!(links.between(i, j).is_some(), heard, "{} {}", i, j);
+                    let linked = i != j && a.distance_m(*b) <= 550.0;
+                    prop_assert_eq!(links.between(i, j).is_some(), linked, "{} {}", i, j);
                 }
             }
         }
 
         #[test]
-        fn moving_a_node_gives_the_links_of_a_world_where_it_always_stood(
-            places in places(), node in any::<prop::sample::Index>(), to in (-5000.0..5000.0, -5000.0..5000.0),
+        fn links_after_moves_equal_links_computed_from_scratch_and_only_reported_nodes_changed(
+            places in places(),
+            model in 0usize..4,
+            moves in prop::collection::vec(
+                (any::<prop::sample::Index>(), (-5000.0..5000.0, -5000.0..5000.0)), 1..12),
+        ) {
+            let model = &models(places.len())[model];
+            let mut places = places;
+            let mut moved = links_of(model, &places);
+            let mut follower = moved.clone();
+            for (node, to) in moves {
+                let node = node.index(places.len());
+                let before = content(&moved);
+                let reported = moved.move_node(node, position(to));
+                places[node] = to;
+                let (after, fresh) = (content(&moved), links_of(model, &places));
+                prop_assert_eq!(&after, &content(&fresh));
+                prop_assert_eq!(moved.count(), fresh.count());
+                prop_assert!(reported.is_sorted() && reported.contains(&(node as u32)));
+                for other in (0..places.len()).filter(|&other| before[other] != after[other]) {
+                    prop_assert!(reported.contains(&(other as u32)), "{} changed", other);
+                }
+                for (other, links) in before.iter().map(|of_node| &of_node.0).enumerate() {
+                    for link in links {
+                        let opposite = follower.between(link.to as usize, other).copied();
+                        prop_assert_eq!(follower.opposite(other, link), opposite);
+                    }
+                }
+                follower.take_from(&moved, |_| true);
+                prop_assert_eq!(content(&follower), after);
+            }
+        }
+
+        #[test]
+        fn a_node_that_is_not_ready_keeps_its_links_until_it_is(
+            places in places(), node in any::<prop::sample::Index>(), to in (-3000.0..3000.0, -3000.0..3000.0),
         ) {
             let node = node.index(places.len());
-            let mut moved = links(&places);
-            moved.move_node(node, Position { x_m: to.0, y_m: to.1 });
-            let mut fresh = places.clone();
-            fresh[node] = to;
-            let fresh = links(&fresh);
-            for i in 0..places.len() {
-                prop_assert_eq!(moved.from(i), fresh.from(i));
-                prop_assert_eq!(moved.longest_delay(i), fresh.longest_delay(i));
+            let mut now = links(&places);
+            let before = now.from(0).to_vec();
+            let mut new = now.clone();
+            new.move_node(node, position(to));
+            now.take_from(&new, |other| other != 0);
+            prop_assert_eq!(now.from(0), before);
+            for other in 1..places.len() {
+                prop_assert_eq!(now.from(other), new.from(other));
             }
+            now.take_from(&new, |_| true);
+            prop_assert_eq!(content(&now), content(&new));
         }
     }
 
@@ -290,5 +431,43 @@ mod tests {
         // 200 m of light: 667 ns
         assert_eq!(links.from(0)[0].delay_ns, 667);
         assert_eq!(links.longest_delay(0), Nanos(1334));
+    }
+
+    #[test]
+    fn a_network_with_too_many_links_is_refused_and_names_the_mean() {
+        let cell: Vec<_> = (0..10).map(|node| (f64::from(node), 0.0)).collect();
+        let model = Radio::default().propagation;
+        assert!(limited(&model, &cell, 90).is_ok());
+        assert_eq!(limited(&model, &cell, 89).err(), Some(LinksError::TooMany { mean_per_node: 9 }));
+    }
+
+    #[test]
+    fn computing_links_stops_when_interrupted() {
+        let asked = std::cell::Cell::new(0);
+        let requested = || {
+            asked.set(asked.get() + 1);
+            asked.get() == 5
+        };
+        let radio = Radio::default();
+        let positions = (0..10).map(|node| position((f64::from(node), 0.0))).collect();
+        let interrupt = Interrupt::new(&requested);
+        let stopped = Links::new(&radio.propagation, &RadioParams::new(&radio), 1, positions, &interrupt);
+        assert_eq!((stopped.err(), asked.get()), (Some(LinksError::Interrupted), 5));
+    }
+
+    #[test]
+    fn memory_stays_bounded_when_nodes_keep_moving() {
+        let places: Vec<_> = (0..30).map(|node| (f64::from(node) * 40.0, 0.0)).collect();
+        let mut links = links(&places);
+        for turn in 0..2000 {
+            let x_m = f64::from(turn % 37) * 31.0;
+            links.move_node(turn as usize % 30, Position { x_m, y_m: 5.0 });
+            assert!(
+                links.links.len() <= 2 * (links.count() + 30),
+                "{} for {}",
+                links.links.len(),
+                links.count()
+            );
+        }
     }
 }

@@ -1,12 +1,18 @@
-//! The radio: who hears whom how strongly ([`Links`]), and what becomes of overlapping signals at a receiver
+//! The radio: which nodes receive signals from which ([`Links`]), and the outcome of overlapping signals at a receiver
 //! ([`Receiver`]).
 
+mod config;
+mod grid;
+mod limits;
 mod links;
 mod params;
 mod propagation;
 mod receiver;
 
-pub use links::{Link, Links};
+pub use config::{Capture, LinkRate, Propagation, Radio, Reception};
+pub(crate) use grid::Grid;
+pub use limits::decode_limit_m;
+pub use links::{Link, Links, LinksError, MAX_LINKS};
 pub use params::RadioParams;
 pub use propagation::{LIGHT_M_PER_S, Position};
 pub use receiver::{Airtime, Departure, FrameLoss, Outcome, Receiver, Signal};

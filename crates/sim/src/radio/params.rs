@@ -1,43 +1,44 @@
-//! What every receiver of a scenario has in common, in the units of the hot loop.
+//! Reception parameters that all receivers share, in the units of the hot loop.
 
 use std::sync::LazyLock;
 
 use fairhop_model::phy::{self, ErrorTable, Rate, Standard};
 use fairhop_model::units::{Db, Dbm, Nanos, Power};
 
+use super::config::{Capture, Propagation, Radio, Reception};
 use super::propagation::{RANGE_EDGE, range_loss};
-use crate::scenario::{Capture, Propagation, Radio, Reception};
 
-/// Ratio of signal to noise and interference, in dB, that detecting a preamble takes under SINR reception: the value of
-/// ns-3's `ThresholdPreambleDetectionModel`.
+/// Minimum SINR in dB at which a preamble is detected under SINR reception: the default of ns-3's
+/// `ThresholdPreambleDetectionModel`.
 const PREAMBLE_SINR_DB: f64 = 4.0;
 
-/// Signals this far under the noise are left out of the sum of interference: each changes it by less than 0.42 dB.
+/// Signals this many dB below the noise are ignored as interference: each would raise noise plus interference by less than
+/// 0.42 dB.
 const NEGLIGIBLE_DB: f64 = 10.0;
 
-/// The same in every world, and more work to compute than a short run.
+/// Shared by all runs: computing it takes longer than a short run.
 static ERRORS: LazyLock<ErrorTable> = LazyLock::new(ErrorTable::new);
 
 /// Thresholds and rules of reception.
 #[derive(Clone, Debug)]
 pub struct RadioParams {
-    /// How the fate of a frame follows from signal and interference.
+    /// Reception model.
     pub reception: Reception,
-    /// What happens when frames overlap.
+    /// Capture rule.
     pub capture: Capture,
-    /// The capture ratio as a factor.
+    /// Capture threshold as a power ratio.
     pub capture_ratio: f64,
-    /// Least ratio of signal to noise and interference that locks the receiver, as a factor; SINR reception.
+    /// Minimum SINR at which a preamble locks the receiver, as a power ratio; SINR reception only.
     pub preamble_sinr: f64,
-    /// Least power at which a frame is decoded, by rate; threshold reception.
+    /// Minimum power at which a frame is decoded, by rate; threshold reception only.
     pub sensitivity: [Power; Rate::ALL.len()],
-    /// Least power of a preamble that locks the receiver.
+    /// Minimum power of a preamble that locks the receiver.
     pub preamble_detect: Power,
-    /// Least energy that makes the medium busy.
+    /// Minimum energy that makes the medium busy.
     pub energy_detect: Power,
-    /// Thermal noise and the receiver's own; none in the circle model.
+    /// Thermal noise plus noise figure; zero in the range model.
     pub noise: Power,
-    /// Weaker signals do not exist.
+    /// Weaker signals are ignored.
     pub floor: Power,
     /// Error rates.
     pub errors: ErrorTable,
@@ -45,14 +46,14 @@ pub struct RadioParams {
     pub tx_power: Dbm,
     /// The floor in dBm.
     pub floor_dbm: Dbm,
-    /// Rate of the header of a frame.
+    /// Rate at which the PHY header is sent.
     pub header_rate: Rate,
-    /// Time of the preamble and header, which are received at the header's rate.
+    /// Duration of preamble and PHY header, which are received at `header_rate`.
     pub header_duration: Nanos,
 }
 
 impl RadioParams {
-    /// The thresholds that a scenario's radio has.
+    /// Thresholds of the radio `radio`.
     pub fn new(radio: &Radio) -> Self {
         let standard = radio.standard;
         let slowest = standard.rates()[0];
@@ -103,8 +104,8 @@ impl RadioParams {
         }
     }
 
-    /// Whether a frame of this power can be decoded where nothing disturbs it: always under threshold reception, more
-    /// often than not for a 1500-byte packet under SINR reception.
+    /// Whether a frame of this power can be decoded without interference. Under SINR reception: whether a 1500-byte packet
+    /// is received with a probability above one half.
     pub fn decodes(&self, rate: Rate, power: Power) -> bool {
         match self.reception {
             Reception::Threshold => power >= self.sensitivity[rate as usize],
@@ -112,7 +113,7 @@ impl RadioParams {
         }
     }
 
-    /// The chance that a frame of `bytes` is received where nothing disturbs it.
+    /// Probability that a frame of `bytes` is received without interference.
     pub fn delivery_ratio(&self, rate: Rate, power: Power, bytes: u32) -> f64 {
         if power < self.preamble_detect {
             return 0.0;

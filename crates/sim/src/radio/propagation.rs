@@ -1,15 +1,15 @@
-//! Path loss: from the place of two nodes to the power that one receives from the other.
+//! Path loss: the power that one node receives from another, by their positions.
 //!
-//! Free space (Friis 1946), two-ray ground (Rappaport 2002, §4.6, with the crossover at 4π·h²/λ), log-distance with
-//! log-normal shadowing that is fixed for a pair (ibid., §4.9), a given matrix, and circles. Left out: fading in time,
-//! antenna patterns, obstacles.
+//! Models: free space (Friis 1946), two-ray ground (Rappaport 2002, §4.6, with the crossover at 4π·h²/λ), log-distance
+//! with log-normal shadowing that is fixed for each pair (ibid., §4.9), a given matrix, and circles. Left out: fading in
+//! time, antenna patterns, obstacles.
 
 use fairhop_model::units::{Db, Dbm};
 
+use super::config::Propagation;
 use crate::engine::{Purpose, Stream};
-use crate::scenario::Propagation;
 
-/// A place in the plane, in metres.
+/// A position in the plane, in metres.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Position {
     /// Metres to the right.
@@ -19,19 +19,26 @@ pub struct Position {
 }
 
 impl Position {
-    /// The distance to another place in metres.
+    /// The distance to another position in metres.
     pub fn distance_m(self, other: Self) -> f64 {
         libm::hypot(self.x_m - other.x_m, self.y_m - other.y_m)
+    }
+
+    /// Whether another position is farther away than a distance in metres, within rounding.
+    #[inline]
+    pub fn is_farther_m(self, other: Self, distance_m: f64) -> bool {
+        let (x_m, y_m) = (self.x_m - other.x_m, self.y_m - other.y_m);
+        x_m * x_m + y_m * y_m > distance_m * distance_m
     }
 }
 
 /// The speed of light in m/s.
 pub const LIGHT_M_PER_S: f64 = 299_792_458.0;
 
-/// What the circle model calls the power at the edge of reception. Only ratios matter: it has no noise.
+/// Power at the edge of reception in the circle model. Only ratios matter, since the model has no noise.
 pub(super) const RANGE_EDGE: Dbm = Dbm(-80.0);
 
-/// The loss at and over which a matrix means "not heard".
+/// Matrix entries of this loss or more mean that there is no signal at all.
 pub(super) const NOT_HEARD_DB: f64 = 1000.0;
 
 /// The power that node `to` at distance `distance_m` receives from node `from`.
@@ -71,7 +78,7 @@ pub(super) fn received_power(
     }
 }
 
-/// Loss of the circle model against the edge of reception: the fourth power of distance.
+/// Loss of the circle model relative to the edge of reception: the fourth power of distance.
 pub(super) fn range_loss(receive_m: f64, distance_m: f64) -> Db {
     Db(40.0 * libm::log10(distance_m / receive_m))
 }
@@ -84,9 +91,14 @@ fn friis(frequency_ghz: f64, distance_m: f64) -> Db {
     Db(20.0 * libm::log10(4.0 * std::f64::consts::PI * distance_m / wavelength_m(frequency_ghz)))
 }
 
-/// The distance beyond which nobody hears a node of this model: power below `floor`. Unlimited for a matrix; with
-/// shadowing, six standard deviations are allowed for.
+/// The distance in metres beyond which received power is below `floor`. Infinite for a matrix. With shadowing, the
+/// distance includes six standard deviations.
 pub(super) fn reach_m(model: &Propagation, tx_power: Dbm, floor: Dbm) -> f64 {
+    reach_with_shadowing_m(model, tx_power, floor, 6.0)
+}
+
+/// The same with another number of standard deviations of shadowing.
+pub(super) fn reach_with_shadowing_m(model: &Propagation, tx_power: Dbm, floor: Dbm, deviations: f64) -> f64 {
     let budget = tx_power.0 - floor.0;
     match model {
         Propagation::Range { carrier_sense_m, .. } => *carrier_sense_m,
@@ -101,7 +113,8 @@ pub(super) fn reach_m(model: &Propagation, tx_power: Dbm, floor: Dbm) -> f64 {
         }
         Propagation::LogDistance { exponent, reference_loss_db, reference_m, shadowing_db } => {
             reference_m
-                * libm::exp10((budget - reference_loss_db + 6.0 * shadowing_db) / (10.0 * exponent)).max(1.0)
+                * libm::exp10((budget - reference_loss_db + deviations * shadowing_db) / (10.0 * exponent))
+                    .max(1.0)
         }
         Propagation::Matrix { .. } => f64::INFINITY,
     }
@@ -142,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn shadowing_is_the_same_both_ways_and_has_the_deviation_asked_for() {
+    fn shadowing_is_the_same_both_ways_and_has_the_given_deviation() {
         let model = Propagation::LogDistance {
             exponent: 3.0,
             reference_loss_db: 40.0,
@@ -161,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_beyond_reach_is_over_the_floor() {
+    fn power_beyond_reach_is_below_the_floor() {
         let floor = Dbm(-100.0);
         for model in [
             Propagation::FreeSpace { frequency_ghz: 5.0 },

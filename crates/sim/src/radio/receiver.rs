@@ -1,30 +1,29 @@
 //! A receiver among overlapping signals: which frame it locks on, which survives, when the medium is busy.
 //!
-//! The order of things at a receiver is that of arrivals, propagation delay included. Signals are announced when they
-//! are sent, with the exact times at which they arrive and end here, so that one event at the end of a frame serves
-//! all who hear it.
+//! Events at a receiver are ordered by arrival, propagation delay included. Signals are announced when they are sent, with
+//! the exact times at which they arrive and end here, so that one event at the end of a frame serves all receivers.
 //!
-//! The rules (`crate::scenario::Capture`):
-//! - A receiver that transmits hears nothing; when it starts to transmit it loses what it was receiving.
-//! - An idle receiver locks on a preamble over the detection threshold that stands out of the other energy. A locked
-//!   receiver misses other frames, except under `stronger`, where one that is strong enough takes it over.
-//! - Under `none` any overlap with a signal that can be sensed destroys the frame. Under `first` and `stronger` the
-//!   frame survives, by threshold reception, as long as it is the capture ratio over the sum of all others, and by SINR
-//!   reception with the chance that its modulation gives, piece by piece between changes of interference.
-//! - The medium is busy while the station transmits, is locked, or senses energy over the detection threshold. EIFS
-//!   follows a frame that was locked and lost, so energy alone does not cause it.
+//! The rules ([`Capture`]):
+//! - A transmitting station receives nothing. When it starts to transmit, it loses the frame that it was receiving.
+//! - An idle receiver locks on a preamble above the detection threshold that exceeds the other energy by the required
+//!   ratio. A locked receiver misses other frames, except under `stronger`, where a frame that is strong enough captures it.
+//! - Under `none`, any overlap with a signal that can be sensed destroys the frame. Under `first` and `stronger`, with
+//!   threshold reception, the frame survives while it exceeds the sum of all others by the capture ratio; with SINR
+//!   reception, it survives with the probability of its modulation, piece by piece between changes of interference.
+//! - The medium is busy while the station transmits, is locked, or senses energy above the detection threshold. EIFS
+//!   follows a frame that the receiver was locked on and lost; energy alone does not cause it.
 //!
-//! Left out: a frame that arrives within the propagation delay (some 2 µs) after the one before it ended at this
-//! receiver, but before it ended at the farthest one, finds the receiver still locked.
+//! Left out: a frame that arrives after the previous one has ended here but before it has ended at the farthest receiver
+//! (within some 2 µs) finds the receiver still locked.
 
 use fairhop_model::phy::Rate;
 use fairhop_model::units::{Nanos, Power};
 
+use super::config::{Capture, Reception};
 use super::params::RadioParams;
 use crate::engine::Stream;
-use crate::scenario::{Capture, Reception};
 
-/// Why a frame was not received by a station that heard it.
+/// Why a station in reach of a frame did not receive it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameLoss {
@@ -32,9 +31,9 @@ pub enum FrameLoss {
     Collision,
     /// The station was transmitting.
     Transmitting,
-    /// The station was locked on another frame.
+    /// The receiver was locked on another frame.
     Busy,
-    /// A stronger frame took the receiver.
+    /// A stronger frame captured the receiver.
     Captured,
     /// Too weak to be decoded or detected.
     Weak,
@@ -60,14 +59,14 @@ impl FrameLoss {
     }
 }
 
-/// What became of a frame at a receiver.
+/// The outcome of a frame at a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Decoded.
     Received,
     /// Locked on and lost: EIFS follows.
     Lost(FrameLoss),
-    /// Never locked on, or dropped for another: to this station it was energy.
+    /// Never locked on, or replaced by a stronger one: only energy to this station.
     Missed(FrameLoss),
 }
 
@@ -88,20 +87,20 @@ pub struct Signal {
 
 /// A signal that the receiver is not locked on.
 #[derive(Clone, Copy, Debug)]
-struct Heard {
+struct Missed {
     signal: Signal,
-    /// Why not.
-    missed: FrameLoss,
+    /// Why the receiver is not locked on it.
+    why: FrameLoss,
 }
 
-/// The frame that a receiver is locked on: half a cache line.
+/// The frame that a receiver is locked on; half a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Lock {
     from: u32,
     rate: Rate,
-    /// Why it is already lost.
-    doomed: Option<FrameLoss>,
+    /// Why it will be lost, if that is already certain.
+    lost: Option<FrameLoss>,
     disturbed: bool,
     power: Power,
     arrive: Nanos,
@@ -112,7 +111,7 @@ impl Lock {
     const NONE: Self = Self {
         from: u32::MAX,
         rate: Rate::Ofdm6,
-        doomed: None,
+        lost: None,
         disturbed: false,
         power: Power::ZERO,
         arrive: Nanos::ZERO,
@@ -135,30 +134,30 @@ struct Progress {
 /// What the end of a signal means for a station.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
-    /// What became of the frame.
+    /// The outcome of the frame.
     pub outcome: Outcome,
-    /// When the medium became idle; [`Nanos::MAX`] where it did not.
+    /// When the medium became idle; [`Nanos::MAX`] if it did not.
     pub idle_since: Nanos,
 }
 
-/// Time that a station spent, by kind. What remains of the run is idle.
+/// Time that a station spent, by kind. The rest of the run is idle time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Airtime {
-    /// Frames it received that were meant for it.
+    /// Received frames to this station.
     pub received: Nanos,
-    /// Frames it received that were meant for others.
+    /// Received frames to other stations.
     pub overheard: Nanos,
-    /// Frames it locked on and lost.
+    /// Frames that the receiver was locked on and lost.
     pub collided: Nanos,
-    /// Time in which the medium was busy for any reason.
+    /// Busy medium, for any reason.
     pub busy: Nanos,
-    /// Its own transmissions; last, since it changes least often (see [`Receiver`]).
+    /// Own transmissions; last, because it changes least often (see [`Receiver`]).
     pub own: Nanos,
 }
 
 impl Airtime {
-    /// What was spent since an earlier reading.
+    /// The difference to an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -173,16 +172,16 @@ impl Airtime {
 
 /// The radio of one station.
 ///
-/// The order of the fields matters, so that large networks stay in the cache: what the start of every frame in the
-/// neighbourhood touches lies in the first cache line, what its end touches besides in the second.
+/// The order of the fields matters for large networks: those that the start of every frame in the neighbourhood uses are in
+/// the first cache line, those that its end uses in addition in the second.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Receiver {
-    /// The frame that is being received, where `locked`, else the last one.
+    /// The frame that is being received if `locked`, otherwise the last one.
     lock: Lock,
     locked: bool,
     busy: bool,
-    /// Signals that alone are over the energy threshold.
+    /// Number of signals that are above the energy threshold by themselves.
     sensed: u32,
     /// Power of all signals.
     energy: Power,
@@ -192,12 +191,12 @@ pub struct Receiver {
     airtime: Airtime,
     progress: Progress,
     /// Signals on the air that the receiver is not locked on.
-    others: Vec<Heard>,
+    others: Vec<Missed>,
     random: Stream,
 }
 
 impl Receiver {
-    /// An idle receiver; `random` decides on bit errors.
+    /// An idle receiver; `random` draws bit errors.
     pub fn new(random: Stream) -> Self {
         Self {
             lock: Lock::NONE,
@@ -215,7 +214,7 @@ impl Receiver {
         }
     }
 
-    /// When the frame that the receiver is locked on began to arrive.
+    /// When the frame that the receiver is locked on began to arrive; `None` if it is not locked.
     pub fn locked_since(&self) -> Option<Nanos> {
         self.locked.then_some(self.lock.arrive)
     }
@@ -226,20 +225,20 @@ impl Receiver {
         if self.busy {
             airtime.busy += now.saturating_sub(self.busy_since);
         }
-        // A transmission in progress was counted whole.
+        // A transmission in progress has been counted to its end.
         airtime.own = airtime.own.saturating_sub(self.tx_until.saturating_sub(now));
         airtime
     }
 
-    /// A signal is on its way. Where the medium becomes busy with it, whether the receiver locks on it.
+    /// Announces a signal. If the medium becomes busy with it, the result is whether the receiver locks on it.
     #[inline(always)]
     pub fn arrive(&mut self, params: &RadioParams, signal: Signal) -> Option<bool> {
         let missed = self.try_lock(params, &signal);
-        if let Some(missed) = missed {
+        if let Some(why) = missed {
             if self.locked {
                 self.disturb(params, &signal, self.energy + signal.power);
             }
-            self.others.push(Heard { signal, missed });
+            self.others.push(Missed { signal, why });
         }
         self.energy = self.energy + signal.power;
         let alone_sensed = signal.power >= params.energy_detect;
@@ -260,7 +259,7 @@ impl Receiver {
         sum
     }
 
-    /// Locks on the signal, or says why not.
+    /// Locks on the signal, or returns why not.
     #[inline(always)]
     fn try_lock(&mut self, params: &RadioParams, signal: &Signal) -> Option<FrameLoss> {
         if self.tx_until > signal.arrive {
@@ -303,8 +302,8 @@ impl Receiver {
         None
     }
 
-    /// The frame that the receiver is locked on was announced first but arrives second, with the power `later`: the
-    /// order of arrivals counts.
+    /// The frame that the receiver is locked on was announced first but arrives second, with the power `later`. Reception
+    /// follows the order of arrivals.
     #[cold]
     fn lock_before(
         &mut self,
@@ -313,8 +312,8 @@ impl Receiver {
         later: Power,
         others: Power,
     ) -> Option<FrameLoss> {
-        let amid = others - later + signal.power;
-        if params.capture == Capture::Stronger && stands_out(later, amid, params.capture_ratio) {
+        let around_it = others - later + signal.power;
+        if params.capture == Capture::Stronger && stands_out(later, around_it, params.capture_ratio) {
             return Some(FrameLoss::Captured);
         }
         let destroyed = match (params.capture, params.reception) {
@@ -329,23 +328,23 @@ impl Receiver {
         None
     }
 
-    fn lock_on(&mut self, params: &RadioParams, signal: &Signal, others: Power, doomed: Option<FrameLoss>) {
+    fn lock_on(&mut self, params: &RadioParams, signal: &Signal, others: Power, lost: Option<FrameLoss>) {
         self.locked = true;
         let Signal { from, rate, power, arrive, end } = *signal;
-        self.lock = Lock { from, rate, doomed, disturbed: others > Power::ZERO, power, arrive, end };
+        self.lock = Lock { from, rate, lost, disturbed: others > Power::ZERO, power, arrive, end };
         if params.reception == Reception::Sinr {
             self.progress = Progress { success: 1.0, since: arrive };
         }
     }
 
-    /// Gives up the frame being received; it goes on as energy.
-    fn drop_lock(&mut self, missed: FrameLoss) {
+    /// Stops receiving the locked frame; it remains as energy.
+    fn drop_lock(&mut self, why: FrameLoss) {
         if std::mem::replace(&mut self.locked, false) {
-            self.others.push(Heard { signal: self.lock.signal(), missed });
+            self.others.push(Missed { signal: self.lock.signal(), why });
         }
     }
 
-    /// The signal from `from` has ended; `for_me` says whether its frame was meant for this station.
+    /// The signal from `from` has ended; `for_me` if its frame is addressed to this station.
     #[inline(always)]
     pub fn depart(&mut self, params: &RadioParams, from: u32, for_me: bool) -> Departure {
         let (power, end, outcome) = if self.locked && self.lock.from == from {
@@ -370,20 +369,20 @@ impl Receiver {
     #[cold]
     fn depart_unlocked(&mut self, params: &RadioParams, from: u32) -> Option<(Power, Nanos, Outcome)> {
         let index = self.others.iter().position(|other| other.signal.from == from)?;
-        let Heard { signal, missed } = self.others.swap_remove(index);
+        let Missed { signal, why } = self.others.swap_remove(index);
         if self.locked {
             self.receive_until(params, signal.end, self.energy);
         }
-        Some((signal.power, signal.end, Outcome::Missed(missed)))
+        Some((signal.power, signal.end, Outcome::Missed(why)))
     }
 
     /// The frame that the receiver was locked on is complete.
     #[inline(always)]
     fn finish(&mut self, params: &RadioParams, for_me: bool) -> Outcome {
         self.receive_until(params, self.lock.end, self.energy);
-        let Lock { rate, doomed, disturbed, power, arrive, end, .. } = self.lock;
+        let Lock { rate, lost, disturbed, power, arrive, end, .. } = self.lock;
         let time = end - arrive;
-        let fate = match (doomed, params.reception) {
+        let fate = match (lost, params.reception) {
             (Some(why), _) => Some(why),
             (None, Reception::Threshold) => {
                 (power < params.sensitivity[rate as usize]).then_some(FrameLoss::Weak)
@@ -420,12 +419,12 @@ impl Receiver {
         match (params.capture, params.reception) {
             (Capture::None, _) => {
                 if interference >= params.energy_detect {
-                    lock.doomed = Some(FrameLoss::Collision);
+                    lock.lost = Some(FrameLoss::Collision);
                 }
             }
             (_, Reception::Threshold) => {
                 if !stands_out(lock.power, interference, params.capture_ratio) {
-                    lock.doomed = Some(FrameLoss::Collision);
+                    lock.lost = Some(FrameLoss::Collision);
                 }
             }
             (_, Reception::Sinr) => {}
@@ -436,11 +435,11 @@ impl Receiver {
         }
     }
 
-    /// Takes the piece of the locked frame up to `until` into account, received amid `energy` (its own included).
+    /// Adds the piece of the locked frame up to `until`, received with a total energy of `energy` (its own included).
     #[inline]
     fn receive_until(&mut self, params: &RadioParams, until: Nanos, energy: Power) {
         let Self { lock, progress, .. } = self;
-        if params.reception == Reception::Threshold || lock.doomed.is_some() || until <= progress.since {
+        if params.reception == Reception::Threshold || lock.lost.is_some() || until <= progress.since {
             return;
         }
         let disturbance = energy - lock.power + params.noise;
@@ -458,7 +457,7 @@ impl Receiver {
         progress.since = until;
     }
 
-    /// A draw that is spared where the result is certain.
+    /// Draws whether a frame survives; no draw is made if the result is certain.
     fn survives(&mut self, chance: f64) -> bool {
         const NEVER: f64 = 1e-12;
         chance >= 1.0 - NEVER || (chance > NEVER && self.random.unit() < chance)
@@ -475,7 +474,7 @@ impl Receiver {
         self.become_busy(now);
     }
 
-    /// The station's transmission has ended. When the medium became idle; [`Nanos::MAX`] where it did not.
+    /// The station's transmission has ended. The result is when the medium became idle; [`Nanos::MAX`] if it did not.
     pub fn end_transmission(&mut self, params: &RadioParams) -> Nanos {
         self.last_end = self.last_end.max(self.tx_until);
         self.become_idle(params)

@@ -1,25 +1,25 @@
-//! What applications see: transactions and video frames.
+//! Counters of applications: transactions and video frames.
 
 use fairhop_model::units::Nanos;
 
 use super::Histogram;
 
-/// Pages, or requests with their responses. Those that began before the end of the warm-up do not count.
+/// Transactions: pages, or requests with their responses. Those that began during the warm-up do not count.
 #[derive(Clone, Debug)]
 pub struct TransactionRecord {
-    /// How many began.
+    /// Transactions that began.
     pub begun: u64,
-    /// How many were complete.
+    /// Transactions that finished.
     pub finished: u64,
-    /// How many the connection gave up.
+    /// Transactions whose connection failed.
     pub failed: u64,
-    /// Sum of the times of those that were complete.
+    /// Sum of the times of finished transactions.
     pub time_sum: Nanos,
-    /// The shortest of them.
+    /// Shortest time of a finished transaction; [`Nanos::MAX`] where there is none.
     pub time_min: Nanos,
-    /// The longest of them.
+    /// Longest time of a finished transaction.
     pub time_max: Nanos,
-    /// All of them.
+    /// Times of finished transactions.
     pub times: Histogram,
 }
 
@@ -38,12 +38,12 @@ impl Default for TransactionRecord {
 }
 
 impl TransactionRecord {
-    /// One has begun.
+    /// Records the start of a transaction; `counts` is false for those that began during the warm-up.
     pub fn began(&mut self, counts: bool) {
         self.begun += u64::from(counts);
     }
 
-    /// One is complete.
+    /// Records the end of a transaction.
     pub fn finished(&mut self, time: Nanos, counts: bool) {
         if counts {
             self.finished += 1;
@@ -54,27 +54,27 @@ impl TransactionRecord {
         }
     }
 
-    /// One was given up.
+    /// Records the failure of a transaction's connection.
     pub fn failed(&mut self, counts: bool) {
         self.failed += u64::from(counts);
     }
 }
 
-/// Frames of a video. Those made before the end of the warm-up do not count.
+/// Frames of a video. Those made during the warm-up do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameRecord {
     /// Frames sent.
     pub frames: u64,
-    /// Frames that were complete in time.
+    /// Frames complete by their deadline.
     pub complete: u64,
-    /// Frames that were complete after the deadline.
+    /// Frames complete after their deadline.
     pub late: u64,
     /// Frames that lost a packet.
     pub lost: u64,
 }
 
 impl FrameRecord {
-    /// The fate of every packet of a frame is known, `age` after it was made.
+    /// Records a frame of which every packet has arrived or is lost, at the frame's age `age`.
     pub fn settled(&mut self, lost: bool, age: Nanos, deadline: Nanos, counts: bool) {
         let place = match (lost, age > deadline) {
             (true, _) => &mut self.lost,

@@ -1,15 +1,15 @@
-//! A histogram of times with a relative error under 1 %, of fixed size: buckets are exact up to 64 µs and then 64 to a
-//! doubling (the idea of HdrHistogram).
+//! A histogram of times with fixed memory and a relative error under 1 %, like HdrHistogram: buckets of 1 µs up to 64 µs,
+//! then 64 buckets per doubling.
 
 use fairhop_model::units::Nanos;
 
 const SUB_BITS: u32 = 6;
 const SUB: u64 = 1 << SUB_BITS;
-/// Doublings beyond the exact part: up to 2³² µs, 71 minutes; longer times fall into the last bucket.
+/// Doublings after the first 64 µs: up to 2³² µs, 71 minutes. Longer times fall into the last bucket.
 const DOUBLINGS: u32 = 26;
 const BUCKETS: usize = (SUB as usize) * (1 + DOUBLINGS as usize);
 
-/// How often which times occurred.
+/// Counts of times by bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     counts: Vec<u32>,
@@ -17,7 +17,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram that will not allocate any more.
+    /// An empty histogram. It allocates all its memory here.
     pub fn new() -> Self {
         Self { counts: vec![0; BUCKETS], total: 0 }
     }
@@ -32,7 +32,7 @@ impl Histogram {
         (bucket as usize).min(BUCKETS - 1)
     }
 
-    /// The times that fall into a bucket: from, and up to but not including.
+    /// Bounds of a bucket: the first time in it, and the first one after it.
     fn bounds(bucket: usize) -> (Nanos, Nanos) {
         let (row, column) = (bucket as u64 / SUB, bucket as u64 % SUB);
         if row == 0 {
@@ -51,13 +51,12 @@ impl Histogram {
         }
     }
 
-    /// How many times were counted.
+    /// Number of times counted.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The time that a share `q` (0 to 1) of the times do not exceed: the middle of its bucket. None where nothing was
-    /// counted.
+    /// The `q`-quantile (0 to 1) of the times, as the middle of its bucket. None where nothing was counted.
     pub fn quantile(&self, q: f64) -> Option<Nanos> {
         let rank = ((q * self.total as f64).ceil() as u64).clamp(1, self.total.max(1));
         let mut below = 0;
@@ -71,7 +70,7 @@ impl Histogram {
         None
     }
 
-    /// The buckets that are not empty: from, up to but not including, count.
+    /// The buckets that are not empty: their bounds as in the table `delays`, and their counts.
     pub fn buckets(&self) -> impl Iterator<Item = (Nanos, Nanos, u32)> {
         self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(bucket, &count)| {
             let (from, to) = Self::bounds(bucket);
@@ -88,7 +87,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_bucket_holds_its_time_and_is_at_most_a_64th_wide(us in 0u64..1 << 32) {
+        fn a_bucket_contains_its_time_and_is_at_most_a_64th_wide(us in 0u64..1 << 32) {
             let time = Nanos::from_micros(us);
             let (from, to) = Histogram::bounds(Histogram::bucket(time));
             prop_assert!(from <= time && time < to);
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_of_a_thousand_milliseconds() {
+    fn quantiles_of_1_to_1000_ms_are_right_within_1_percent() {
         let mut histogram = Histogram::new();
         for ms in 1..=1000 {
             histogram.add(Nanos::from_millis(ms));
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_falls_into_the_last_bucket() {
+    fn a_time_beyond_the_range_falls_into_the_last_bucket() {
         let mut histogram = Histogram::new();
         histogram.add(Nanos::MAX);
         assert_eq!(histogram.total(), 1);

@@ -1,7 +1,9 @@
-//! What is measured while the World runs: plain counters and bins, allocated before the first event.
+//! Counters, bins and samples of a run. All of them are allocated before the first event.
 
 mod applications;
 mod histogram;
+#[cfg(test)]
+mod tests;
 
 pub use applications::{FrameRecord, TransactionRecord};
 pub use histogram::Histogram;
@@ -9,7 +11,7 @@ pub use histogram::Histogram;
 use fairhop_model::units::Nanos;
 use fairhop_model::voice::Jitter;
 
-use crate::packet::Packet;
+use crate::packet::{NodeId, Packet};
 use crate::radio::{Airtime, FrameLoss};
 
 /// Why a packet was lost.
@@ -18,7 +20,7 @@ use crate::radio::{Airtime, FrameLoss};
 pub enum Loss {
     /// The interface queue of a station was full.
     QueueFull,
-    /// A station gave up after its retry limit: collisions or a bad link.
+    /// A station dropped it at its retry limit: collisions or a bad link.
     RetryLimit,
     /// The queue of a wired link was full.
     WiredQueueFull,
@@ -26,7 +28,7 @@ pub enum Loss {
     Aqm,
     /// It was lost on a wired link.
     Link,
-    /// It found no place in a pacer of the gateway, or in the queue of a node's throttle for its own packets.
+    /// A pacer of the gateway, or the queue of a node's throttle for its own packets, was full.
     Control,
     /// A node that held it had no route to its destination.
     NoRoute,
@@ -62,25 +64,25 @@ impl Loss {
     }
 }
 
-/// Counts of one recording interval of a stream.
+/// Counters of a stream in one recording interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamBin {
-    /// Packets that were sent in the interval.
+    /// Packets sent in the interval.
     pub sent: u32,
-    /// Packets sent in the interval that arrived at all.
+    /// Packets sent in the interval that arrived.
     pub arrived: u32,
-    /// Packets sent in the interval that arrived in time to be played.
+    /// Packets sent in the interval that arrived before their playout time.
     pub in_time: u32,
-    /// Sum of the delays of those that arrived.
+    /// Sum of the delays of the packets that arrived.
     pub delay_sum: Nanos,
-    /// Bytes of payload that were delivered in the interval, whenever they were sent.
+    /// Payload bytes delivered in the interval, whenever they were sent.
     pub delivered_bytes: u64,
 }
 
 /// A sample of a TCP sender at the end of a recording interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TcpSample {
-    /// When.
+    /// Time of the sample.
     pub at: Nanos,
     /// Congestion window in bytes.
     pub cwnd_bytes: u64,
@@ -99,19 +101,27 @@ pub struct TcpSample {
 /// A sample of a node at the end of a recording interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NodeSample {
-    /// When.
+    /// Time of the sample.
     pub at: Nanos,
-    /// Packets that wait, the one in service included.
+    /// Packets in the queue and in service.
     pub backlog: u32,
     /// Airtime since the start.
     pub airtime: Airtime,
 }
 
-/// What is counted for one direction of a flow. Packets made before the end of the warm-up do not count, except in the
-/// bins.
+/// Receptions of a broadcast stream at one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receptions {
+    /// The receiver.
+    pub node: NodeId,
+    /// Packets that it received.
+    pub packets: u64,
+}
+
+/// Counters of one direction of a flow. Packets made during the warm-up count in the bins only.
 ///
-/// The order of the fields matters in large networks: a packet that is sent touches the first cache line, one that
-/// arrives two more.
+/// The order of the fields matters in large networks: sending a packet touches the first cache line, receiving one
+/// touches two more.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct StreamRecord {
@@ -121,15 +131,15 @@ pub struct StreamRecord {
     pub sent: u64,
     /// Bytes of payload sent.
     pub sent_bytes: u64,
-    /// Shortest delay, warm-up included: the playout buffer is set by it.
+    /// Shortest delay, warm-up included; [`Nanos::MAX`] where no packet arrived. It sets the playout time.
     pub delay_min: Nanos,
-    /// A packet is played this long after the fastest one would have been.
+    /// Playout buffer: a packet is late when its delay exceeds `delay_min` by more than this.
     pub playout: Nanos,
-    /// Bytes of payload delivered after the warm-up, in order and once.
+    /// Payload bytes delivered after the warm-up, in order and once.
     pub delivered_bytes: u64,
-    /// Packets that arrived.
+    /// Packets that arrived; of a broadcast, receptions.
     pub arrived: u64,
-    /// Packets that arrived too late to be played.
+    /// Late packets: arrived after their playout time, or not arrived at the end of the run though it had passed.
     pub late: u64,
     /// Sum of delays.
     pub delay_sum: Nanos,
@@ -143,8 +153,13 @@ pub struct StreamRecord {
     pub jitter_sum: Nanos,
     /// Packets lost, by reason.
     pub lost: [u64; Loss::ALL.len()],
-    /// Packets that had not arrived at the end of the run and could still have been in time.
+    /// Packets in the network at the end of the run whose playout time had not come: their fate is unknown.
     pub in_flight: u64,
+    /// Packets in the network at the end of the run whose playout time had passed; [`StreamRecord::late`] counts them too.
+    pub overdue: u64,
+    /// Receptions of a broadcast by node, sorted: all nodes in reach of the sender, and those that received a packet
+    /// though they were not. Empty for other streams.
+    pub receptions: Vec<Receptions>,
 }
 
 impl StreamRecord {
@@ -156,6 +171,8 @@ impl StreamRecord {
             late: 0,
             lost: [0; Loss::ALL.len()],
             in_flight: 0,
+            overdue: 0,
+            receptions: Vec::new(),
             delivered_bytes: 0,
             delay_sum: Nanos::ZERO,
             delay_min: Nanos::MAX,
@@ -173,14 +190,21 @@ impl StreamRecord {
         self.lost.iter().sum()
     }
 
-    /// Packets whose fate counts: all but those that were still under way.
+    /// Packets whose fate is known: all but those in flight at the end of the run.
     pub fn decided(&self) -> u64 {
         self.sent.saturating_sub(self.in_flight)
     }
+
+    /// Fraction of the packets sent that each receiver of a broadcast received, in the order of
+    /// [`StreamRecord::receptions`]; nothing where no packet's fate is known.
+    pub fn delivery_ratios(&self) -> impl Iterator<Item = (NodeId, f64)> {
+        let decided = self.decided();
+        let counted = if decided > 0 { self.receptions.as_slice() } else { &[] };
+        counted.iter().map(move |at| (at.node, at.packets as f64 / decided as f64))
+    }
 }
 
-/// What is counted for one station, warm-up excluded. What every frame of the station touches comes first, in one cache
-/// line.
+/// Counters of one station, warm-up excluded. The first cache line holds what every frame of the station touches.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
 pub struct NodeRecord {
@@ -194,18 +218,18 @@ pub struct NodeRecord {
     backlog: u32,
     /// Longest backlog.
     pub backlog_max: u32,
-    /// Packets that found the queue full or made room in it.
+    /// Packets dropped because the queue was full: those that arrived, or those removed to make room.
     pub queue_drops: u64,
     /// Packets that the queue's discipline dropped early.
     pub early_drops: u64,
-    /// Frames meant for this station that it did not receive, by reason.
+    /// Frames addressed to this station that it did not receive, by reason.
     pub frames_lost: [u64; FrameLoss::ALL.len()],
-    /// Airtime up to the end of the warm-up, to be taken off.
+    /// Airtime up to the end of the warm-up, which results subtract.
     pub airtime_warmup: Airtime,
 }
 
 impl NodeRecord {
-    /// The backlog has changed.
+    /// Records a change of the backlog.
     #[inline]
     pub fn set_backlog(&mut self, backlog: usize, now: Nanos, warmup: Nanos) {
         let since = self.backlog_since.max(warmup);
@@ -220,30 +244,42 @@ impl NodeRecord {
     }
 }
 
+/// Hash of no events: the offset basis of 64-bit FNV-1a.
+const EMPTY_FINGERPRINT: u64 = 0xcbf2_9ce4_8422_2325;
+
 /// Everything that is measured.
 #[derive(Clone, Debug)]
 pub struct Recorder {
-    /// Nothing before this counts.
+    /// End of the warm-up, before which nothing counts.
     pub warmup: Nanos,
     /// Length of a bin.
     pub interval: Nanos,
-    /// One record a direction of a flow: 2·flow, and 2·flow + 1 for the way back.
+    /// One record for each direction of a flow: 2·flow forward, 2·flow + 1 backward.
     pub streams: Vec<StreamRecord>,
-    /// Samples of TCP senders, by TCP flow.
+    /// Samples of TCP senders, by transfer.
     pub tcp: Vec<Vec<TcpSample>>,
-    /// One record a station.
+    /// One record for each station.
     pub nodes: Vec<NodeRecord>,
     /// Samples of stations.
     pub node_samples: Vec<Vec<NodeSample>>,
     /// Frames on the air.
     pub frames: u64,
-    /// A hash of every transmission's time, sender, kind and length (FNV-1a): equal for equal runs.
+    /// Hash of the time, sender, kind and length of every frame (FNV-1a): equal for equal runs.
     pub fingerprint: u64,
+    /// Hash of the time, direction, length and fate of every packet that reaches the end of a wired link (FNV-1a).
+    pub wired_fingerprint: u64,
+}
+
+/// One round of the fingerprints: FNV-1a by words, with the high bits folded into the low ones.
+#[inline]
+const fn mixed(hash: u64, word: u64) -> u64 {
+    let hash = (hash ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+    hash ^ hash >> 29
 }
 
 impl Recorder {
-    /// An empty recorder with room for a whole run. `measured` says of every stream whether it carries data whose delay
-    /// and loss matter.
+    /// An empty recorder with room for a whole run. `measured` has an entry for every stream: whether its packets are
+    /// counted.
     pub fn new(
         warmup: Nanos,
         interval: Nanos,
@@ -261,22 +297,30 @@ impl Recorder {
                 .iter()
                 .map(|&measured| StreamRecord::new(playout, if measured { bins } else { 0 }))
                 .collect(),
-            // Not `vec![…; n]`: a clone has no room to spare.
+            // Not `vec![…; n]`: clones of a vector have no spare capacity.
             tcp: (0..tcp_flows).map(|_| Vec::with_capacity(bins + 1)).collect(),
             nodes: vec![NodeRecord::default(); nodes],
             node_samples: (0..nodes).map(|_| Vec::with_capacity(bins + 1)).collect(),
             frames: 0,
-            fingerprint: 0xcbf2_9ce4_8422_2325,
+            fingerprint: EMPTY_FINGERPRINT,
+            wired_fingerprint: EMPTY_FINGERPRINT,
         }
     }
 
-    /// Whether the delay and loss of a stream are measured.
+    /// Lists the nodes in reach of the sender of a broadcast stream, in ascending order, so that those that receive
+    /// nothing appear in the results and receptions allocate nothing.
+    pub fn expect_receivers(&mut self, stream: u32, nodes: impl IntoIterator<Item = NodeId>) {
+        let receptions = nodes.into_iter().map(|node| Receptions { node, packets: 0 });
+        self.streams[stream as usize].receptions = receptions.collect();
+    }
+
+    /// Whether the packets of a stream are counted.
     #[inline]
     pub fn is_measured(&self, stream: u32) -> bool {
         !self.streams[stream as usize].bins.is_empty()
     }
 
-    /// Whether a bin ends here.
+    /// Whether a bin ends at this time.
     pub fn is_bin_edge(&self, at: Nanos) -> bool {
         at > Nanos::ZERO && at % self.interval == Nanos::ZERO
     }
@@ -287,12 +331,11 @@ impl Recorder {
         if now < self.warmup { edge.min(self.warmup) } else { edge }
     }
 
-    /// A frame goes on the air.
+    /// Records the start of a frame's transmission.
     #[inline]
     pub fn frame_sent(&mut self, now: Nanos, node: u32, kind: u32, bytes: u32, retry: bool) {
         for word in [now.0, u64::from(node) << 40 | u64::from(kind) << 32 | u64::from(bytes)] {
-            self.fingerprint = (self.fingerprint ^ word).wrapping_mul(0x0000_0100_0000_01b3);
-            self.fingerprint ^= self.fingerprint >> 29;
+            self.fingerprint = mixed(self.fingerprint, word);
         }
         self.frames += 1;
         if now >= self.warmup {
@@ -302,11 +345,19 @@ impl Recorder {
         }
     }
 
-    /// A station did not receive a frame that was meant for it.
+    /// Records that a station did not receive a frame addressed to it.
     #[inline]
     pub fn frame_lost(&mut self, now: Nanos, node: u32, why: FrameLoss) {
         if now >= self.warmup {
             self.nodes[node as usize].frames_lost[why as usize] += 1;
+        }
+    }
+
+    /// Records that a packet has reached the end of a direction of a wired link, or was lost on it.
+    #[inline]
+    pub fn wire_crossed(&mut self, now: Nanos, direction: u32, bytes: u32, lost: bool) {
+        for word in [now.0, u64::from(direction) << 40 | u64::from(lost) << 32 | u64::from(bytes)] {
+            self.wired_fingerprint = mixed(self.wired_fingerprint, word);
         }
     }
 
@@ -316,7 +367,7 @@ impl Recorder {
         self.streams[stream as usize].bins.get_mut(index as usize)
     }
 
-    /// A packet enters the network.
+    /// Records that a packet has entered the network.
     #[inline]
     pub fn packet_sent(&mut self, packet: &Packet, payload: u32) {
         if let Some(bin) = self.bin(packet.stream, packet.created) {
@@ -329,7 +380,7 @@ impl Recorder {
         }
     }
 
-    /// A packet has arrived where it goes.
+    /// Records that a packet has arrived at its destination.
     #[inline]
     pub fn packet_arrived(&mut self, packet: &Packet, now: Nanos) {
         let delay = now - packet.created;
@@ -352,7 +403,22 @@ impl Recorder {
         }
     }
 
-    /// Payload was delivered to the application, in order and once.
+    /// Records that a node has received a broadcast packet.
+    #[inline]
+    pub fn broadcast_received(&mut self, packet: &Packet, node: NodeId, now: Nanos) {
+        self.packet_arrived(packet, now);
+        if packet.created < self.warmup {
+            return;
+        }
+        let receptions = &mut self.streams[packet.stream as usize].receptions;
+        match receptions.binary_search_by_key(&node, |at| at.node) {
+            Ok(index) => receptions[index].packets += 1,
+            // A node that was out of reach at the start: once for each such node.
+            Err(index) => receptions.insert(index, Receptions { node, packets: 1 }),
+        }
+    }
+
+    /// Records payload delivered to the application, in order and once.
     #[inline]
     pub fn delivered(&mut self, stream: u32, bytes: u64, now: Nanos) {
         if let Some(bin) = self.bin(stream, now) {
@@ -363,14 +429,14 @@ impl Recorder {
         }
     }
 
-    /// A packet is lost.
+    /// Records that a packet is lost.
     pub fn packet_lost(&mut self, packet: &Packet, why: Loss) {
         if packet.created >= self.warmup {
             self.streams[packet.stream as usize].lost[why as usize] += 1;
         }
     }
 
-    /// A packet was still under way at the end: it counts as late where it could not have been in time any more.
+    /// Records that a packet was in the network at the end of the run. It is late if its playout time has passed.
     pub fn packet_unfinished(&mut self, packet: &Packet, end: Nanos) {
         if packet.created < self.warmup {
             return;
@@ -379,6 +445,7 @@ impl Recorder {
         let deadline = record.delay_min.saturating_add(record.playout);
         if end - packet.created > deadline {
             record.late += 1;
+            record.overdue += 1;
         } else {
             record.in_flight += 1;
             if let Some(bin) = self.bin(packet.stream, packet.created) {

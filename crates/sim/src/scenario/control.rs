@@ -1,4 +1,4 @@
-//! Control as a scenario writes it: one kind from the start on, and others later in the run.
+//! Control as a scenario writes it: the initial kind, and changes during the run.
 
 use fairhop_control::pacer::PacerConfig;
 use fairhop_control::{AdaptiveConfig, ControllerConfig, FixedConfig};
@@ -6,124 +6,124 @@ use fairhop_model::units::{BitRate, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::queue::{HostOf, Queue};
+use crate::queue::{Discipline, HostOf};
 
-/// Segments in which `window_packets` counts: Ethernet's. Windows are rounded up to whole KiB, the largest unit of the
-/// field that is usual, so that so many segments fit and not one more.
+/// Segment size that `window_packets` counts in: the MSS over Ethernet.
 const WINDOW_SEGMENT: u32 = 1460;
+/// Windows in packets are rounded up to a multiple of the largest usual window scale (2^10 bytes), so that the advertised
+/// window holds the given number of segments.
 const WINDOW_GRAIN: u32 = 1024;
 
-/// `Control` and `ControlChange` have the same kinds with the same keys, and a few of their own.
+/// `Control` and `ControlChange` have the same kinds with the same keys, plus a few of their own.
 macro_rules! kinds_of_control {
     ($( $(#[$about:meta])* $name:ident { $($own:tt)* } )+) => {$(
         $(#[$about])*
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
         pub enum $name {
-            /// Nothing is done; the gateway watches.
+            /// No control; the gateway only observes.
             None {
                 $($own)*
             },
-            /// The window that TCP receivers advertise is made smaller on its way through the gateway.
+            /// The gateway reduces the window that TCP receivers advertise.
             Window {
-                /// Largest window in bytes. This or `window_packets`.
+                /// Maximum window in bytes. Exactly one of this and `window_packets` must be set.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 #[schemars(range(min = 1, max = 1_000_000_000))]
                 window_bytes: Option<u32>,
-                /// Largest window in segments of 1460 bytes.
+                /// Maximum window in segments of 1460 bytes.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 #[schemars(range(min = 1, max = 1_000_000))]
                 window_packets: Option<u32>,
-                /// The window is that of each flow; false: of all together, who have equal parts.
+                /// true: the window applies to each flow. false: all flows share it equally.
                 #[serde(default = "yes")]
                 each: bool,
                 $($own)*
             },
-            /// TCP data and other bulk leave the gateway for the mesh no faster than a rate.
+            /// The gateway paces TCP data and other bulk traffic into the mesh at a maximum rate.
             DataPacing {
-                /// The rate in kb/s, counted on IP packets.
+                /// The rate in kb/s of IP packets.
                 #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000_000.0))]
                 rate_kbps: f64,
-                /// The rate is that of each flow; false: of all together.
+                /// true: the rate applies to each flow. false: to all flows together.
                 #[serde(default)]
                 each: bool,
-                /// So many packets may wait; a full queue drops the newest packet of the flow that has most.
+                /// Capacity of the pacer's queue in packets. A full queue drops the newest packet of the flow with the most packets.
                 #[serde(default = "pacer_packets")]
                 #[schemars(range(min = 1, max = 1_000_000))]
                 queue_packets: u32,
-                /// A packet that waited longer is marked on leaving, in ms, if its transport understands ECN. Left out: none
-                /// is.
+                /// Packets of ECN-capable transports that waited longer than this, in ms, are marked. Left out: no packets are
+                /// marked.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 #[schemars(range(min = 0.0, max = 100_000.0))]
                 mark_after_ms: Option<f64>,
                 $($own)*
             },
-            /// ACKs of TCP pass the gateway no faster than the bytes that they acknowledge come at a rate, all flows
-            /// together.
+            /// The gateway paces TCP ACKs of all flows together, so that the data they acknowledge does not exceed a rate.
             AckPacing {
                 /// The rate in kb/s of acknowledged data.
                 #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000_000.0))]
                 rate_kbps: f64,
-                /// So many ACKs may wait; a full queue drops the oldest.
+                /// Capacity of the queue in ACKs. A full queue drops the oldest ACK.
                 #[serde(default = "pacer_packets")]
                 #[schemars(range(min = 1, max = 1_000_000))]
                 queue_packets: u32,
                 $($own)*
             },
-            /// Window and data pacing together.
+            /// Window and data pacing combined.
             Combined {
-                /// Largest window in bytes. This or `window_packets`.
+                /// Maximum window in bytes. Exactly one of this and `window_packets` must be set.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 #[schemars(range(min = 1, max = 1_000_000_000))]
                 window_bytes: Option<u32>,
-                /// Largest window in segments of 1460 bytes.
+                /// Maximum window in segments of 1460 bytes.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 #[schemars(range(min = 1, max = 1_000_000))]
                 window_packets: Option<u32>,
-                /// The rate in kb/s, counted on IP packets.
+                /// The rate in kb/s of IP packets.
                 #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000_000.0))]
                 rate_kbps: f64,
-                /// Window and rate are those of each flow; false: of all together.
+                /// true: window and rate apply to each flow. false: to all flows together.
                 #[serde(default)]
                 each: bool,
-                /// So many packets may wait; a full queue drops the newest packet of the flow that has most.
+                /// Capacity of the pacer's queue in packets. A full queue drops the newest packet of the flow with the most packets.
                 #[serde(default = "pacer_packets")]
                 #[schemars(range(min = 1, max = 1_000_000))]
                 queue_packets: u32,
-                /// A packet that waited longer is marked on leaving, in ms, if its transport understands ECN. Left out: none
-                /// is.
+                /// Packets of ECN-capable transports that waited longer than this, in ms, are marked. Left out: no packets are
+                /// marked.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 #[schemars(range(min = 0.0, max = 100_000.0))]
                 mark_after_ms: Option<f64>,
                 $($own)*
             },
-            /// What people use today: everything that enters the mesh at the gateway passes one shaper with a queue discipline, and
-            /// everything that leaves the mesh another one. Bytes count as `tc` counts them: the IP packet and 14.
+            /// Conventional shaping: all traffic into the mesh passes one shaper with a queue discipline at the gateway, and all
+            /// traffic out of the mesh passes another. Sizes count as in `tc`: the IP packet plus 14 bytes.
             Shaper {
                 /// Rate into the mesh in kb/s.
                 #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000_000.0))]
                 rate_kbps: f64,
-                /// Rate out of the mesh in kb/s. Left out: what leaves the mesh is not shaped.
+                /// Rate out of the mesh in kb/s. Left out: traffic out of the mesh is not shaped.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000_000.0))]
                 up_kbps: Option<f64>,
-                /// Who goes first, and who is dropped.
+                /// Queue discipline.
                 discipline: ShaperDiscipline,
-                /// So many packets may wait, with `priority` in each class. Left out: 1000, or 10240 with `fq-codel` and `cake`, as
-                /// in Linux.
+                /// Capacity in packets; with `priority`, of each class. Left out: 1000, or 10240 with `fq-codel` and `cake`, as in
+                /// Linux.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 #[schemars(range(min = 1, max = 1_000_000))]
                 queue_packets: Option<u32>,
                 $($own)*
             },
-            /// Every node spaces the packets of its own flows by their share of C-load, and sends them before what it
-            /// forwards (osipov2007). Shares follow from the routes, and from the flows that the scenario has then.
+            /// Every node paces its own flows by their share of C-load, and sends them before forwarded packets (osipov2007).
+            /// Shares are computed from the routes and the flows at the time.
             Throttle {
-                /// What one flow alone carries over 1, 2, 3, … hops (Thr_max), in kb/s of payload, as measured. For longer
-                /// paths, or left out: the airtime bound times `calibration`.
+                /// Measured throughput of a single flow over 1, 2, 3, … hops (Thr_max), in kb/s of payload. For longer paths,
+                /// or left out: the airtime bound times `calibration`.
                 #[serde(default, skip_serializing_if = "Vec::is_empty")]
                 thr_max_kbps: Vec<f64>,
-                /// The part of the airtime bound that a flow alone reaches.
+                /// Fraction of the airtime bound that a single flow reaches.
                 #[serde(default = "one")]
                 #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 1.0))]
                 calibration: f64,
@@ -134,39 +134,39 @@ macro_rules! kinds_of_control {
             Priority {
                 $($own)*
             },
-            /// Finds, while it runs, how much TCP and other bulk the mesh carries without harm to calls.
+            /// Adapts the rate of TCP and other bulk traffic during the run to the maximum that does not degrade calls.
             Adaptive {
-                /// The mean opinion score that calls should have.
+                /// Target mean opinion score (MOS) of calls.
                 #[serde(default = "mos")]
                 #[schemars(range(min = 1.0, max = 4.4))]
                 mos: f64,
-                /// Fraction of a call's packets that may be lost or late in the long run.
-                #[serde(default = "unheard")]
+                /// Maximum long-term fraction of a call's packets that are lost or late.
+                #[serde(default = "loss_or_late")]
                 #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 1.0))]
-                unheard: f64,
-                /// Mean delay of call packets over the fastest that is tolerable, in ms.
+                loss_or_late: f64,
+                /// Maximum mean delay of call packets above that of the fastest packet, in ms.
                 #[serde(default = "delay_ms")]
                 #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000.0))]
                 delay_ms: f64,
-                /// Budget to begin with, in kb/s times hops.
+                /// Initial budget in kb/s times hops.
                 #[serde(default = "first_budget_kbps")]
                 #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000_000.0))]
                 first_budget_kbps: f64,
-                /// No download gets less than this, whatever calls say, in kb/s times hops; an upload has an ACK a second,
-                /// or, where calls suffer from that, one in four seconds.
-                #[serde(default = "least_kbps")]
+                /// Minimum budget of a download in kb/s times hops, regardless of call quality. An upload keeps one ACK per
+                /// second, or one in four seconds if calls suffer.
+                #[serde(default = "min_kbps")]
                 #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000_000.0))]
-                least_kbps: f64,
-                /// How many hops in a row share the air.
+                min_kbps: f64,
+                /// Number of successive hops that share the medium.
                 #[serde(default = "shared_hops")]
                 #[schemars(range(min = 1, max = 255))]
                 shared_hops: u32,
-                /// So many packets may wait in the pacer; a full queue drops the newest packet of the flow that has most.
+                /// Capacity of the pacer's queue in packets. A full queue drops the newest packet of the flow with the most packets.
                 #[serde(default = "pacer_packets")]
                 #[schemars(range(min = 1, max = 1_000_000))]
                 queue_packets: u32,
-                /// A packet that waited longer is marked on leaving, in ms, if its transport understands ECN. Left out: none
-                /// is.
+                /// Packets of ECN-capable transports that waited longer than this, in ms, are marked. Left out: no packets are
+                /// marked.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 #[schemars(range(min = 0.0, max = 100_000.0))]
                 mark_after_ms: Option<f64>,
@@ -175,7 +175,7 @@ macro_rules! kinds_of_control {
         }
 
         impl $name {
-            /// Its kind, as written.
+            /// The kind as written in `kind = "…"`.
             pub const fn kind(&self) -> &'static str {
                 match self {
                     Self::None { .. } => "none",
@@ -190,7 +190,7 @@ macro_rules! kinds_of_control {
                 }
             }
 
-            /// What it asks for.
+            /// The setting without its times.
             pub fn setting(&self) -> ControlSetting {
                 let gateway = |config, packets: u32, mark_after_ms: Option<f64>| ControlSetting::Gateway {
                     config,
@@ -238,15 +238,15 @@ macro_rules! kinds_of_control {
                     },
                     Self::Priority { .. } => ControlSetting::Priority,
                     &Self::Adaptive {
-                        mos, unheard, delay_ms, first_budget_kbps, least_kbps, shared_hops, queue_packets,
+                        mos, loss_or_late, delay_ms, first_budget_kbps, min_kbps, shared_hops, queue_packets,
                         mark_after_ms, ..
                     } => {
                         let config = AdaptiveConfig {
                             mos,
-                            unheard,
+                            loss_or_late,
                             delay: Nanos::from_millis_f64(delay_ms),
                             first_budget: first_budget_kbps * 1e3,
-                            least_per_flow: least_kbps * 1e3,
+                            min_per_flow: min_kbps * 1e3,
                             shared_links: shared_hops,
                             ..AdaptiveConfig::default()
                         };
@@ -255,7 +255,7 @@ macro_rules! kinds_of_control {
                 }
             }
 
-            /// `window_bytes` and `window_packets` as written, where the kind has them.
+            /// `window_bytes` and `window_packets` as written, if the kind has them.
             pub(super) const fn windows(&self) -> Option<(Option<u32>, Option<u32>)> {
                 match self {
                     Self::Window { window_bytes, window_packets, .. }
@@ -266,7 +266,7 @@ macro_rules! kinds_of_control {
                 }
             }
 
-            /// `rate_kbps` as written, where the kind has it.
+            /// `rate_kbps` as written, if the kind has it.
             pub(super) const fn rate_kbps(&self) -> Option<f64> {
                 match self {
                     Self::DataPacing { rate_kbps, .. }
@@ -277,7 +277,15 @@ macro_rules! kinds_of_control {
                 }
             }
 
-            /// `up_kbps` as written, where the kind has it.
+            /// Minimum and initial budget in kb/s of adaptive control.
+            pub(super) const fn budget_kbps(&self) -> Option<(f64, f64)> {
+                match self {
+                    Self::Adaptive { min_kbps, first_budget_kbps, .. } => Some((*min_kbps, *first_budget_kbps)),
+                    _ => None,
+                }
+            }
+
+            /// `up_kbps` as written, if the kind has it.
             pub(super) const fn up_kbps(&self) -> Option<f64> {
                 match self {
                     Self::Shaper { up_kbps, .. } => *up_kbps,
@@ -289,23 +297,23 @@ macro_rules! kinds_of_control {
 }
 
 kinds_of_control! {
-    /// What is done at the gateway, or at every node, so that calls stay clear and TCP shares are fair.
+    /// Control at the gateway or at every node, which keeps call quality high and TCP shares fair.
     Control {
-        /// It begins here, in seconds.
+        /// Start in seconds.
         #[serde(default)]
         #[schemars(range(min = 0.0, max = 1_000_000.0))]
         start_s: f64,
-        /// It ends here, in seconds, with all changes. Left out: at the end.
+        /// End in seconds, changes included. Left out: the end of the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 0.0, max = 1_000_000.0))]
         stop_s: Option<f64>,
-        /// What takes its place later, in the order of time.
+        /// Changes of the control during the run, in the order of time.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         change: Vec<ControlChange>,
     }
-    /// Another control from some time on.
+    /// A change to another control during the run.
     ControlChange {
-        /// From here on, in seconds.
+        /// Time of the change in seconds.
         #[schemars(range(min = 0.0, max = 1_000_000.0))]
         at_s: f64,
     }
@@ -314,20 +322,20 @@ kinds_of_control! {
 /// A control without its times.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ControlSetting {
-    /// The gateway asks a controller, and obeys.
+    /// A controller at the gateway.
     Gateway {
-        /// Which one.
+        /// Configuration of the controller.
         config: ControllerConfig,
-        /// Its pacers.
+        /// Configuration of the pacers.
         pacer: PacerConfig,
-        /// Its shapers.
+        /// Shapers, with kind `shaper`.
         shaper: Option<ShaperSetting>,
     },
-    /// Every node holds back its own flows.
+    /// Every node paces its own flows.
     Throttle {
-        /// Thr_max by hops, as measured.
+        /// Thr_max by number of hops, as measured.
         thr_max: Vec<BitRate>,
-        /// The part of the airtime bound that a flow alone reaches.
+        /// Fraction of the airtime bound that a single flow reaches.
         calibration: f64,
     },
     /// Strict priority in the queue of every node.
@@ -338,34 +346,34 @@ pub enum ControlSetting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShaperDiscipline {
-    /// First come, first served.
+    /// First in, first out.
     DropTail,
     /// Strict priority by DSCP class.
     Priority,
-    /// FQ-CoDel: fair to flows, those that send little first.
+    /// FQ-CoDel: fair among flows; flows that send little are served first.
     FqCodel,
-    /// As CAKE has it: fair to the hosts in the mesh, then to the flows of a host, those that send little first.
+    /// As in CAKE: fair among the hosts in the mesh, then among the flows of a host; flows that send little are served first.
     Cake,
 }
 
-/// Shapers as asked for.
+/// Parameters of the shapers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShaperSetting {
     /// Rate into the mesh.
     pub down: BitRate,
-    /// Rate out of the mesh; none is not shaped.
+    /// Rate out of the mesh; `None`: not shaped.
     pub up: Option<BitRate>,
     /// The discipline.
     pub discipline: ShaperDiscipline,
-    /// Packets that may wait, where that is said.
+    /// Capacity in packets, if given.
     pub packets: Option<u32>,
 }
 
 impl ShaperSetting {
-    /// The queue in front of a rate, with hosts told apart by `by`. Target, interval and quantum follow the rate as CAKE has it
-    /// (`cake_set_rate`): the target is 5 ms, or one and a half times what a full packet takes, the interval 95 ms more and at
-    /// least twice as long, and the quantum what the rate gives in a 4096th of a second, from 300 to 1514 bytes.
-    pub fn queue(&self, rate: BitRate, by: HostOf) -> Queue {
+    /// The queue of a shaper with rate `rate`; hosts are classified by `by`. Target, interval and quantum follow the rate as
+    /// in CAKE (`cake_set_rate`): the target is 5 ms and at least 1.5 times the duration of a full packet, the interval 95 ms
+    /// more and at least twice the target, and the quantum the bytes sent in 1/4096 s, from 300 to 1514.
+    pub fn queue(&self, rate: BitRate, by: HostOf) -> Discipline {
         const FULL: u32 = 1514;
         const TARGET_MS: f64 = 5.0;
         const INTERVAL_MS: f64 = 100.0;
@@ -375,20 +383,33 @@ impl ShaperSetting {
         let (few, many) = (Some(self.packets.unwrap_or(1000)), Some(self.packets.unwrap_or(10_240)));
         let (bytes, flows, ecn) = (None, 1024, true);
         match self.discipline {
-            ShaperDiscipline::DropTail => Queue::DropTail { packets: few, bytes },
-            ShaperDiscipline::Priority => Queue::Priority { packets: few, bytes },
-            ShaperDiscipline::FqCodel => {
-                Queue::FqCodel { packets: many, bytes, target_ms, interval_ms, quantum_bytes, flows, ecn }
-            }
-            ShaperDiscipline::Cake => {
-                Queue::Cake { packets: many, bytes, target_ms, interval_ms, quantum_bytes, flows, ecn, by }
-            }
+            ShaperDiscipline::DropTail => Discipline::DropTail { packets: few, bytes },
+            ShaperDiscipline::Priority => Discipline::Priority { packets: few, bytes },
+            ShaperDiscipline::FqCodel => Discipline::FqCodel {
+                packets: many,
+                bytes,
+                target_ms,
+                interval_ms,
+                quantum_bytes,
+                flows,
+                ecn,
+            },
+            ShaperDiscipline::Cake => Discipline::Cake {
+                packets: many,
+                bytes,
+                target_ms,
+                interval_ms,
+                quantum_bytes,
+                flows,
+                ecn,
+                by,
+            },
         }
     }
 }
 
 impl Control {
-    /// When it begins, when it ends if it does, and what follows it.
+    /// Start and end in seconds, and the changes in between.
     pub fn times(&self) -> (f64, Option<f64>, &[ControlChange]) {
         match self {
             Self::None { start_s, stop_s, change }
@@ -403,8 +424,8 @@ impl Control {
         }
     }
 
-    /// What holds from which second on, with its kind; nothing is done before the first. Ascending, as far as the
-    /// scenario is right.
+    /// The settings with their start in seconds and their kinds, in ascending order in a checked scenario. There is no
+    /// control before the first.
     pub fn stages(&self) -> Vec<(f64, &'static str, ControlSetting)> {
         let (start_s, stop_s, change) = self.times();
         let mut stages = vec![(start_s, self.kind(), self.setting())];
@@ -417,7 +438,7 @@ impl Control {
 }
 
 impl ControlChange {
-    /// From when on.
+    /// Time of the change in seconds.
     pub const fn at_s(&self) -> f64 {
         match self {
             Self::None { at_s }
@@ -466,8 +487,8 @@ fn mos() -> f64 {
     AdaptiveConfig::default().mos
 }
 
-fn unheard() -> f64 {
-    AdaptiveConfig::default().unheard
+fn loss_or_late() -> f64 {
+    AdaptiveConfig::default().loss_or_late
 }
 
 fn delay_ms() -> f64 {
@@ -478,8 +499,8 @@ fn first_budget_kbps() -> f64 {
     AdaptiveConfig::default().first_budget / 1e3
 }
 
-fn least_kbps() -> f64 {
-    AdaptiveConfig::default().least_per_flow / 1e3
+fn min_kbps() -> f64 {
+    AdaptiveConfig::default().min_per_flow / 1e3
 }
 
 fn shared_hops() -> u32 {

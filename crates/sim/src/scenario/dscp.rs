@@ -5,18 +5,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::packet::Dscp;
 
-/// How urgent the packets of a flow are: a codepoint by name, as in `"EF"`, or number.
+/// A differentiated services codepoint (DSCP): by name, as in `"EF"`, or by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Codepoint {
-    /// The six bits as a number: the upper ones of the byte that was the type of service.
+    /// The six bits as a number: the upper six bits of the former type-of-service byte.
     Number(#[schemars(range(min = 0, max = 63))] u8),
     /// By name.
     Named(DscpName),
 }
 
 impl Codepoint {
-    /// The codepoint; best effort for a number of more than 6 bits, which no checked scenario has.
+    /// The codepoint. A number above 63, which a checked scenario cannot contain, is best effort.
     pub fn dscp(self) -> Dscp {
         let value = match self {
             Self::Number(value) => value,
@@ -69,7 +69,7 @@ pub enum DscpName {
     Af43 = 38,
     /// Class selector 5.
     Cs5 = 40,
-    /// Voice that was admitted (RFC 5865).
+    /// Admitted voice (RFC 5865).
     Va = 44,
     /// Expedited forwarding (RFC 3246), for voice.
     Ef = 46,

@@ -1,8 +1,8 @@
-//! What is wrong with a scenario: the message, the place in the text, the mend.
+//! Errors and warnings of a scenario: the message, the place in the text, the help.
 //!
-//! Two forms. A [`Finding`] names its place by dotted path (`traffic.0.to`); checks of a [`Scenario`] and the builder
-//! of a world, which know no text, speak in findings. A [`Problem`] has a span in the file or in an override and is a
-//! [`miette::Diagnostic`]: the program prints it with line and caret.
+//! There are two forms. A [`Finding`] names its place by dotted path (`traffic.0.to`); it comes from the checks of a
+//! [`Scenario`] and from the builder of a network, which have no text. A [`Problem`] has a span in the file or in an
+//! override and is a [`miette::Diagnostic`]: the program prints it with line and caret.
 //!
 //! [`Scenario`]: super::Scenario
 
@@ -11,19 +11,22 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
+use miette::{
+    Diagnostic, LabeledSpan, MietteError, NamedSource, Severity, SourceCode, SourceSpan, SpanContents,
+};
 
-/// Something that cannot be simulated, at a place in the scenario's tree.
+use super::excerpt;
+
+/// An error or warning at a place in the scenario's tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Where: keys and indices with dots between them, as in `--set`. A place that was left out stands for the table
-    /// that would hold it.
+    /// The place: keys and indices separated by dots, as in `--set`. If the key was left out, the nearest table above it.
     pub path: String,
-    /// What is wrong; names the thing.
+    /// What is wrong, with the name of the key or object.
     pub message: String,
-    /// A few words to stand at the caret.
+    /// A few words for the caret.
     pub label: String,
-    /// The mend.
+    /// How to fix it.
     pub help: String,
 }
 
@@ -38,8 +41,8 @@ impl Finding {
         Self { path: path.into(), message: message.into(), label: label.into(), help: help.into() }
     }
 
-    /// The traffic entry with this index wants a path between two nodes, and there is none. `hint` says what would
-    /// make one, as in "node 4 is 300 m from its nearest neighbour; receive_m is 250".
+    /// There is no path between the two nodes of a traffic entry. `hint` says how to get one, as in "node 4 is 300 m from its
+    /// nearest neighbour; receive_m is 250".
     pub fn no_route(traffic: usize, from: u32, to: u32, hint: &str) -> Self {
         Self::new(
             format!("traffic.{traffic}.to"),
@@ -58,10 +61,10 @@ impl fmt::Display for Finding {
 
 impl Error for Finding {}
 
-/// A text that a scenario was read from: the file or one override.
+/// A text from which a scenario is read: the file or an override.
 pub(super) type Source = Arc<NamedSource<String>>;
 
-/// An error with its place in the text.
+/// An error or warning with its place in the text.
 #[derive(Clone, Debug)]
 pub struct Problem {
     message: String,
@@ -69,6 +72,7 @@ pub struct Problem {
     help: String,
     source: Source,
     span: Range<usize>,
+    severity: Severity,
 }
 
 impl Problem {
@@ -79,7 +83,7 @@ impl Problem {
         label: String,
         help: String,
     ) -> Self {
-        // A span must lie on character boundaries inside the text, or a renderer could panic.
+        // Renderers may panic unless a span lies on character boundaries inside the text.
         let text = source.inner();
         let floor = |mut at: usize| {
             at = at.min(text.len());
@@ -90,29 +94,34 @@ impl Problem {
         };
         let start = floor(span.start);
         let end = floor(span.end).max(start);
-        // At the end of the text an empty span would be a caret without a line: it takes the last character instead.
+        // An empty span at the end of the text would have no line to show: the last character is marked instead.
         let written = text.trim_end().len();
         let last = text[..written].char_indices().next_back().map_or(0, |(i, _)| i);
         let (start, end) = if start == end && start >= written { (last, written) } else { (start, end) };
-        Self { message, label, help, source: source.clone(), span: start..end }
+        Self { message, label, help, source: source.clone(), span: start..end, severity: Severity::Error }
     }
 
-    /// Whether this is about that very text.
+    /// The same as a warning.
+    pub(super) fn into_warning(self) -> Self {
+        Self { severity: Severity::Warning, ..self }
+    }
+
+    /// Whether the problem is in this text.
     pub(super) fn is_in(&self, source: &Source) -> bool {
         Arc::ptr_eq(&self.source, source)
     }
 
-    /// What is wrong; names the thing.
+    /// What is wrong, with the name of the key or object.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// A few words that stand at the caret.
+    /// A few words for the caret.
     pub fn label(&self) -> &str {
         &self.label
     }
 
-    /// The mend.
+    /// How to fix it.
     pub fn help(&self) -> &str {
         &self.help
     }
@@ -127,12 +136,12 @@ impl Problem {
         self.source.inner()
     }
 
-    /// Where in the text, in bytes.
+    /// Range of bytes in the text.
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }
 
-    /// Line and column, from 1, the column in characters.
+    /// Line and column, counted from 1; the column in characters.
     pub fn line_column(&self) -> (usize, usize) {
         let before = &self.source.inner()[..self.span.start];
         let line = before.bytes().filter(|&b| b == b'\n').count() + 1;
@@ -150,24 +159,44 @@ impl fmt::Display for Problem {
 impl Error for Problem {}
 
 impl Diagnostic for Problem {
+    fn severity(&self) -> Option<Severity> {
+        Some(self.severity)
+    }
+
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
         (!self.help.is_empty()).then(|| Box::new(&self.help) as Box<dyn fmt::Display>)
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
-        Some(&*self.source)
+        Some(self)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let label = (!self.label.is_empty()).then(|| self.label.clone());
-        Some(Box::new(std::iter::once(LabeledSpan::new_primary_with_span(label, self.span.clone()))))
+        let end = match excerpt::cut(self.source.inner(), &self.span, excerpt::CONTEXT) {
+            Some(shown) => self.span.end.min(shown.end),
+            None => self.span.end,
+        };
+        let span = self.span.start..end;
+        Some(Box::new(std::iter::once(LabeledSpan::new_primary_with_span(label, span))))
     }
 }
 
-/// Everything that is wrong with a scenario, in the order of the text; at least one problem.
+impl SourceCode for Problem {
+    fn read_span<'a>(
+        &'a self,
+        span: &SourceSpan,
+        lines_before: usize,
+        lines_after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        excerpt::read_span(&self.source, span, lines_before, lines_after)
+    }
+}
+
+/// The errors of a scenario, in the order of the text; at least one problem.
 ///
-/// Prints as lines `file:line:column: message` with the mend below each; for line and caret hand each
-/// [`Problem`] to `miette`.
+/// Prints as lines `file:line:column: message` with the help below each. To print line and caret, hand each [`Problem`] to
+/// `miette`.
 #[derive(Clone, Debug)]
 pub struct ScenarioErrors {
     problems: Vec<Problem>,
@@ -175,19 +204,19 @@ pub struct ScenarioErrors {
 }
 
 impl ScenarioErrors {
-    /// The first `most` of the problems; the others are counted.
-    pub(super) fn limited(mut problems: Vec<Problem>, most: usize) -> Self {
-        let untold = problems.len().saturating_sub(most);
-        problems.truncate(most);
+    /// The first `max` of the problems; the others, and `uncollected` more, are counted.
+    pub(super) fn limited(mut problems: Vec<Problem>, max: usize, uncollected: usize) -> Self {
+        let untold = problems.len().saturating_sub(max) + uncollected;
+        problems.truncate(max);
         Self { problems, untold }
     }
 
-    /// How many more problems there are than [`problems`](Self::problems) tells.
+    /// Number of problems beyond those in [`problems`](Self::problems).
     pub fn untold(&self) -> usize {
         self.untold
     }
 
-    /// What is wrong, one by one.
+    /// The problems.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }

@@ -1,21 +1,21 @@
-//! The ready-made scenarios of the folder `scenarios`, built into the program.
+//! The ready-made scenarios of the folder `scenarios`, which are compiled into the program.
 
 /// A ready-made scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// What it is called on the command line: the file's name without `.toml`.
+    /// Name on the command line: the file name without `.toml`.
     pub name: &'static str,
-    /// The file, comments and all.
+    /// Text of the file, comments included.
     pub text: &'static str,
 }
 
 impl Ready {
-    /// The name of its file.
+    /// File name.
     pub fn file_name(&self) -> String {
         format!("{}.toml", self.name)
     }
 
-    /// What it shows, in a line: the first line of its opening comment.
+    /// Title: the first line of the opening comment.
     pub fn title(&self) -> &'static str {
         self.text.lines().next().unwrap_or_default().trim_start_matches(['#', ' '])
     }
@@ -27,8 +27,7 @@ macro_rules! ready {
     };
 }
 
-/// All ready-made scenarios: first those of kim2010, then the other papers', then the radio's and the mesh's, then those of
-/// wires.
+/// All ready-made scenarios: those of kim2010, of the other papers, of radio and mesh, of wired networks.
 pub fn library() -> &'static [Ready] {
     ready![
         "k-mix",
@@ -84,7 +83,7 @@ pub fn ready_made(name: &str) -> Option<Ready> {
     library().iter().copied().find(|ready| ready.name == name)
 }
 
-/// The name of the ready-made scenario that `name` was most likely meant to be.
+/// The ready-made scenario of whose name `name` is most likely a misspelling.
 pub fn nearest_ready_made(name: &str) -> Option<&'static str> {
     super::suggest::nearest(name, library().iter().map(|ready| ready.name))
 }

@@ -1,27 +1,35 @@
-//! Scenarios: reading, checking, and what they resolve to.
+//! Scenarios: reading and checking them, and what they resolve to.
 //!
-//! [`load`] is pure: text and overrides go in, a checked [`Scenario`] or everything that is wrong with it comes out.
-//! It has four steps: parse with places (`tree`), apply overrides, check keys, types and ranges against the JSON
-//! Schema of the types (`schema`), check what the types cannot say (`check`). Whether links and routes exist is
-//! for the builder of a world to find; it speaks in [`Finding`]s, which [`Loaded::locate`] gives their places.
+//! [`load`] is pure: text and overrides go in, a checked [`Scenario`] or its errors come out. It has four steps: parse with
+//! positions (`tree`), apply overrides (`overrides`), check keys, types and ranges against the JSON Schema of the types
+//! (`schema`), check what the types cannot express (`check`). Whether links and routes exist is checked by the builder of
+//! the network; it returns [`Finding`]s, which [`Loaded::locate`] places in the text.
+//!
+//! Radio, MAC, queues, wired links and routing own their parameter types, which are re-exported here as parts of a
+//! scenario. None of these modules depends on this one.
+//!
+//! # Bounds
+//! Texts larger than [`MAX_TEXT_BYTES`] are refused. Parsing takes time and memory in proportion to the text. At most
+//! [`MAX_PROBLEMS`] problems are reported, and no suggestions are searched after the first [`MAX_COLLECTED`].
 
 mod change;
 mod check;
-mod check_change;
-mod check_control;
-mod check_wired;
 mod control;
 mod dscp;
-mod edca;
 mod error;
-mod flows;
+mod excerpt;
 mod library;
-mod queue;
+mod number;
+mod overrides;
+mod place;
+mod placement;
+mod resolve;
 mod schema;
+mod sections;
 mod suggest;
 mod topology;
+mod traffic;
 mod tree;
-mod types;
 mod wired;
 
 use std::sync::Arc;
@@ -33,41 +41,39 @@ pub use change::Change;
 pub(crate) use check::MIN_DISTANCE_M;
 pub use control::{Control, ControlChange, ControlSetting, ShaperDiscipline, ShaperSetting};
 pub use dscp::{Codepoint, DscpName};
-pub use edca::{AccessCategory, DscpMapping, Edca, EdcaChoice};
 pub use error::{Finding, Problem, ScenarioErrors};
 pub use library::{Ready, library, nearest_ready_made, ready_made};
-pub use queue::{HostOf, Queue, QueueLimit};
+pub use overrides::Override;
+pub use place::{Endpoint, HostName, NamedPlace, Place};
+pub use placement::Linkage;
 pub use schema::schema;
-pub use topology::{Endpoint, Position};
-pub use types::*;
-pub use wired::{Host, HostName, LinkArq, LinkDirection, LinkLoss, SlottedChannel, Wired, WiredLink};
+pub use sections::{Record, Scenario, Voice};
+pub use topology::{Gateways, NodeAt, Topology};
+pub use traffic::{
+    Aimd, Bulk, Burst, Call, Cbr, Common, Quic, Request, SizeLaw, TcpHyStart, TcpProfile, TcpRecovery,
+    TcpVariant, TimeLaw, Traffic, Video, Web,
+};
+pub use wired::{Host, Internet, LinkDirection, LinkLoss, SlottedChannel, Wired, WiredLink};
+
+pub use crate::mac::{AccessCategory, DscpMapping, Edca, EdcaChoice, Mac};
+pub use crate::queue::{Discipline, HostOf, QueueLimit};
+pub use crate::radio::{Capture, LinkRate, Propagation, Radio, Reception};
+pub use crate::routing::{Metric, Routing};
+pub use crate::wired::LinkArq;
 
 use error::Source;
 use tree::{Node, Span, SyntaxError};
 
-/// No more problems than this are told at once.
-const MOST_PROBLEMS: usize = 20;
+/// Maximum number of problems that are reported.
+pub const MAX_PROBLEMS: usize = 20;
+/// Number of problems of keys and values that are collected, with suggestions; later ones are only counted. It is larger
+/// than [`MAX_PROBLEMS`] since problems are not found in the order of the text.
+pub const MAX_COLLECTED: usize = 100;
+/// Maximum size of a scenario's text in bytes: enough for 100,000 explicit nodes, or a loss matrix of
+/// 1000 × 1000.
+pub const MAX_TEXT_BYTES: usize = 8 << 20;
 
-/// A change to a scenario by dotted path: `traffic.0.count=8`, `radio.capture=none`, `traffic.+={kind="bulk",…}`.
-///
-/// The value is TOML; what is not, and does not start like a list, table or quoted string, is taken as a string. Keys
-/// and tables that are absent are made; `+` adds to a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Override(String);
-
-impl Override {
-    /// An override; nothing is checked before [`load`].
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The override as written.
-    pub fn text(&self) -> &str {
-        &self.0
-    }
-}
-
-/// A checked scenario that knows where each of its values was written.
+/// A checked scenario with the position of each of its values in the text.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The scenario.
@@ -77,20 +83,26 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Findings with their places in the text; `None` where there are none.
+    /// Findings as errors with their places in the text; `None` if there are none.
     pub fn locate(&self, findings: Vec<Finding>) -> Option<ScenarioErrors> {
         let problems = located(findings, &self.tree, &self.sources);
-        (!problems.is_empty()).then(|| errors(problems, &self.sources))
+        (!problems.is_empty()).then(|| errors(problems, 0, &self.sources))
+    }
+
+    /// The warnings of [`Scenario::warnings`] with their places in the text.
+    pub fn warnings(&self) -> Vec<Problem> {
+        let problems = located(self.scenario.warnings(), &self.tree, &self.sources);
+        problems.into_iter().map(Problem::into_warning).collect()
     }
 }
 
 /// Reads and checks a scenario.
 ///
-/// `source_name` is what errors call the text: its file name.
+/// `source_name` is the name of the text in errors: its file name.
 ///
 /// # Errors
-/// Everything that is wrong with it, as far as can be told at once: syntax first, then keys, types and ranges, then
-/// what contradicts itself or cannot be simulated.
+/// The errors of the first step that finds any: the size of the text, its syntax, its keys, types and ranges, or
+/// contradictions and what cannot be simulated.
 ///
 /// ```
 /// use fairhop_sim::scenario::{Override, load, ready_made};
@@ -104,25 +116,30 @@ impl Loaded {
 /// # Ok::<(), fairhop_sim::scenario::ScenarioErrors>(())
 /// ```
 pub fn load(source_name: &str, text: &str, overrides: &[Override]) -> Result<Loaded, ScenarioErrors> {
+    let size = text.len() + overrides.iter().map(|o| o.text().len()).sum::<usize>();
+    if size > MAX_TEXT_BYTES {
+        return Err(too_large(source_name, size));
+    }
     let mut sources: Vec<Source> = vec![Arc::new(NamedSource::new(source_name, text.to_owned()))];
     sources.extend(overrides.iter().map(|o| Arc::new(NamedSource::new("--set", o.text().to_owned()))));
 
     let (mut tree, syntax) = tree::parse(text, 0);
-    // A bare word is a syntax error that a reader can get over: `12 Mb/s` deserves a better message than "quote it".
+    // After a bare word the parser can continue, and `12 Mb/s` deserves a better message than "quote it".
     if syntax.iter().any(|e| !e.is_bare_word()) {
-        return Err(errors(told_of_syntax(syntax, &sources[0]), &sources));
+        return Err(errors(syntax_problems(syntax, &sources[0]), 0, &sources));
     }
     let mut bare = syntax;
     bare.sort_by_key(|e| e.span.start);
-    tree::mend_bare_words(&mut tree, &bare, text);
+    tree::quote_bare_words(&mut tree, &bare, text);
 
     let mut problems = Vec::new();
     for (i, change) in overrides.iter().enumerate() {
-        problems.extend(tree::apply(&mut tree, change, i + 1, &sources[i + 1]).err());
+        problems.extend(overrides::apply(&mut tree, change, i + 1, &sources[i + 1]).err());
     }
-    problems.extend(schema::check(&tree, &sources));
+    let (found, uncollected) = schema::check(&tree, &sources, MAX_COLLECTED);
+    problems.extend(found);
     for e in bare {
-        if problems.len() >= MOST_PROBLEMS {
+        if problems.len() >= MAX_PROBLEMS {
             break;
         }
         let known = |p: &Problem| {
@@ -133,18 +150,25 @@ pub fn load(source_name: &str, text: &str, overrides: &[Override]) -> Result<Loa
         }
     }
     if !problems.is_empty() {
-        return Err(errors(problems, &sources));
+        return Err(errors(problems, uncollected, &sources));
     }
 
     let scenario = Scenario::deserialize(schema::to_json(&tree)).map_err(|e| {
         let message = format!("the scenario cannot be read: {e}");
-        errors(vec![Problem::new(&sources[0], 0..0, message, String::new(), String::new())], &sources)
+        errors(vec![Problem::new(&sources[0], 0..0, message, String::new(), String::new())], 0, &sources)
     })?;
     let loaded = Loaded { scenario, tree, sources };
-    match loaded.locate(loaded.scenario.findings()) {
-        Some(errors) => Err(errors),
-        None => Ok(loaded),
-    }
+    let (findings, uncollected) = loaded.scenario.counted_findings();
+    let problems = located(findings, &loaded.tree, &loaded.sources);
+    if problems.is_empty() { Ok(loaded) } else { Err(errors(problems, uncollected, &loaded.sources)) }
+}
+
+/// The error of a text over the limit. It does not keep the text.
+fn too_large(source_name: &str, bytes: usize) -> ScenarioErrors {
+    let source: Source = Arc::new(NamedSource::new(source_name, String::new()));
+    let message = format!("the scenario has {bytes} bytes; at most {MAX_TEXT_BYTES} can be read");
+    let help = "remove comments, or describe the nodes by a grid, string or random topology".to_owned();
+    errors(vec![Problem::new(&source, 0..0, message, String::new(), help)], 0, &[source])
 }
 
 fn located(findings: Vec<Finding>, tree: &Node, sources: &[Source]) -> Vec<Problem> {
@@ -155,20 +179,21 @@ fn located(findings: Vec<Finding>, tree: &Node, sources: &[Source]) -> Vec<Probl
     findings.into_iter().map(locate).collect()
 }
 
-/// The problems in the order of the text, those of the file first, and not too many.
-fn errors(mut problems: Vec<Problem>, sources: &[Source]) -> ScenarioErrors {
+/// The first problems in the order of the text, those of the file before those of overrides. `uncollected` more are only
+/// counted.
+fn errors(mut problems: Vec<Problem>, uncollected: usize, sources: &[Source]) -> ScenarioErrors {
     let order = |p: &Problem| (sources.iter().position(|s| p.is_in(s)), p.span().start);
     problems.sort_by_key(order);
-    ScenarioErrors::limited(problems, MOST_PROBLEMS)
+    ScenarioErrors::limited(problems, MAX_PROBLEMS, uncollected)
 }
 
-/// One syntax error a line, and none after one that derails the parser: the others would say nothing new.
-fn told_of_syntax(mut syntax: Vec<SyntaxError>, source: &Source) -> Vec<Problem> {
+/// One syntax error per line, and none after an error that derails the parser.
+fn syntax_problems(mut syntax: Vec<SyntaxError>, source: &Source) -> Vec<Problem> {
     syntax.sort_by_key(|e| e.span.start);
-    syntax.truncate(MOST_PROBLEMS);
+    syntax.truncate(MAX_PROBLEMS);
     let derailed = syntax.iter().position(SyntaxError::derails).map_or(syntax.len(), |i| i + 1);
     syntax.truncate(derailed);
-    // Where a line has both, the bare word follows from the other error.
+    // If a line has both, the bare word is a consequence of the other error.
     syntax.sort_by_key(SyntaxError::is_bare_word);
     let mut problems: Vec<_> = syntax.iter().map(|e| e.problem(source)).collect();
     problems.sort_by_key(|p| p.line_column().0);

@@ -1,11 +1,11 @@
-//! What the writer of a scenario meant: the nearest right word, the right unit.
+//! Suggestions for mistakes: the nearest known word, the right unit.
 
 use strsim::damerau_levenshtein;
 
-/// Longer words are not compared: they are nobody's slip of the finger.
+/// Longer words are not compared: they are not misspellings of a key.
 const LONGEST: usize = 48;
 
-/// The candidate that `word` was most likely meant to be.
+/// The candidate of which `word` is most likely a misspelling.
 pub(super) fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let plain = |s: &str| s.to_lowercase().replace(['_', ' '], "-");
     let word = plain(word);
@@ -18,7 +18,7 @@ pub(super) fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c s
         .filter_map(|candidate| {
             let known = plain(candidate);
             let distance = damerau_levenshtein(&word, &known);
-            // A third of the letters may be wrong; a piece of at least three letters is enough (`11a`, `adhoc`).
+            // Up to a third of the letters may differ, or one word may contain the other (`11a`, `adhoc`).
             let close = distance <= known.chars().count().max(length) / 3;
             let piece = length >= 3 && (known.contains(&word) || (known.len() >= 3 && word.contains(&known)));
             (close || piece).then_some((!close, distance, candidate))
@@ -27,7 +27,22 @@ pub(super) fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c s
         .map(|(_, _, candidate)| candidate)
 }
 
-/// What a unit measures.
+/// Keys that had another name before, and their names.
+const RENAMED: [(&str, &str); 6] = [
+    ("least_kbps", "min_kbps"),
+    ("least_bytes", "min_bytes"),
+    ("most_bytes", "max_bytes"),
+    ("least_s", "min_s"),
+    ("most_s", "max_s"),
+    ("unheard", "loss_or_late"),
+];
+
+/// The present name of a key that was renamed.
+pub(super) fn renamed(key: &str) -> Option<&'static str> {
+    RENAMED.iter().find(|(old, _)| *old == key).map(|(_, new)| *new)
+}
+
+/// Physical quantity of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quantity {
     Time,
@@ -38,14 +53,14 @@ enum Quantity {
     Decibels,
 }
 
-/// A unit: what it measures and its size in s, m, bit/s, Hz, bytes or dB.
+/// A unit: its quantity and its size in s, m, bit/s, Hz, bytes or dB.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Unit {
     quantity: Quantity,
     size: f64,
 }
 
-/// Units as scenarios name them at the end of a key, and as people say them.
+/// Units as the suffix of a key, and as written in messages.
 const KEY_UNITS: [(&str, &str, Quantity, f64); 9] = [
     ("s", "seconds", Quantity::Time, 1.0),
     ("ms", "ms", Quantity::Time, 1e-3),
@@ -58,7 +73,7 @@ const KEY_UNITS: [(&str, &str, Quantity, f64); 9] = [
     ("dbm", "dBm", Quantity::Decibels, 1.0),
 ];
 
-/// Other units that people write, after a number or at the end of a key, in small letters.
+/// Other units that users write after a number or as the suffix of a key, in lower case.
 const OTHER_UNITS: [(&str, Quantity, f64); 39] = [
     ("ns", Quantity::Time, 1e-9),
     ("us", Quantity::Time, 1e-6),
@@ -101,9 +116,9 @@ const OTHER_UNITS: [(&str, Quantity, f64); 39] = [
     ("mib", Quantity::Size, 1_048_576.0),
 ];
 
-/// The unit that a written name means, whether or not scenarios use it.
+/// The unit with this name, whether or not scenarios use it.
 fn unit_called(name: &str) -> Option<Unit> {
-    // Capital letters matter in one place only: MB/s are bytes, Mb/s bits.
+    // Case matters in one place only: MB/s are bytes, Mb/s bits.
     match name {
         "kB/s" | "KB/s" => return Some(Unit { quantity: Quantity::Rate, size: 8e3 }),
         "MB/s" => return Some(Unit { quantity: Quantity::Rate, size: 8e6 }),
@@ -114,21 +129,21 @@ fn unit_called(name: &str) -> Option<Unit> {
     keys.chain(OTHER_UNITS).find(|(n, ..)| *n == name).map(|(_, quantity, size)| Unit { quantity, size })
 }
 
-/// The end of a scenario's key that says its unit, and the unit.
+/// The suffix of a key that states its unit, and the unit.
 fn unit_of_key(key: &str) -> Option<(&'static str, Unit)> {
     let (_, suffix) = key.rsplit_once('_')?;
     let &(name, _, quantity, size) = KEY_UNITS.iter().find(|(name, ..)| *name == suffix)?;
     Some((name, Unit { quantity, size }))
 }
 
-/// How people say the unit of a key: `rate_mbps` is in Mb/s.
+/// The unit of a key as written in messages: `rate_mbps` is in Mb/s.
 pub(super) fn spoken_unit(key: &str) -> Option<&'static str> {
     let (_, suffix) = key.rsplit_once('_')?;
     KEY_UNITS.iter().find(|(name, ..)| *name == suffix).map(|(_, spoken, ..)| *spoken)
 }
 
-/// The right key where only the unit is wrong or missing: `delay_ms` for `delay_s` and `delay`; and by how much a
-/// value must be multiplied, where that is known.
+/// The right key if only the unit is wrong or missing (`delay_ms` for `delay_s` and `delay`), and the conversion factor of
+/// the value, if known.
 pub(super) fn same_but_for_unit<'c>(
     wrong: &str,
     candidates: impl IntoIterator<Item = &'c str>,
@@ -149,8 +164,8 @@ pub(super) fn same_but_for_unit<'c>(
     })
 }
 
-/// The number in `12 Mb/s` in the unit of `key`; the number alone where there is no unit. `None` where the text does
-/// not start with a number or its unit measures something else.
+/// The number in a text like `12 Mb/s`, converted to the unit of `key`, or as it is if the text has no unit. `None` if the
+/// text does not start with a number or its unit is of another quantity.
 pub(super) fn number_in_unit_of(key: &str, text: &str) -> Option<f64> {
     let text = text.trim();
     let end =
@@ -165,7 +180,7 @@ pub(super) fn number_in_unit_of(key: &str, text: &str) -> Option<f64> {
     (unit.quantity == right.quantity).then(|| tidy(number * unit.size / right.size))
 }
 
-/// A converted number without the noise of the conversion: 12 significant digits.
+/// A converted number rounded to 12 significant digits.
 pub(super) fn tidy(value: f64) -> f64 {
     format!("{value:.11e}").parse().unwrap_or(value)
 }
@@ -175,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_of_the_finger_find_their_key_and_strangers_do_not() {
+    fn a_misspelt_word_finds_its_key_and_an_unrelated_word_does_not() {
         let keys = ["delay_ms", "rate_mbps", "queue"];
         assert_eq!(nearest("dely_ms", keys), Some("delay_ms"));
         assert_eq!(nearest("Rate-Mbps", keys), Some("rate_mbps"));

@@ -1,39 +1,136 @@
-//! Where the nodes of a topology stand, and what the places of a scenario mean.
-//!
-//! Nodes are numbered as [`Topology`] says: line by line, row by row, around the circle from the east, in the order of
-//! the list. Random placements are drawn as wholes until one is connected, so that the result is a sample of all
-//! connected placements, not one grown around its first node.
+//! Topologies as a scenario writes them.
 
-use std::f64::consts::PI;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::error::Finding;
-use super::types::{NamedPlace, Place, Scenario, Topology};
-use super::wired::Host;
+/// Positions of the nodes. Nodes are numbered from 0.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Topology {
+    /// A line of `hops` + 1 nodes, or several parallel lines (numbered line by line).
+    String {
+        /// Hops from the first node to the last.
+        #[schemars(range(min = 1, max = 10_000))]
+        hops: u32,
+        /// Distance between neighbours in metres.
+        #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 100_000.0))]
+        spacing_m: f64,
+        /// Number of lines.
+        #[serde(default = "one_line")]
+        #[schemars(range(min = 1, max = 1_000))]
+        lines: u32,
+        /// Distance between lines in metres. Left out: `spacing_m`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 100_000.0))]
+        line_spacing_m: Option<f64>,
+        /// The node where the Internet is attached, or a list of nodes: each flow uses the gateway on its shortest path.
+        #[serde(default)]
+        gateway: Gateways,
+    },
+    /// A rectangular grid of nodes, numbered row by row.
+    Grid {
+        /// Nodes per row.
+        #[schemars(range(min = 1, max = 1_000))]
+        columns: u32,
+        /// Number of rows.
+        #[schemars(range(min = 1, max = 1_000))]
+        rows: u32,
+        /// Distance between neighbours in metres.
+        #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 100_000.0))]
+        spacing_m: f64,
+        /// The node where the Internet is attached, or a list of nodes: each flow uses the gateway on its shortest path.
+        #[serde(default)]
+        gateway: Gateways,
+    },
+    /// Nodes evenly spaced on a circle.
+    Ring {
+        /// Number of nodes.
+        #[schemars(range(min = 3, max = 10_000))]
+        nodes: u32,
+        /// Distance between neighbours along the chord, in metres.
+        #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 100_000.0))]
+        spacing_m: f64,
+        /// The node where the Internet is attached, or a list of nodes: each flow uses the gateway on its shortest path.
+        #[serde(default)]
+        gateway: Gateways,
+    },
+    /// Nodes at random positions in a rectangle, drawn from the seed until all nodes are connected.
+    Random {
+        /// Number of nodes.
+        #[schemars(range(min = 1, max = 10_000))]
+        nodes: u32,
+        /// Width of the rectangle in metres.
+        #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 1_000_000.0))]
+        width_m: f64,
+        /// Height of the rectangle in metres.
+        #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 1_000_000.0))]
+        height_m: f64,
+        /// The node where the Internet is attached, or a list of nodes: each flow uses the gateway on its shortest path.
+        #[serde(default)]
+        gateway: Gateways,
+    },
+    /// Nodes at given positions.
+    Explicit {
+        /// One entry per node, in the order of their numbers.
+        nodes: Vec<NodeAt>,
+        /// The node where the Internet is attached, or a list of nodes: each flow uses the gateway on its shortest path.
+        #[serde(default)]
+        gateway: Gateways,
+    },
+    /// No nodes: a wired network only.
+    None,
+}
 
-/// x and y in metres.
-pub type Position = (f64, f64);
+fn one_line() -> u32 {
+    1
+}
 
-/// How many placements are drawn before a random topology is given up.
-const MAX_PLACEMENTS: u32 = 1_000;
+/// One gateway or several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Gateways {
+    /// One gateway.
+    One(u32),
+    /// Several gateways; `"gateway"` in `from` and `to` is the first of them.
+    Several(Vec<u32>),
+}
 
-/// How often links are asked for before a random topology is given up; some seconds of work.
-const MAX_LINK_CHECKS: u64 = 1_000_000_000;
+impl Default for Gateways {
+    fn default() -> Self {
+        Self::One(0)
+    }
+}
 
-/// Where a [`Place`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Endpoint {
-    /// In the mesh.
-    Node(u32),
-    /// Behind the gateway.
-    Internet,
-    /// A host of `[wired]`, by its place in the list; no such place where the name is unknown.
-    Host(usize),
-    /// All neighbours of the sender.
-    Broadcast,
+impl From<u32> for Gateways {
+    fn from(node: u32) -> Self {
+        Self::One(node)
+    }
+}
+
+impl Gateways {
+    /// Nodes of the gateways.
+    pub fn nodes(&self) -> &[u32] {
+        match self {
+            Self::One(node) => std::slice::from_ref(node),
+            Self::Several(nodes) => nodes,
+        }
+    }
+}
+
+/// A node of an explicit topology.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NodeAt {
+    /// Horizontal coordinate in metres.
+    #[schemars(range(min = -10_000_000.0, max = 10_000_000.0))]
+    pub x_m: f64,
+    /// Vertical coordinate in metres.
+    #[schemars(range(min = -10_000_000.0, max = 10_000_000.0))]
+    pub y_m: f64,
 }
 
 impl Topology {
-    /// How many nodes there are.
+    /// Number of nodes.
     pub fn node_count(&self) -> usize {
         match self {
             Self::String { hops, lines, .. } => (*hops as usize + 1) * *lines as usize,
@@ -44,7 +141,12 @@ impl Topology {
         }
     }
 
-    /// The node where the Internet is attached, the first one of several; it means nothing where there are no nodes.
+    /// The node with the highest number; 0 without nodes.
+    pub fn last_node(&self) -> u32 {
+        self.node_count().saturating_sub(1) as u32
+    }
+
+    /// The node where the Internet is attached; with several gateways, the first of them. 0 without nodes.
     pub fn gateway(&self) -> u32 {
         self.gateways().first().copied().unwrap_or(0)
     }
@@ -58,239 +160,6 @@ impl Topology {
             | Self::Ring { gateway, .. }
             | Self::Random { gateway, .. }
             | Self::Explicit { gateway, .. } => gateway.nodes(),
-        }
-    }
-
-    /// Where the nodes stand. Only a random topology asks `draw`, for numbers evenly spread over [0, 1), and
-    /// `linked`, which says of a placement whether two of its nodes can exchange frames.
-    ///
-    /// # Errors
-    /// A random topology of which no placement was connected.
-    pub fn positions(
-        &self,
-        mut draw: impl FnMut() -> f64,
-        linked: impl Fn(&[Position], usize, usize) -> bool,
-    ) -> Result<Vec<Position>, Finding> {
-        Ok(match self {
-            Self::String { hops, spacing_m, lines, line_spacing_m, .. } => {
-                lattice(hops + 1, *lines, *spacing_m, line_spacing_m.unwrap_or(*spacing_m))
-            }
-            Self::Grid { columns, rows, spacing_m, .. } => lattice(*columns, *rows, *spacing_m, *spacing_m),
-            Self::Ring { nodes, spacing_m, .. } => circle(*nodes, *spacing_m),
-            Self::Random { nodes, width_m, height_m, .. } => {
-                connected(*nodes as usize, (*width_m, *height_m), &mut draw, &linked)?
-            }
-            Self::Explicit { nodes, .. } => nodes.iter().map(|n| (n.x_m, n.y_m)).collect(),
-            Self::None => Vec::new(),
-        })
-    }
-}
-
-impl Scenario {
-    /// The hosts of `[wired]`.
-    pub fn wired_hosts(&self) -> &[Host] {
-        self.wired.as_ref().map_or(&[], |wired| &wired.hosts)
-    }
-
-    /// Where a place is: `gateway` becomes its node.
-    pub fn resolve_place(&self, place: Place) -> Endpoint {
-        match place {
-            Place::Node(node) => Endpoint::Node(node),
-            Place::Named(NamedPlace::Gateway) => Endpoint::Node(self.topology.gateway()),
-            Place::Named(NamedPlace::Internet) => Endpoint::Internet,
-            Place::Named(NamedPlace::Broadcast) => Endpoint::Broadcast,
-            Place::Host(name) => {
-                let hosts = self.wired_hosts();
-                Endpoint::Host(hosts.iter().position(|host| host.name == name).unwrap_or(hosts.len()))
-            }
-        }
-    }
-}
-
-fn lattice(columns: u32, rows: u32, dx: f64, dy: f64) -> Vec<Position> {
-    (0..rows).flat_map(|r| (0..columns).map(move |c| (f64::from(c) * dx, f64::from(r) * dy))).collect()
-}
-
-fn circle(nodes: u32, chord: f64) -> Vec<Position> {
-    let step = 2.0 * PI / f64::from(nodes);
-    let radius = chord / (2.0 * libm::sin(step / 2.0));
-    let at = |i: u32| (radius * libm::cos(f64::from(i) * step), radius * libm::sin(f64::from(i) * step));
-    (0..nodes).map(at).collect()
-}
-
-fn connected(
-    nodes: usize,
-    (width, height): (f64, f64),
-    draw: &mut impl FnMut() -> f64,
-    linked: &impl Fn(&[Position], usize, usize) -> bool,
-) -> Result<Vec<Position>, Finding> {
-    let mut at = vec![(0.0, 0.0); nodes];
-    let mut checks = 0;
-    let mut placements = 0;
-    while placements < MAX_PLACEMENTS && checks < MAX_LINK_CHECKS {
-        for (x, y) in &mut at {
-            *x = draw() * width;
-            *y = draw() * height;
-        }
-        placements += 1;
-        if reaches_all(&at, linked, &mut checks) {
-            return Ok(at);
-        }
-    }
-    Err(not_connected(&at, (width, height), placements, linked))
-}
-
-/// Breadth first from node 0.
-fn reaches_all(
-    at: &[Position],
-    linked: &impl Fn(&[Position], usize, usize) -> bool,
-    checks: &mut u64,
-) -> bool {
-    let mut unreached: Vec<usize> = (1..at.len()).collect();
-    let mut frontier = vec![0];
-    while let Some(from) = frontier.pop() {
-        *checks += unreached.len() as u64;
-        unreached.retain(|&to| {
-            let reached = linked(at, from, to);
-            if reached {
-                frontier.push(to);
-            }
-            !reached
-        });
-    }
-    unreached.is_empty()
-}
-
-/// Says how much denser the nodes must stand. Random geometric graphs become connected around ln n neighbours a node
-/// (Gupta and Kumar 1998); with ln n + 3, and the edge of the rectangle against it, a few placements in ten are.
-fn not_connected(
-    at: &[Position],
-    (width, height): (f64, f64),
-    placements: u32,
-    linked: &impl Fn(&[Position], usize, usize) -> bool,
-) -> Finding {
-    let nodes = at.len();
-    let links = (0..nodes).map(|i| (0..i).filter(|&j| linked(at, i, j)).count()).sum::<usize>();
-    let neighbours = 2.0 * links as f64 / nodes as f64;
-    let wanted = libm::log(nodes as f64) + 3.0;
-    let help = if links == 0 {
-        "no two nodes could hear each other: make width_m and height_m many times smaller, or raise the reach of the \
-         radio"
-            .to_owned()
-    } else if neighbours < wanted {
-        let shrink = libm::sqrt(neighbours / wanted);
-        let more = nodes as f64 * wanted / neighbours;
-        format!(
-            "the nodes had {neighbours:.1} neighbours on average and need about {wanted:.0}: try width_m = {:.0} and \
-             height_m = {:.0}, or nodes = {more:.0}, or a longer reach of the radio",
-            width * shrink,
-            height * shrink,
-        )
-    } else {
-        format!(
-            "the nodes had {neighbours:.1} neighbours on average, which is enough in the open: the rectangle may be too \
-             long and narrow, or the radio too uneven; try more nodes or another seed"
-        )
-    };
-    Finding::new(
-        "topology",
-        format!("none of {placements} random placements of {nodes} nodes was connected"),
-        "too sparse",
-        help,
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::scenario::NodeAt;
-
-    fn never() -> f64 {
-        panic!("only random topologies draw")
-    }
-
-    fn places(topology: &Topology) -> Vec<Position> {
-        topology.positions(never, |_, _, _| true).expect("positions")
-    }
-
-    fn distance(a: Position, b: Position) -> f64 {
-        libm::hypot(a.0 - b.0, a.1 - b.1)
-    }
-
-    /// Numbers in [0, 1) from a seed, by the multiplier of PCG.
-    fn draws(seed: u64) -> impl FnMut() -> f64 {
-        let mut state = seed;
-        move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 11) as f64 / (1_u64 << 53) as f64
-        }
-    }
-
-    fn within(metres: f64) -> impl Fn(&[Position], usize, usize) -> bool {
-        move |at, i, j| distance(at[i], at[j]) <= metres
-    }
-
-    fn random(nodes: u32, side: f64) -> Topology {
-        Topology::Random { nodes, width_m: side, height_m: side, gateway: 0.into() }
-    }
-
-    #[test]
-    fn lines_and_rows_are_numbered_one_after_the_other() {
-        let lines = Topology::String {
-            hops: 2,
-            spacing_m: 100.0,
-            lines: 2,
-            line_spacing_m: Some(300.0),
-            gateway: 0.into(),
-        };
-        let expected = [(0.0, 0.0), (100.0, 0.0), (200.0, 0.0), (0.0, 300.0), (100.0, 300.0), (200.0, 300.0)];
-        assert_eq!(places(&lines), expected);
-        let grid = Topology::Grid { columns: 2, rows: 2, spacing_m: 10.0, gateway: 0.into() };
-        assert_eq!(places(&grid), [(0.0, 0.0), (10.0, 0.0), (0.0, 10.0), (10.0, 10.0)]);
-        let nodes = vec![NodeAt { x_m: 3.0, y_m: 4.0 }];
-        assert_eq!(places(&Topology::Explicit { nodes, gateway: 0.into() }), [(3.0, 4.0)]);
-    }
-
-    #[test]
-    fn neighbours_on_a_ring_are_a_chord_apart() {
-        for nodes in [3, 4, 8, 1000] {
-            let at = places(&Topology::Ring { nodes, spacing_m: 200.0, gateway: 0.into() });
-            assert_eq!(at.len(), nodes as usize);
-            for i in 0..at.len() {
-                assert!((distance(at[i], at[(i + 1) % at.len()]) - 200.0).abs() < 1e-6);
-            }
-        }
-    }
-
-    #[test]
-    fn a_placement_that_is_too_sparse_says_which_one_would_do() {
-        let sparse = random(30, 2_000.0).positions(draws(1), within(250.0)).expect_err("too sparse");
-        let number = |after: &str| -> f64 {
-            let rest = sparse.help.split(after).nth(1).expect("the hint");
-            rest.split([' ', ',']).next().and_then(|n| n.parse().ok()).expect("a number")
-        };
-        let (side, nodes) = (number("width_m = "), number("nodes = "));
-        assert!(random(30, side).positions(draws(2), within(250.0)).is_ok(), "{}", sparse.help);
-        assert!(random(nodes as u32, 2_000.0).positions(draws(3), within(250.0)).is_ok(), "{}", sparse.help);
-        let deaf = random(3, 1e6).positions(draws(1), |_, _, _| false).expect_err("no links");
-        assert!(deaf.help.contains("no two nodes"), "{}", deaf.help);
-    }
-
-    proptest! {
-        #[test]
-        fn a_random_placement_is_connected_inside_its_rectangle_and_fixed_by_its_seed(seed: u64, nodes in 1_u32..40) {
-            let topology = Topology::Random { nodes, width_m: 500.0, height_m: 300.0, gateway: 0.into() };
-            let at = topology.positions(draws(seed), within(250.0)).expect("dense enough");
-            prop_assert!(at.iter().all(|(x, y)| (0.0..500.0).contains(x) && (0.0..300.0).contains(y)));
-            let mut reached = vec![0];
-            for next in 0.. {
-                let Some(&from) = reached.get(next) else { break };
-                reached.extend((0..at.len()).filter(|&to| !reached.contains(&to) && distance(at[from], at[to]) <= 250.0).collect::<Vec<_>>());
-            }
-            prop_assert_eq!(reached.len(), nodes as usize);
-            prop_assert_eq!(topology.positions(draws(seed), within(250.0)).expect("the same"), at);
         }
     }
 }

@@ -1,8 +1,7 @@
-//! A TOML document as a tree in which every key and value knows its place in the text, and overrides of it.
+//! A TOML document as a tree in which every key and value has its position in the text.
 
 use toml::de::{DeTable, DeValue};
 
-use super::Override;
 use super::error::{Problem, Source};
 
 /// A range of bytes in one of the sources.
@@ -14,18 +13,18 @@ pub(super) struct Span {
     pub(super) end: usize,
 }
 
-/// A value and where it stands. The span of a table with a header is its header.
+/// A value and its position. The span of a table with a header is the header.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) span: Span,
     pub(super) value: Value,
 }
 
-/// What TOML can say.
+/// A TOML value.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Boolean(bool),
-    /// What exceeds 128 bits is clamped; no key accepts it either way.
+    /// Clamped to 128 bits; no key accepts values near these limits.
     Integer(i128),
     Float(f64),
     String(String),
@@ -68,7 +67,7 @@ pub(super) struct SyntaxError {
     pub(super) message: String,
 }
 
-/// What the parser calls a value that is a word without quotes.
+/// Messages of the parser about a value that is a word without quotes.
 const BARE_WORDS: [&str; 4] = [
     "string values must be quoted",
     "invalid boolean",
@@ -78,7 +77,7 @@ const BARE_WORDS: [&str; 4] = [
 
 const LINES: &str = "a line is `key = value`, `[table]` or `[[table]]`; a comment starts with `#`";
 
-/// The parser's words for what it met, what a message says of it, and the mend.
+/// The parser's message, the message that users get, and the help.
 const SYNTAX: [(&str, &str, &str); 17] = [
     ("key with no value", "a key has no value", LINES),
     ("unquoted keys cannot be empty", "a key is missing", LINES),
@@ -97,27 +96,27 @@ const SYNTAX: [(&str, &str, &str); 17] = [
     ("invalid literal string", "the string is not closed", "close it with `'` on the same line"),
     (
         "missing escaped value",
-        "`\\` has a meaning of its own in a string",
+        "`\\` starts an escape sequence in a string",
         "write `\\\\`, or use single quotes",
     ),
     (
         "unexpected key or value",
-        "the line goes on after its end",
-        "write one `key = value` a line, and numbers in one piece",
+        "unexpected text after the value",
+        "write one `key = value` per line, and numbers without spaces",
     ),
-    ("extra `=`", "one `=` too many", "take it out"),
-    ("unexpected leading zero", "a number starts with 0", "take the zeros in front away"),
-    ("invalid mantissa", "a number starts with its point", "write a digit before the point, as in 0.5"),
-    ("invalid fraction", "a number ends with its point", "write a digit after the point, as in 5.0"),
+    ("extra `=`", "one `=` too many", "remove it"),
+    ("unexpected leading zero", "a number starts with 0", "remove the leading zeros"),
+    ("invalid mantissa", "a number starts with a decimal point", "write a digit before the point, as in 0.5"),
+    ("invalid fraction", "a number ends with a decimal point", "write a digit after the point, as in 5.0"),
 ];
 
 impl SyntaxError {
-    /// Whether the parser took a bare word for a value and could go on.
+    /// Whether the value is a bare word, after which the parser could continue.
     pub(super) fn is_bare_word(&self) -> bool {
         self.span.start < self.span.end && BARE_WORDS.iter().any(|known| self.message.starts_with(known))
     }
 
-    /// Whether what follows is read with a wrong idea of where a value ends, so that its errors mean nothing.
+    /// Whether the parser has lost track of where values end, so that later errors are meaningless.
     pub(super) fn derails(&self) -> bool {
         ["missing comma", "unclosed", "invalid multi-line"]
             .iter()
@@ -136,7 +135,7 @@ impl SyntaxError {
             };
             (format!("`{word}` is not a value"), "words need quotes", help)
         } else if self.message == "duplicate key" {
-            (format!("`{word}` is there twice"), "the second time", "keep one of them".into())
+            (format!("`{word}` is set twice"), "second time", "keep one of them".into())
         } else if let Some((_, message, help)) =
             SYNTAX.iter().find(|(known, ..)| self.message.starts_with(known))
         {
@@ -148,12 +147,11 @@ impl SyntaxError {
     }
 }
 
-/// Makes each value at a bare word the string that was written, whatever the parser took it for. `words` are in the
-/// order of the text.
-pub(super) fn mend_bare_words(node: &mut Node, words: &[SyntaxError], text: &str) {
+/// Replaces each value at a bare word by the string that was written. `words` are in the order of the text.
+pub(super) fn quote_bare_words(node: &mut Node, words: &[SyntaxError], text: &str) {
     match &mut node.value {
-        Value::Array(items) => items.iter_mut().for_each(|item| mend_bare_words(item, words, text)),
-        Value::Table(members) => members.iter_mut().for_each(|m| mend_bare_words(&mut m.node, words, text)),
+        Value::Array(items) => items.iter_mut().for_each(|item| quote_bare_words(item, words, text)),
+        Value::Table(members) => members.iter_mut().for_each(|m| quote_bare_words(&mut m.node, words, text)),
         value => {
             if let Ok(at) = words.binary_search_by_key(&node.span.start, |w| w.span.start) {
                 *value = Value::String(
@@ -164,7 +162,7 @@ pub(super) fn mend_bare_words(node: &mut Node, words: &[SyntaxError], text: &str
     }
 }
 
-/// Parses the text of source number `source`, going on after errors.
+/// Parses the text of source number `source`; continues after errors.
 pub(super) fn parse(text: &str, source: usize) -> (Node, Vec<SyntaxError>) {
     let (table, errors) = DeTable::parse_recoverable(text);
     let errors = errors
@@ -214,155 +212,8 @@ fn node_of(value: toml::Spanned<DeValue<'_>>, source: usize) -> Node {
     Node { span: Span { source, start: at.start, end: at.end }, value }
 }
 
-/// A word of an override's path and where it stands.
-struct Segment<'t> {
-    text: &'t str,
-    span: Span,
-}
-
-/// Sets what an override says; `source` is its number and `origin` its text.
-pub(super) fn apply(
-    root: &mut Node,
-    change: &Override,
-    source: usize,
-    origin: &Source,
-) -> Result<(), Problem> {
-    let text = change.text();
-    let problem = |span: Span, message: String, label: &str, help: String| {
-        Problem::new(origin, span.start..span.end, message, label.to_owned(), help)
-    };
-    let whole = Span { source, start: 0, end: text.len() };
-    let Some(equals) = text.find('=') else {
-        return Err(problem(
-            whole,
-            format!("`{}` sets nothing", shown(text)),
-            "no `=` here",
-            "write the path of a key, `=` and a value, as in traffic.0.count=8".into(),
-        ));
-    };
-    let segments = segments_of(&text[..equals], source);
-    if let Some(empty) = segments.iter().find(|s| s.text.is_empty()) {
-        return Err(problem(
-            empty.span,
-            format!("`{}` is not the path of a key", shown(&text[..equals])),
-            "a word is missing here",
-            "write keys and numbers with dots between them, as in traffic.0.count=8".into(),
-        ));
-    }
-    let value = value_of(text, equals + 1, source).map_err(|e| {
-        problem(
-            e.span,
-            format!("the value of `{}` cannot be read: {}", shown(text[..equals].trim()), e.message),
-            "not a TOML value",
-            "write a number, true or false, a word, or a TOML list or table, as in routing.paths=[[0,1,2]]"
-                .into(),
-        )
-    })?;
-
-    let mut node = root;
-    let mut value = Some(value);
-    for (i, segment) in segments.iter().enumerate() {
-        let here = Span { end: segment.span.end, ..whole };
-        let path = shown(text[..segment.span.end].trim());
-        let parent = if i == 0 { String::new() } else { shown(text[..segments[i - 1].span.end].trim()) };
-        let last = i + 1 == segments.len();
-        // What a path goes through and does not find is made on the way.
-        let mut fill = || match value.take_if(|_| last) {
-            Some(value) => value,
-            None if segments.get(i + 1).is_some_and(|s| s.text == "+") => {
-                Node { span: here, value: Value::Array(Vec::new()) }
-            }
-            None => Node { span: here, value: Value::Table(Vec::new()) },
-        };
-        node = match &mut node.value {
-            Value::Table(members) => {
-                let at = match members.iter().position(|m| m.key == segment.text) {
-                    Some(at) => {
-                        if last {
-                            members[at].key_span = segment.span;
-                            members[at].node = fill();
-                        }
-                        at
-                    }
-                    None => {
-                        if segments.get(i + 1).is_some_and(|s| s.text.parse::<usize>().is_ok()) {
-                            return Err(problem(
-                                segments[i + 1].span,
-                                format!(
-                                    "there is no `{}.{}`: the scenario has no `{path}`",
-                                    path,
-                                    segments[i + 1].text
-                                ),
-                                "nothing has this number",
-                                format!("`{path}=[…]` sets all of it; `{path}.+=…` adds to it"),
-                            ));
-                        }
-                        members.push(Member {
-                            key: segment.text.into(),
-                            key_span: segment.span,
-                            node: fill(),
-                        });
-                        members.len() - 1
-                    }
-                };
-                &mut members[at].node
-            }
-            Value::Array(items) => {
-                let adds = segment.text == "+";
-                if adds {
-                    items.push(fill());
-                }
-                let count = items.len();
-                let at = if adds {
-                    Some(count - 1)
-                } else {
-                    segment.text.parse().ok().filter(|&i: &usize| i < count)
-                };
-                let Some(at) = at else {
-                    let have = match count {
-                        0 => format!("`{parent}` is empty"),
-                        1 => format!("`{parent}` has one entry, number 0"),
-                        _ => format!("`{parent}` has {count} entries, numbered 0 to {}", count - 1),
-                    };
-                    return Err(problem(
-                        segment.span,
-                        format!("there is no `{path}`: {have}"),
-                        "nothing has this number",
-                        format!("`{parent}.+=…` adds an entry"),
-                    ));
-                };
-                if last && !adds {
-                    items[at] = fill();
-                }
-                &mut items[at]
-            }
-            Value::Boolean(_) | Value::Integer(_) | Value::Float(_) | Value::String(_) | Value::Datetime => {
-                return Err(problem(
-                    segment.span,
-                    format!("there is no `{path}`: `{parent}` is a single value and has nothing inside"),
-                    "leads nowhere",
-                    format!("set `{parent}` itself, as in {parent}=…"),
-                ));
-            }
-        };
-    }
-    Ok(())
-}
-
-fn segments_of(path: &str, source: usize) -> Vec<Segment<'_>> {
-    let mut start = 0;
-    path.split('.')
-        .map(|raw| {
-            let text = raw.trim();
-            let from = start + (raw.len() - raw.trim_start().len());
-            start += raw.len() + 1;
-            Segment { text, span: Span { source, start: from, end: from + text.len() } }
-        })
-        .collect()
-}
-
-/// The value after the `=`: TOML, or a bare word that stands for a string (`none`, `802.11b`).
-fn value_of(text: &str, from: usize, source: usize) -> Result<Node, SyntaxError> {
+/// The value after the `=` of an override: TOML, or a bare word as a string (`none`, `802.11b`).
+pub(super) fn value_of(text: &str, from: usize, source: usize) -> Result<Node, SyntaxError> {
     let raw = &text[from..];
     let trimmed = raw.trim();
     let start = from + (raw.len() - raw.trim_start().len());
@@ -405,7 +256,7 @@ fn shift(node: &mut Node, by: usize) {
     }
 }
 
-/// Text of the user for use in a message: one line, and not too long.
+/// Text of the user for a message: on one line, truncated.
 pub(super) fn shown(text: &str) -> String {
     const LIMIT: usize = 60;
     let mut out = String::new();

@@ -12,11 +12,11 @@ use fairhop_model::units::Nanos;
 use super::World;
 use super::applications::flow::Flow;
 use super::throttle::{Surroundings, Throttle};
-use crate::engine::Event;
+use crate::engine::{Event, Interrupt};
 use crate::mac::{BROADCAST, MacParams};
 use crate::packet::NodeId;
 use crate::radio::{Links, Position};
-use crate::routing::PathFinder;
+use crate::routing::{HopModel, PathFinder};
 use crate::scenario::{Change, Scenario};
 
 /// The changes of a World.
@@ -26,6 +26,8 @@ pub(super) struct Changes {
     planned: Vec<(Nanos, Change)>,
     /// How many have been made.
     done: usize,
+    /// Knows the paths as they are, so that a change costs no more than the paths that it affects.
+    finder: PathFinder,
 }
 
 /// The subject of an event for the next change; `NEXT + 1 + node` stands for the end of a frame of that node.
@@ -33,9 +35,9 @@ pub(super) const NEXT: u32 = 0;
 
 impl Changes {
     /// The changes of a scenario; none where there are none.
-    pub(super) fn new(scenario: &Scenario) -> Option<Box<Self>> {
+    pub(super) fn new(scenario: &Scenario, finder: PathFinder) -> Option<Box<Self>> {
         let planned: Vec<_> = in_order(scenario).map(|(_, at, change)| (at, change)).collect();
-        (!planned.is_empty()).then(|| Box::new(Self { planned, done: 0 }))
+        (!planned.is_empty()).then(|| Box::new(Self { planned, done: 0, finder }))
     }
 
     /// When they come.
@@ -56,14 +58,18 @@ pub(super) fn in_order(scenario: &Scenario) -> impl Iterator<Item = (usize, Nano
     changes.into_iter()
 }
 
-/// Makes a change.
-pub(super) fn make(change: &Change, standard: Standard, links: &mut Links, mac: &mut MacParams) {
+/// Makes a change. The result is the node whose links or rates it changes.
+pub(super) fn make(change: &Change, standard: Standard, links: &mut Links, mac: &mut MacParams) -> NodeId {
     match *change {
-        Change::Move { node, x_m, y_m, .. } => links.move_node(node as usize, Position { x_m, y_m }),
+        Change::Move { node, x_m, y_m, .. } => {
+            links.move_node(node as usize, Position { x_m, y_m });
+            node
+        }
         Change::Rate { from, to, rate_mbps, .. } => {
             if let Some(rate) = standard.rate(rate_mbps) {
                 mac.set_rate(from, to, rate);
             }
+            from
         }
     }
 }
@@ -73,13 +79,9 @@ pub(super) fn closed(scenario: &Scenario, nodes: NodeId) -> Option<NodeId> {
     (scenario.internet.is_some() && scenario.topology.gateways().len() > 1).then_some(nodes)
 }
 
-/// The path of every flow that has two ends, and none where there is no way.
-pub(super) fn paths<'a>(
-    flows: &'a [Flow],
-    finder: &'a mut PathFinder<'_>,
-) -> impl Iterator<Item = (&'a Flow, Option<Vec<u32>>)> {
-    let between = flows.iter().filter(|flow| flow.to != BROADCAST);
-    between.map(|flow| (flow, finder.path(flow.from, flow.to)))
+/// The flows that have two ends, with these.
+pub(super) fn flows_with_ends(flows: &[Flow]) -> impl Iterator<Item = (&Flow, (NodeId, NodeId))> {
+    flows.iter().filter(|flow| flow.to != BROADCAST).map(|flow| (flow, (flow.from, flow.to)))
 }
 
 /// Paths there and back.
@@ -103,31 +105,33 @@ impl World {
             return self.mesh.adopt_links(node);
         }
         let Self { changes: Some(changes), mesh, core, scenario, .. } = self else { return };
-        let Some(first) = changes.next(event.at) else { return }; // it came with another one of the same time
+        let mut changed = Vec::new();
         let standard = scenario.radio.standard;
+        let Some(first) = changes.next(event.at) else { return }; // it came with another one of the same time
         mesh.change(core, NEXT + 1, |links, mac| {
-            make(&first, standard, links, mac);
+            changed.push(make(&first, standard, links, mac));
             while let Some(change) = changes.next(event.at) {
-                make(&change, standard, links, mac);
+                changed.push(make(&change, standard, links, mac));
             }
         });
-        self.reroute();
+        self.reroute(&changed);
         if let Some(tap) = &mut self.core.tap {
             tap.network_changed(event.at, self.mesh.current_links());
         }
     }
 
-    /// Finds all routes again, and updates what depends on them.
-    fn reroute(&mut self) {
-        let Self { scenario, core, mesh, network, applications, control, .. } = self;
-        let nodes = mesh.len();
-        let wires = network.wires(nodes);
-        let mut finder =
-            PathFinder::new(mesh.current_links(), &wires, &mesh.radio, &scenario.routing, &mesh.mac)
-                .past(closed(scenario, nodes as NodeId));
+    /// Finds the routes again that the changed nodes affect, and updates what depends on them.
+    fn reroute(&mut self, changed: &[NodeId]) {
+        let Self { scenario, core, mesh, network, applications, control, changes, .. } = self;
+        let Some(Changes { finder, .. }) = changes.as_deref_mut() else { return };
+        let metric = scenario.routing.metric;
+        let model = HopModel { links: mesh.current_links(), radio: &mesh.radio, mac: &mesh.mac, metric };
+        finder.update(&model, changed);
+        let ends: Vec<_> = flows_with_ends(&applications.flows).map(|(_, ends)| ends).collect();
+        let Ok(paths) = finder.paths(&ends, &Interrupt::NEVER) else { return };
         // The builder of the World has checked that every flow has a path while it sends.
-        let paths = both_ways(paths(&applications.flows, &mut finder).filter_map(|(_, path)| path));
-        network.routes.replace(&paths, &wires);
+        let paths = both_ways(paths.into_iter().flatten());
+        network.routes.replace(&paths, &network.wires(mesh.len()));
         if let Some(throttle) = control.as_deref_mut().and_then(|control| control.throttle.as_mut()) {
             let new = Throttle::new(Surroundings { scenario, applications, network, mesh });
             throttle.replace(new, core, mesh);

@@ -18,8 +18,8 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(events: Events, recorder: Recorder) -> Self {
-        let packets = Packets::with_capacity(1024);
+    pub(super) fn new(events: Events, recorder: Recorder, ttl: u8) -> Self {
+        let packets = Packets::new(1024, ttl);
         Self { events, packets, recorder, tap: None, lost: Vec::with_capacity(64) }
     }
 

@@ -414,7 +414,7 @@ mod tests {
                 body,
             };
             let mut wire = Vec::new();
-            let header = Header { ttl: 61, ..Header::new(&packet.body, Ecn::Ect0) };
+            let header = Header::new(&packet.body, 61, Ecn::Ect0);
             let view = PacketView { packet: &packet, header: &header };
             ipv4(&mut wire, view, addresses);
             let at = Nanos(index as u64);

@@ -7,11 +7,11 @@
 use fairhop_model::units::Nanos;
 
 use super::core::Core;
-use crate::engine::{Event, EventKind, Stream, fetch_ahead};
+use crate::engine::{Event, EventKind, Stream, prefetch};
 use crate::mac::{BROADCAST, Context, Data, Done, Frame, MacParams, Received, Stations, for_stations};
 use crate::packet::{ImageId, NodeId};
 use crate::queue::{Queue, Refused, Waiting};
-use crate::radio::{Airtime, Departure, Links, Outcome, RadioParams, Receiver, Signal};
+use crate::radio::{Airtime, Departure, Link, Links, Outcome, RadioParams, Receiver, Signal};
 use crate::recorder::{Loss, NodeSample};
 
 /// Up to this many stations, of about 1.5 kB each, fit in the caches of one core, and prefetching costs more than it
@@ -72,6 +72,8 @@ pub(super) struct Mesh {
     on_air: OnAirs,
     /// The state of all stations exceeds the inner caches, so that prefetching pays.
     prefetches: bool,
+    /// What the end of a frame means to its receivers; empty between events.
+    receptions: Vec<(NodeId, Received)>,
     outputs: Vec<Output>,
 }
 
@@ -156,6 +158,7 @@ impl Mesh {
             stations: Stations::new(&mac, nodes, queue, backoff),
             on_air: OnAirs::new(nodes),
             prefetches: nodes > MAX_CACHED_STATIONS,
+            receptions: Vec::with_capacity(nodes),
             outputs: Vec::with_capacity(nodes + 1),
             pending_links: None,
             radio,
@@ -174,6 +177,13 @@ impl Mesh {
         self.stations.len()
     }
 
+    /// The neighbours of a node that can decode its broadcasts where nothing disturbs them.
+    pub(super) fn broadcast_receivers(&self, from: NodeId) -> impl Iterator<Item = NodeId> {
+        let rate = self.mac.broadcast_rate;
+        let decodes = move |link: &&Link| self.radio.decodes(rate, link.power);
+        self.links.from(from as usize).iter().filter(decodes).map(|link| link.to)
+    }
+
     /// Packets that wait at a station, the one in service included.
     #[inline]
     pub(super) fn backlog(&self, node: usize) -> usize {
@@ -187,8 +197,8 @@ impl Mesh {
 
     /// The output at a position, counted from the last [`Mesh::clear_outputs`].
     #[inline]
-    pub(super) fn output(&self, position: usize) -> Option<Output> {
-        self.outputs.get(position).copied()
+    pub(super) fn output(&self, position: usize) -> Option<&Output> {
+        self.outputs.get(position)
     }
 
     #[inline]
@@ -323,6 +333,7 @@ impl Mesh {
     }
 
     /// A frame has ended at all its receivers. Radios and stations learn of it here; what follows for packets is output.
+    #[inline(never)]
     pub(super) fn frame_end(&mut self, core: &mut Core, node: NodeId) {
         let index = node as usize;
         let Some(OnAir { frame, start, end }) = self.on_air.end(index) else { return };
@@ -332,9 +343,8 @@ impl Mesh {
             self.at_station(core, node, |stations, ctx| stations.medium_idle(ctx, idle_since));
         }
 
-        let Self { links, receivers, stations, mac, radio, outputs, .. } = self;
+        let Self { links, receivers, stations, mac, radio, receptions, .. } = self;
         let Core { events, packets, recorder, tap, .. } = core;
-        let (now, warmup) = (events.now(), recorder.warmup);
         for_stations!(stations, stations => for link in links.from(index) {
             let peer = link.to as usize;
             let for_me = frame.to == link.to || frame.to == BROADCAST;
@@ -345,18 +355,13 @@ impl Mesh {
             let received = match outcome {
                 Outcome::Received => station.on_received(ctx, node, &frame, ended),
                 Outcome::Lost(_) => Received { data: Data::None, done: station.on_lost(ctx) },
-                Outcome::Missed(_) => Received::default(),
+                Outcome::Missed(why) => station.on_missed(ctx, why, ended),
             };
             if idle_since != Nanos::MAX {
                 station.medium_idle(ctx, idle_since);
             }
-            if let Some(Done { packet: image, delivered }) = received.done {
-                outputs.push(Output::done(link.to, image, delivered));
-                recorder.nodes[peer].set_backlog(station.backlog(), now, warmup);
-            }
-            if received.data == Data::New {
-                let broadcast = frame.to == BROADCAST;
-                outputs.push(Output::Delivered { node: link.to, image: frame.packet, broadcast });
+            if received.matters() {
+                receptions.push((link.to, received));
             }
             if for_me && let Outcome::Lost(why) | Outcome::Missed(why) = outcome {
                 recorder.frame_lost(ended, link.to, why);
@@ -368,6 +373,16 @@ impl Mesh {
                 tap.frame(link.to, start + link.delay(), &frame, node, packet, true);
             }
         });
+        // Apart from the loop over all receivers, in which few have something to report.
+        for position in 0..self.receptions.len() {
+            let (peer, Received { data, done }) = self.receptions[position];
+            self.finish(core, peer, done);
+            if data == Data::New {
+                let broadcast = frame.to == BROADCAST;
+                self.outputs.push(Output::Delivered { node: peer, image: frame.packet, broadcast });
+            }
+        }
+        self.receptions.clear();
         self.finish(core, node, done);
         self.report_drops(core);
     }
@@ -414,9 +429,9 @@ impl Mesh {
     #[inline]
     pub(super) fn prefetch_for_sending(&self, core: &Core, node: NodeId) {
         let node = node as usize;
-        fetch_ahead(self.links.from(node));
-        fetch_ahead(&core.recorder.nodes[node]);
-        for_stations!(&self.stations, stations => fetch_ahead(&stations[node]));
+        prefetch(self.links.from(node));
+        prefetch(&core.recorder.nodes[node]);
+        for_stations!(&self.stations, stations => prefetch(&stations[node]));
     }
 
     /// Records airtime and backlog of all stations at the end of a recording interval or of the warm-up.

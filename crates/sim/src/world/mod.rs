@@ -28,7 +28,7 @@ pub mod throttle;
 
 use fairhop_model::units::{BitRate, Nanos};
 
-use crate::engine::{Event, EventKind, fetch_ahead};
+use crate::engine::{Event, EventKind, prefetch};
 use crate::mac::{BROADCAST, Frame, FrameKind};
 use crate::packet::{ImageId, NodeId, Packet};
 use crate::queue::Waiting;
@@ -44,6 +44,7 @@ use applications::sessions::Session;
 use applications::tcp::Transfer;
 use applications::video::Video;
 use applications::{Applications, Kind};
+pub use build::SetupError;
 use changes::Changes;
 use control::Control;
 use core::Core;
@@ -188,6 +189,19 @@ impl World {
         }
     }
 
+    /// When the next event is due; none where none remains.
+    pub fn next_time(&mut self) -> Option<Nanos> {
+        self.core.events.next_time()
+    }
+
+    /// Handles all events up to and including `at`, and lets the time be `at`, though no event may be due then: for input
+    /// from outside at a wall-clock time. `at` must not be before [`World::now`]; times after the end stand for the end.
+    pub fn advance_to(&mut self, at: Nanos) {
+        let at = at.min(self.end);
+        self.run_until(at);
+        self.core.events.advance_to(at);
+    }
+
     /// Runs to the end of the scenario.
     pub fn run(&mut self) {
         self.run_until(self.end);
@@ -216,29 +230,23 @@ impl World {
     fn handle(&mut self, event: Event) {
         let Self { core, mesh, .. } = self;
         match event.kind {
-            EventKind::FrameEnd => {
-                mesh.frame_end(core, event.subject);
-                self.handle_outputs();
-            }
+            EventKind::FrameEnd => mesh.frame_end(core, event.subject),
             EventKind::Access => {
                 if let Some(frame) = mesh.access(core, event.subject) {
                     self.transmit(event.subject, frame);
                 }
+                return; // nothing for the layers above
             }
             EventKind::Response => {
                 if let Some(frame) = mesh.response(core, event.subject) {
                     self.transmit(event.subject, frame);
                 }
+                return;
             }
-            EventKind::ResponseTimeout => {
-                mesh.response_timeout(core, event.subject);
-                self.handle_outputs();
-            }
-            _ => {
-                self.handle_rarer(event);
-                self.handle_outputs();
-            }
+            EventKind::ResponseTimeout => mesh.response_timeout(core, event.subject),
+            _ => self.handle_rarer(event),
         }
+        self.handle_outputs();
     }
 
     /// Events that do not belong to a frame. Apart, so that the event loop stays small.
@@ -295,19 +303,19 @@ impl World {
         self.mesh.prefetch_for_sending(&self.core, node);
         let packet = self.core.packets.get(image);
         if packet.destination == node {
-            fetch_ahead(&self.core.recorder.streams[packet.stream as usize]);
+            prefetch(&self.core.recorder.streams[packet.stream as usize]);
         } else {
             self.network.routes.prefetch_hop(node);
         }
     }
 
     /// Moves packets as the mesh has reported. Moving one may make a queue drop another, which is output too.
-    #[inline]
+    #[inline(always)]
     fn handle_outputs(&mut self) {
         let mut position = 0;
         while let Some(output) = self.mesh.output(position) {
             position += 1;
-            match output {
+            match *output {
                 Output::Delivered { node, image, broadcast } => self.received(node, image, broadcast),
                 Output::Sent { node, image } => {
                     self.core.packets.release(image);
@@ -340,7 +348,8 @@ impl World {
     fn received(&mut self, node: NodeId, image: ImageId, broadcast: bool) {
         let arrived = self.core.packets.get(image).destination == node;
         if broadcast {
-            self.deliver(image);
+            self.applications.on_broadcast(&mut self.core, node, image);
+            self.originate();
         } else if arrived && self.control.is_none() {
             // No gateway looks at it: it needs no image here.
             self.core.packets.settle(image);
@@ -442,3 +451,57 @@ const _: () = {
     const fn assert_send<T: Send>() {}
     assert_send::<World>();
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Packets;
+    use crate::routing::Routes;
+    use crate::scenario::{Override, load, ready_made};
+
+    fn k_mix(duration_s: u32) -> World {
+        let ready = ready_made("k-mix").expect("ready-made");
+        let overrides = [Override::new(format!("duration_s={duration_s}")), Override::new("warmup_s=0")];
+        let loaded = load("k-mix.toml", ready.text, &overrides).expect("a scenario");
+        World::new(&loaded.scenario, 1).expect("a network")
+    }
+
+    #[test]
+    fn a_packet_without_a_route_is_lost_for_that_reason_and_not_for_the_radio() {
+        let mut world = k_mix(1);
+        world.network.routes = Routes::default();
+        world.run();
+        let lost =
+            |why: Loss| world.recorder().streams.iter().map(|stream| stream.lost[why as usize]).sum::<u64>();
+        assert!(lost(Loss::NoRoute) > 400, "{}", lost(Loss::NoRoute));
+        assert_eq!((lost(Loss::RetryLimit), world.recorder().frames), (0, 0));
+    }
+
+    #[test]
+    fn a_packet_whose_time_to_live_runs_out_is_lost_for_that_reason() {
+        let mut world = k_mix(1);
+        // Shorter than any scenario with these paths may have it.
+        world.core.packets = Packets::new(16, 3);
+        world.run();
+        let streams = &world.recorder().streams;
+        assert!(streams.iter().all(|stream| stream.arrived == 0));
+        // Both directions of the calls; no download gets as far as an ACK.
+        assert!(streams[..10].iter().all(|stream| stream.lost[Loss::Ttl as usize] > 0));
+        assert!(streams.iter().all(|stream| stream.lost[Loss::NoRoute as usize] == 0));
+    }
+
+    #[test]
+    fn time_from_outside_changes_nothing_in_what_happens() {
+        let (mut alone, mut clocked) = (k_mix(2), k_mix(2));
+        alone.run();
+        let mut at = Nanos::ZERO;
+        while at < clocked.end() {
+            at += Nanos(700_001);
+            clocked.advance_to(at);
+            assert_eq!(clocked.now(), at.min(clocked.end()));
+            assert!(clocked.next_time().is_none_or(|next| next > at || at > clocked.end()));
+        }
+        assert_eq!(alone.recorder().fingerprint, clocked.recorder().fingerprint);
+        assert_eq!(alone.events_handled(), clocked.events_handled());
+    }
+}

@@ -94,13 +94,14 @@ impl Network {
     /// A packet arrives over a wired link: the node that it has come to, and its image there.
     pub(super) fn arrive(&mut self, core: &mut Core, direction: usize) -> Option<(NodeId, ImageId)> {
         let Arrived { packet: image, lost } = self.at_link(core, direction, Link::arrive)?;
+        let (now, bytes) = (core.now(), core.packets.get(image).bytes);
+        core.recorder.wire_crossed(now, direction as u32, bytes, lost);
         if lost {
             core.drop_image(image, Loss::Link);
             return None;
         }
         let (from, node) = (self.wired[direction].from(), self.wired[direction].to());
         core.packets.move_to(image, node);
-        let now = core.now();
         if let Some(tap) = &mut core.tap {
             tap.wired(node, from, now, core.packets.view(image), true);
         }

@@ -114,7 +114,7 @@ mod tests {
         ) {
             let rate = BitRate(rate);
             let mut shaper = shaper(DISCIPLINES[kind], rate, 30);
-            let mut packets = Packets::default();
+            let mut packets = Packets::new(0, 64);
             let (mut now, mut left, mut offered, mut dropped) = (Nanos::ZERO, Vec::new(), 0, 0);
             let mut until = |shaper: &mut Shaper, packets: &mut Packets, end: Nanos, late: Nanos, now: &mut Nanos| {
                 while let Some(at) = shaper.next_time().map(|at| at.max(*now)).filter(|&at| at <= end) {
@@ -156,7 +156,7 @@ mod tests {
     fn waits_of_a_call(discipline: ShaperDiscipline) -> Vec<Nanos> {
         const CALL: u32 = 100;
         let mut shaper = shaper(discipline, BitRate(2_000_000), 300);
-        let mut packets = Packets::default();
+        let mut packets = Packets::new(0, 64);
         let mut waits = Vec::new();
         let mut next_call = Nanos::from_millis(1);
         let mut now = Nanos::ZERO;

@@ -1,4 +1,5 @@
-//! Control in worlds: what the gateway does to calls and TCP of K-MIX, that it can come and go, and the throttle.
+//! Control in whole networks: its effect on the calls and transfers of K-MIX, its start, change and stop during a run, and
+//! the throttle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -10,11 +11,11 @@ use fairhop_sim::mac::Frame;
 use fairhop_sim::packet::{Body, NodeId, PacketView};
 use fairhop_sim::recorder::Loss;
 use fairhop_sim::results::Summary;
-use fairhop_sim::scenario::{Control, Gateways, QueueLimit, Topology, Traffic};
+use fairhop_sim::scenario::{Bulk, Call, Control, Gateways, QueueLimit, Topology, Traffic};
 use fairhop_sim::world::control::Decision;
 use fairhop_sim::world::{Tap, World};
 
-/// K-MIX for 20 s, of which 5 are not counted, under a control.
+/// K-MIX for 20 s, with 5 s of warm-up, under a control.
 fn k_mix(control: &str) -> Lab {
     let mut lab = Lab::ready("k-mix", 20.0, 5.0);
     lab.scenario.control = Some(toml::from_str::<Control>(control).expect("a control"));
@@ -29,8 +30,8 @@ fn ran(lab: &Lab, seed: u64) -> (World, Summary) {
 }
 
 #[test]
-fn window_and_pacing_make_all_calls_of_k_mix_good_and_tcp_still_carries() {
-    for (control, least_mbps) in [
+fn window_and_pacing_make_all_calls_of_k_mix_acceptable_and_leave_tcp_goodput() {
+    for (control, min_mbps) in [
         ("kind = \"window\"\nwindow_packets = 2", 0.3),
         ("kind = \"data-pacing\"\nrate_kbps = 500", 0.4),
         ("kind = \"ack-pacing\"\nrate_kbps = 300", 0.25),
@@ -38,7 +39,7 @@ fn window_and_pacing_make_all_calls_of_k_mix_good_and_tcp_still_carries() {
     ] {
         let (_, summary) = ran(&k_mix(control), 1);
         assert_eq!(summary.totals.calls_ok, 5.0, "{control}: {:?}", summary.totals);
-        assert!(summary.totals.tcp_goodput_mbps > least_mbps, "{control}: {:?}", summary.totals);
+        assert!(summary.totals.tcp_goodput_mbps > min_mbps, "{control}: {:?}", summary.totals);
         assert!(summary.totals.jain > 0.85, "{control}: {:?}", summary.totals);
     }
     let (_, summary) = ran(&k_mix("kind = \"none\""), 1);
@@ -46,7 +47,7 @@ fn window_and_pacing_make_all_calls_of_k_mix_good_and_tcp_still_carries() {
 }
 
 #[test]
-fn adaptive_control_protects_the_calls_of_k_mix_without_being_told_a_rate() {
+fn adaptive_control_protects_the_calls_of_k_mix_without_a_configured_rate() {
     for seed in 1..=3 {
         let (world, summary) = ran(&k_mix("kind = \"adaptive\"").seconds(60.0), seed);
         assert_eq!(summary.totals.calls_ok, 5.0, "seed {seed}: {:?}", summary.totals);
@@ -57,12 +58,12 @@ fn adaptive_control_protects_the_calls_of_k_mix_without_being_told_a_rate() {
     }
 }
 
-/// What one flow has in flight, as the wired host sees it.
+/// Bytes of one flow in flight, as the wired host sees them.
 #[derive(Default)]
 struct Flight {
     sent: u32,
     acknowledged: u32,
-    most: u32,
+    max: u32,
 }
 
 /// By flow.
@@ -80,13 +81,13 @@ impl Tap for Flights {
         }
         let mut flows = self.0.lock().unwrap();
         // Streams of a flow are a pair.
-        let Flight { sent, acknowledged, most } = flows.entry(packet.stream / 2).or_default();
+        let Flight { sent, acknowledged, max } = flows.entry(packet.stream / 2).or_default();
         let end = segment.seq.0.wrapping_add(segment.len);
         if arrived {
             *acknowledged = segment.ack.0;
         } else if segment.len > 0 {
             *sent = if end.wrapping_sub(*sent).cast_signed() > 0 || *sent == 0 { end } else { *sent };
-            *most = (*most).max(sent.wrapping_sub(*acknowledged));
+            *max = (*max).max(sent.wrapping_sub(*acknowledged));
         }
     }
 }
@@ -100,14 +101,14 @@ fn no_sender_has_more_than_the_window_in_flight() {
     world.run();
     let flows = flights.0.lock().unwrap();
     assert_eq!(flows.len(), 3);
-    for Flight { most, .. } in flows.values() {
-        // Used up to the last whole segment.
-        assert!((4 * 1460..=WINDOW).contains(most), "{most} bytes in flight");
+    for Flight { max, .. } in flows.values() {
+        // Senders use the window up to the last whole segment.
+        assert!((4 * 1460..=WINDOW).contains(max), "{max} bytes in flight");
     }
 }
 
 #[test]
-fn no_more_than_the_rate_enters_the_mesh_and_what_finds_no_place_is_told() {
+fn data_pacing_keeps_to_its_rate_and_reports_the_packets_that_it_drops() {
     let lab = k_mix("kind = \"data-pacing\"\nrate_kbps = 200\nqueue_packets = 5");
     let run = lab.run(1);
     // Streams of five calls come before those of the downloads; data goes forward.
@@ -118,8 +119,8 @@ fn no_more_than_the_rate_enters_the_mesh_and_what_finds_no_place_is_told() {
         .filter(is_data)
         .map(|packet| u64::from(packet.bytes))
         .sum();
-    let most = 200_000 / 8 * 20 + 1500;
-    assert!((most * 9 / 10..=most).contains(&bytes), "{bytes} of {most}");
+    let max = 200_000 / 8 * 20 + 1500;
+    assert!((max * 9 / 10..=max).contains(&bytes), "{bytes} of {max}");
     let lost: u64 =
         run.world.recorder().streams.iter().map(|stream| stream.lost[Loss::Control as usize]).sum();
     let dropped = run.world.control().unwrap().dropped();
@@ -129,26 +130,26 @@ fn no_more_than_the_rate_enters_the_mesh_and_what_finds_no_place_is_told() {
     assert_eq!(queue, 0, "queues in the mesh stay short");
 }
 
-/// A gateway that watches changes nothing; control that starts later changes nothing before.
+/// A gateway that only observes changes nothing; control that starts later changes nothing before.
 #[test]
-fn before_it_starts_and_where_it_only_watches_control_changes_nothing() {
+fn control_changes_nothing_before_its_start_and_where_it_only_observes() {
     let mut free = Lab::ready("k-mix", 20.0, 5.0).world(3);
-    let mut watched = k_mix("kind = \"none\"").world(3);
+    let mut observed = k_mix("kind = \"none\"").world(3);
     let mut later = k_mix("kind = \"data-pacing\"\nrate_kbps = 300\nstart_s = 8").world(3);
-    for world in [&mut free, &mut watched, &mut later] {
+    for world in [&mut free, &mut observed, &mut later] {
         world.run_until(ms(8_000));
     }
-    assert_eq!(watched.recorder().fingerprint, free.recorder().fingerprint);
+    assert_eq!(observed.recorder().fingerprint, free.recorder().fingerprint);
     assert_eq!(later.recorder().fingerprint, free.recorder().fingerprint);
-    for world in [&mut free, &mut watched, &mut later] {
+    for world in [&mut free, &mut observed, &mut later] {
         world.run();
     }
-    assert_eq!(watched.recorder().fingerprint, free.recorder().fingerprint);
+    assert_eq!(observed.recorder().fingerprint, free.recorder().fingerprint);
     assert_ne!(later.recorder().fingerprint, free.recorder().fingerprint);
 }
 
 #[test]
-fn control_changes_and_stops_while_the_world_runs() {
+fn control_starts_changes_and_stops_during_a_run() {
     let mut lab = k_mix(
         "kind = \"window\"\nwindow_packets = 2\nstart_s = 10\nstop_s = 40\n\
          change = [{ at_s = 20, kind = \"data-pacing\", rate_kbps = 100 }, { at_s = 30, kind = \"adaptive\" }]",
@@ -176,7 +177,7 @@ fn control_changes_and_stops_while_the_world_runs() {
         // Five calls carry 20 bytes a packet, 50 packets a second, both ways.
         bytes as f64 * 8e-3 / (until - from) as f64 - 80.0
     };
-    // What had been sent before is delivered once its holes are filled.
+    // Data sent before the change is delivered once its gaps are filled.
     assert!(goodput(26, 30) < 130.0, "{}", goodput(26, 30));
     assert!(goodput(42, 50) > 200.0, "{}", goodput(42, 50));
 }
@@ -191,11 +192,11 @@ fn a_controlled_run_is_the_same_twice() {
     assert_eq!(first.control().unwrap().decisions(), second.control().unwrap().decisions());
 }
 
-/// What one mesh node hears of a call, frame by frame, and the reports that it sends.
+/// The packets of a call that one mesh node receives, and the RTCP reports that it sends.
 #[derive(Default)]
 struct Listened {
     sequences: BTreeSet<u32>,
-    /// Up to which time the highest sequence number, and how many had come.
+    /// Time, highest sequence number and number of packets received so far.
     history: Vec<(Nanos, u32, usize)>,
     reports: Vec<Nanos>,
 }
@@ -237,46 +238,43 @@ impl Tap for Listener {
 }
 
 #[test]
-fn with_rtcp_the_gateway_knows_what_the_way_down_loses_to_the_256th() {
+fn rtcp_gives_the_gateway_the_downlink_loss_within_one_256th() {
     let mut lab = k_mix("kind = \"none\"").seconds(40.0);
     for traffic in &mut lab.scenario.traffic {
-        if let Traffic::Call { rtcp_interval_s, .. } = traffic {
+        if let Traffic::Call(Call { rtcp_interval_s, .. }) = traffic {
             *rtcp_interval_s = 1.0;
         }
     }
     let mut world = lab.world(2);
     let listener = Listener::default();
     world.set_tap(Box::new(listener.clone()));
-    let mut told = Vec::new();
-    let (mut asked, mut reported) = (0, 0);
+    let mut reports = Vec::new();
+    let (mut ticks, mut reported) = (0, 0);
     for tick in 20..400 {
         let now = ms(tick * 100);
         world.run_until(now);
         let observer = world.control().unwrap().controller().unwrap().observer();
         let call = observer.calls(now, ms(1000)).find(|call| call.key.mesh_port == 50_000).unwrap();
-        asked += 1;
+        ticks += 1;
         reported += usize::from(call.down_is_reported);
         let Some(Flow { body: FlowBody::Udp(udp), .. }) = observer.flow(&call.key) else { panic!("no call") };
-        if let Some(far) = udp.far_down.filter(|far| told.last() != Some(far)) {
-            told.push(far);
+        if let Some(far) = udp.far_down.filter(|far| reports.last() != Some(far)) {
+            reports.push(far);
         }
     }
-    assert!(
-        reported * 10 > asked * 8,
-        "{reported} of {asked}: reports are lost too, but seldom two in a row"
-    );
+    assert!(reported * 10 > ticks * 8, "{reported} of {ticks}: single reports are lost, two in a row seldom");
     let seen = listener.0.lock().unwrap();
     let until = |at: Nanos| {
         let next = seen.history.partition_point(|&(came, ..)| came <= at);
         seen.history[next - 1]
     };
-    // Of what passed the gateway, that report of the listener which was made last before.
-    let (mut checked, mut most) = (0, 0.0_f64);
-    for far in &told {
+    // Each report that passed the gateway is the last one that the listener made before.
+    let (mut checked, mut max_loss) = (0, 0.0_f64);
+    for far in &reports {
         let made = seen.reports.partition_point(|&made| made <= far.at);
         let [from, to] = [until(seen.reports[made - 2]), until(seen.reports[made - 1])];
         let truth = 1.0 - (to.2 - from.2) as f64 / f64::from(to.1 - from.1);
-        // Frames that are on the air when a report is made may be on either side of it.
+        // Frames on the air when a report is made may count before or after it.
         let edge = 1.0 / f64::from(to.1 - from.1);
         assert!(
             (far.loss - truth.max(0.0)).abs() <= edge + 1.0 / 256.0,
@@ -284,13 +282,13 @@ fn with_rtcp_the_gateway_knows_what_the_way_down_loses_to_the_256th() {
             far.loss,
             far.at
         );
-        most = most.max(truth);
+        max_loss = max_loss.max(truth);
         checked += 1;
     }
-    assert!(checked > 20 && most > 0.02, "{checked} reports, up to {most} lost");
+    assert!(checked > 20 && max_loss > 0.02, "{checked} reports, up to {max_loss} lost");
 }
 
-/// A gateway with two neighbours: one download to the first, nine to the second, and an upload from it.
+/// A gateway with two neighbours: one download to the first, nine to the second, and an upload from the second.
 fn hosts_of_one_and_nine(discipline: &str) -> (World, Summary) {
     let mut lab = Lab::at([(0.0, 0.0), (100.0, 0.0), (0.0, 100.0)])
         .seconds(40.0)
@@ -307,18 +305,18 @@ fn hosts_of_one_and_nine(discipline: &str) -> (World, Summary) {
 
 /// Packets of 1500 bytes count 1514, and carry 1460.
 #[test]
-fn a_shaper_gives_flows_or_hosts_equal_parts_of_its_rate_both_ways() {
-    const MOST: f64 = 2.0 * 1460.0 / 1514.0;
-    for (discipline, one) in [("fq-codel", MOST / 10.0), ("cake", MOST / 2.0)] {
+fn a_shaper_gives_flows_or_hosts_equal_shares_of_its_rate_both_ways() {
+    const MAX: f64 = 2.0 * 1460.0 / 1514.0;
+    for (discipline, one) in [("fq-codel", MAX / 10.0), ("cake", MAX / 2.0)] {
         let (world, summary) = hosts_of_one_and_nine(discipline);
         let goodput = |name: &str| -> f64 {
             let flows = summary.flows.iter().filter(|flow| flow.name.starts_with(name));
             flows.map(|flow| flow.goodput_mbps).sum()
         };
         let down = goodput("one") + goodput("nine");
-        // ACKs of the upload take their part of the way down, and those of the downloads of the way up.
-        // A little of what had waited before the warm-up's end counts.
-        assert!((0.93 * MOST..1.005 * MOST).contains(&down), "{discipline}: {down}");
+        // ACKs of the upload take a share of the downlink, and ACKs of the downloads one of the uplink. Packets queued at the end of
+        // the warm-up count.
+        assert!((0.93 * MAX..1.005 * MAX).contains(&down), "{discipline}: {down}");
         assert!((0.1..0.4).contains(&goodput("up")), "{discipline}: {}", goodput("up"));
         assert!((goodput("one") / one - 1.0).abs() < 0.12, "{discipline}: {} of {one}", goodput("one"));
         let decisions = world.control().unwrap().decisions();
@@ -326,9 +324,9 @@ fn a_shaper_gives_flows_or_hosts_equal_parts_of_its_rate_both_ways() {
     }
 }
 
-/// At 600 kb/s, calls included, K-MIX carries all; what a queue without order makes the calls wait is at the gateway then.
+/// K-MIX can carry 600 kb/s, calls included. The queue is then at the gateway, where drop-tail delays the calls too.
 #[test]
-fn a_shaper_saves_the_calls_of_k_mix_where_its_discipline_lets_them_pass() {
+fn a_shaper_protects_the_calls_of_k_mix_only_with_a_discipline_that_serves_them_first() {
     for (discipline, calls) in [("drop-tail", 0.0), ("priority", 5.0), ("fq-codel", 5.0), ("cake", 5.0)] {
         let control = format!("kind = \"shaper\"\nrate_kbps = 600\ndiscipline = \"{discipline}\"");
         let (_, summary) = ran(&k_mix(&control), 1);
@@ -338,7 +336,7 @@ fn a_shaper_saves_the_calls_of_k_mix_where_its_discipline_lets_them_pass() {
 }
 
 #[test]
-fn each_of_two_gateways_protects_the_calls_of_its_side() {
+fn each_of_two_gateways_protects_the_calls_of_its_own_part() {
     let lab = Lab::ready("two-gateways", 60.0, 10.0);
     let (world, summary) = ran(&lab, 1);
     assert_eq!(summary.totals.calls_ok, 6.0, "{:?}", summary.totals);
@@ -357,9 +355,9 @@ fn each_of_two_gateways_protects_the_calls_of_its_side() {
     assert_eq!(summary.totals.calls_ok, 0.0, "{:?}", summary.totals);
 }
 
-/// The Internet host has a wire to each of two gateways. A node uses the nearer one, and nodes reach each other by radio.
+/// The Internet host has a wire to each of two gateways. A node uses the nearer gateway; nodes reach each other by radio.
 #[test]
-fn flows_go_by_the_nearest_gateway_and_never_from_node_to_node_over_the_internet() {
+fn flows_use_the_nearest_gateway_and_never_the_internet_between_two_nodes() {
     let mut lab = Lab::at((0..=8).map(|node| (200.0 * f64::from(node), 0.0)))
         .seconds(2.0)
         .internet(100.0, 10.0, QueueLimit::Packets(100))
@@ -376,7 +374,7 @@ fn flows_go_by_the_nearest_gateway_and_never_from_node_to_node_over_the_internet
     assert!(world.recorder().streams[4].arrived > 10, "from node 1 to node 7, over six hops");
 }
 
-/// Three flows of three hops each side by side, near enough to be one L-region; 802.11b at 2 Mb/s as in osipov2007.
+/// Three parallel flows of three hops each in one L-region; 802.11b at 2 Mb/s as in osipov2007.
 #[test]
 fn throttled_flows_of_one_region_have_equal_shares() {
     let lab = |control: Option<&str>| {
@@ -412,17 +410,17 @@ fn throttled_flows_of_one_region_have_equal_shares() {
     assert!(summary.totals.jain > 0.995, "{}", summary.totals.jain);
 }
 
-/// What a receiver has offered stays offered: 4 MB at once, in these worlds, which take a minute to be used up. So a clamp
-/// that comes when a transfer is under way has no effect yet, and one that is there for its SYN holds it from the start.
+/// A receiver cannot take back an advertised window, here 4 MB at once, which last for a minute. So a clamp that begins during a
+/// transfer has no effect at first, and one that sees the SYN limits it from the start.
 #[test]
-fn a_window_clamp_holds_transfers_that_begin_under_it() {
+fn a_window_clamp_limits_transfers_that_begin_under_it() {
     let mut lab = k_mix("kind = \"window\"\nwindow_packets = 2\nstart_s = 8");
     let (mut free, mut late) = (Lab::ready("k-mix", 20.0, 5.0).world(3), lab.world(3));
     free.run();
     late.run();
     assert_eq!(late.recorder().fingerprint, free.recorder().fingerprint);
     for traffic in &mut lab.scenario.traffic {
-        if let Traffic::Bulk { start_s, .. } = traffic {
+        if let Traffic::Bulk(Bulk { start_s, .. }) = traffic {
             *start_s = 9.0;
         }
     }

@@ -75,7 +75,7 @@ fn a_txop_holds_as_many_frames_as_fit_in_its_limit_a_sifs_apart() {
 }
 
 #[test]
-fn in_a_slot_that_two_categories_want_the_higher_one_sends_and_the_lower_one_has_failed() {
+fn if_two_categories_are_due_in_a_slot_the_higher_one_sends_and_the_lower_one_counts_a_failure() {
     // No backoff, equal AIFS, one frame a TXOP: voice and background want every slot.
     let same = "cw_min = 0, cw_max = 0, aifsn = 2, txop_limit_us = 0";
     let mut lab = Lab::of_links(2, &[(0, 1, DECODED)]).phy(PHYS[0]).seconds(0.3);
@@ -91,15 +91,15 @@ fn in_a_slot_that_two_categories_want_the_higher_one_sends_and_the_lower_one_has
     assert!(streams(0) > 300);
     assert_eq!(streams(2), 0, "background never has a slot for itself");
     let record = &run.world.recorder().streams[2];
-    // Seven slots lost to voice, and a packet is given up: about one for seven of voice.
-    let given_up = record.lost[fairhop_sim::recorder::Loss::RetryLimit as usize];
+    // A packet is dropped after losing seven slots to voice: about one for seven of voice.
+    let dropped = record.lost[fairhop_sim::recorder::Loss::RetryLimit as usize];
     let voice = streams(0) as f64 * 0.29 / 0.3;
-    assert!((given_up as f64 - voice / 7.0).abs() < 3.0, "{given_up} given up in {voice} slots");
+    assert!((dropped as f64 - voice / 7.0).abs() < 3.0, "{dropped} dropped in {voice} slots");
     assert_eq!(run.sent(0).filter(|frame| frame.retry).count(), 0, "nothing was on the air before");
 }
 
 #[test]
-fn an_answer_goes_out_amid_a_txop_of_nobody_and_every_packet_has_one_fate() {
+fn stations_respond_between_txops_and_every_packet_has_one_fate() {
     // Hidden stations on a string, all categories both ways, RTS for long frames, and losses of every kind.
     let mut lab =
         Lab::of_links(4, &[(0, 1, DECODED), (1, 2, DECODED), (2, 3, DECODED), (0, 2, WEAK), (1, 3, WEAK)])
@@ -179,8 +179,8 @@ fn exchange() -> Exchange {
     Exchange::basic_access(&phy, rate, &[rate], 1502, 1472, AfterCollision::ResponseTimeout)
 }
 
-/// The same by the standard's rules alone, slot by slot: at the beginning of each slot after its AIFS a category sends, loses to a
-/// higher one of its station, or takes one off its backoff (10.23.2.4).
+/// The same computed slot by slot from the standard's rules: at the beginning of each slot after its AIFS, a category sends,
+/// loses to a higher one of its station, or subtracts one slot from its backoff (10.23.2.4).
 fn slot_by_slot(stations: &[Vec<usize>]) -> [f64; 4] {
     struct Contender {
         category: usize,
@@ -247,22 +247,22 @@ fn slot_by_slot(stations: &[Vec<usize>]) -> [f64; 4] {
             let loser = &mut cell[station][index];
             let (cw_min, cw_max, _) = TABLE[loser.category];
             loser.failures += 1;
-            let gives_up = loser.failures == ATTEMPTS;
+            let is_last = loser.failures == ATTEMPTS;
             (loser.cw, loser.failures) =
-                if gives_up { (cw_min, 0) } else { ((2 * loser.cw + 1).min(cw_max), loser.failures) };
+                if is_last { (cw_min, 0) } else { ((2 * loser.cw + 1).min(cw_max), loser.failures) };
             loser.backoff = draw(loser.cw);
         }
     }
     delivered.map(|bits| bits * 1e-6 / time)
 }
 
-/// So many stations with one category each.
+/// Stations with one category each, by (category, number of stations).
 fn one_each(classes: &[(usize, usize)]) -> Vec<Vec<usize>> {
     classes.iter().flat_map(|&(category, count)| vec![vec![category]; count]).collect()
 }
 
 #[test]
-fn saturated_categories_share_the_medium_as_the_rules_of_the_standard_say_slot_by_slot() {
+fn saturated_categories_share_the_medium_as_in_a_slot_by_slot_computation_of_the_standard() {
     println!("stations: background, best effort, video, voice, Mb/s simulated / slot by slot");
     let mut worst: f64 = 0.0;
     for stations in [
@@ -284,14 +284,14 @@ fn saturated_categories_share_the_medium_as_the_rules_of_the_standard_say_slot_b
         }
     }
     println!("worst: {:.2} % of the cell's throughput", worst * 100.0);
-    // Thirty seconds, and a microsecond by which bystanders of a collision are ahead.
+    // Statistics of thirty seconds, and the microsecond by which EIFS is shorter than the timeout.
     assert!(worst <= 0.015, "{:.2} % off", worst * 100.0);
 }
 
 #[test]
-fn the_model_of_saturated_categories_is_near_where_windows_are_not_tiny() {
+fn saturated_categories_agree_with_the_model_to_1_or_2_percent_and_to_5_with_voice_windows() {
     println!("(category, stations): simulated / model, Mb/s");
-    for (classes, most) in [
+    for (classes, max) in [
         (&[(1, 5)][..], 0.01),
         (&[(1, 3), (0, 3)], 0.01),
         (&[(1, 10), (0, 5)], 0.01),
@@ -322,7 +322,7 @@ fn the_model_of_saturated_categories_is_near_where_windows_are_not_tiny() {
         let whole: f64 = model.iter().sum();
         for (simulated, model) in simulated.iter().zip(&model) {
             let off = (simulated - model).abs() / whole;
-            assert!(off <= most, "{classes:?}: {:.2} % of the cell's throughput", off * 100.0);
+            assert!(off <= max, "{classes:?}: {:.2} % of the cell's throughput", off * 100.0);
         }
     }
 }

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use fairhop_model::units::Nanos;
 use fairhop_sim::mac::{Frame, FrameKind};
 use fairhop_sim::packet::{Body, Header, NodeId, PacketView};
-use fairhop_sim::recorder::Loss;
 use fairhop_sim::scenario::{Override, load, ready_made};
 use fairhop_sim::world::{Tap, World};
 
@@ -85,22 +84,26 @@ fn a_retransmission_repeats_the_header_of_the_first_attempt_whatever_the_gateway
 fn every_node_that_forwards_a_packet_sends_it_with_one_less_to_live() {
     let seen = seen(world("k-mix", &["duration_s=6"]));
     for ((node, _, stream), headers) in &seen.sent {
-        let forwarded_by = if stream % 2 == 0 { node + 1 } else { 4 - node };
+        // Calls, which are the first five flows, start at node 0; downloads at the Internet host.
+        let from_internet = u32::from(*stream >= 10);
+        let forwarded_by = if stream % 2 == 0 { node + from_internet } else { 4 - node };
         assert_eq!(u32::from(headers[0].ttl), 64 - forwarded_by, "stream {stream} at node {node}");
     }
 }
 
+/// The Internet host, from which the downloads come, is five hops from node 4; the calls begin at node 0.
 #[test]
-fn a_packet_whose_time_to_live_runs_out_is_lost_for_that_reason() {
-    let overrides = [
-        "topology.hops=70",
-        "duration_s=4",
-        "warmup_s=0",
-        "traffic=[{kind=\"cbr\", rate_kbps=20, from=0, to=70}]",
-    ];
-    let mut world = world("k-mix", &overrides);
-    world.run();
-    let stream = &world.recorder().streams[0];
-    assert_eq!(stream.arrived, 0);
-    assert!(stream.lost[Loss::Ttl as usize] > 0, "{:?}", stream.lost);
+fn a_path_longer_than_packets_live_is_refused_with_the_key_that_helps() {
+    let build = |ttl: &str| {
+        let ready = ready_made("k-mix").unwrap();
+        let loaded = load("k-mix.toml", ready.text, &[Override::new(ttl)]).unwrap();
+        World::new(&loaded.scenario, 1).map(|_| ())
+    };
+    assert!(build("routing.ttl=5").is_ok());
+    let findings = build("routing.ttl=4").unwrap_err();
+    let all: Vec<_> =
+        findings.iter().map(|finding| (&*finding.path, &*finding.message, &*finding.help)).collect();
+    let message = "the path has 5 hops, but packets are dropped after 4";
+    let help = "set `routing.ttl` to 5 or more, or choose nearer ends";
+    assert_eq!(all, [("traffic.1.to", message, help)]);
 }

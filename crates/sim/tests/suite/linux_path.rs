@@ -1,37 +1,37 @@
-//! The scenario `linux-path` gives the kernels' windows: the same comparison as in `fairhop_transport`'s `linux` tests,
-//! with what a scenario can say alone.
+//! The scenario `linux-path` against windows measured in Linux kernels: the comparison of `fairhop_transport`'s `linux` tests,
+//! made with a scenario alone.
 //!
-//! What it cannot say is where the measured application's writes ended: the kernel pushes those segments (PSH), and its
-//! receiver answers them at once. That moves the first round trips by an acknowledgment or two, and nothing after them.
+//! A scenario cannot express where the writes of the measured application ended. The kernel sets PSH there, and its receiver
+//! answers at once. This changes the first round trips by an ACK or two.
 
 use fairhop_model::units::Nanos;
 use fairhop_sim::scenario::{Override, load, ready_made};
 use fairhop_sim::world::World;
 use fairhop_transport::tcp::SenderState;
 
-/// Goodput in Mb/s over 60 s from the handshake; mean, least and most of the window from 10 s on.
+/// Goodput over 60 s from the handshake; mean, minimum and maximum of the window in segments after the first 10 s.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     goodput_mbps: f64,
     mean: f64,
-    least: u32,
-    most: u32,
+    min: u32,
+    max: u32,
 }
 
-/// Of samples of the window and the bytes acknowledged, one each 100 ms.
+/// The figures of samples, every 100 ms, of the window and of the bytes acknowledged.
 fn figures(samples: &[(u32, u64)]) -> Figures {
     let settled: Vec<u32> = samples.iter().skip(100).map(|&(cwnd, _)| cwnd).collect();
     let acked = samples.last().map_or(0, |&(_, acked)| acked);
     Figures {
         goodput_mbps: acked as f64 * 8e-6 / (0.1 * (samples.len() - 1) as f64),
         mean: settled.iter().map(|&cwnd| f64::from(cwnd)).sum::<f64>() / settled.len() as f64,
-        least: settled.iter().copied().min().unwrap_or(0),
-        most: settled.iter().copied().max().unwrap_or(0),
+        min: settled.iter().copied().min().unwrap_or(0),
+        max: settled.iter().copied().max().unwrap_or(0),
     }
 }
 
 fn kernel(name: &str) -> Figures {
-    let path = format!("{}/../transport/tests/linux/traces/{name}.csv", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../transport/tests/suite/linux/traces/{name}.csv", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     let samples: Vec<(u32, u64)> = text
         .lines()
@@ -71,13 +71,13 @@ fn ours(tcp: &str, every_200th: bool) -> Figures {
 }
 
 #[test]
-fn the_scenario_gives_the_windows_of_the_kernels() {
+fn the_scenario_reproduces_the_windows_of_the_kernels() {
     let mut apart = Vec::new();
     for (tcp, trace, goodput) in [
         ("reno", "reno", 0.02),
         ("cubic", "cubic", 0.02),
         ("vegas", "vegas", 0.02),
-        // The kernel's ticks do not begin when the connection does.
+        // The phase of the kernel's ticks is unknown.
         ("westwood-plus", "westwood", 0.04),
         ("bbr", "bbr", 0.02),
     ] {
@@ -86,8 +86,8 @@ fn the_scenario_gives_the_windows_of_the_kernels() {
             let report = format!("{tcp}, {suffix}: ours {a:?}, the kernel's {b:?}");
             if (a.goodput_mbps / b.goodput_mbps - 1.0).abs() > goodput
                 || (a.mean - b.mean).abs() > 2.0
-                || a.least.abs_diff(b.least) > 4
-                || a.most.abs_diff(b.most) > 4
+                || a.min.abs_diff(b.min) > 4
+                || a.max.abs_diff(b.max) > 4
             {
                 apart.push(report);
             }

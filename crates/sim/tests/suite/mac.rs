@@ -1,6 +1,6 @@
-//! The DCF by the clock of an observer: when frames go on the air, to the nanosecond, for 802.11a, b and g.
+//! The DCF as an observer sees it: when frames go on the air, to the nanosecond, for 802.11a, b and g.
 //!
-//! Times in µs are worked out by hand in `support::PHYS`. Light takes 100 ns from one node of a `Lab::of_links` to the
+//! Times in µs are derived by hand in `support::PHYS`. Propagation takes 100 ns from one node of a `Lab::of_links` to the
 //! next.
 
 use crate::support::*;
@@ -10,7 +10,7 @@ use fairhop_sim::mac::FrameKind;
 use fairhop_sim::recorder::Loss;
 use fairhop_sim::scenario::{Capture, QueueLimit};
 
-/// Light from one node to the next.
+/// Propagation delay from one node to the next.
 const HOP: Nanos = Nanos(100);
 
 /// Two stations, the first with more packets for the second than it can send.
@@ -62,7 +62,7 @@ fn the_first_frame_finds_the_medium_idle_for_a_difs_and_goes_at_once() {
     }
 }
 
-/// What station 2 hears of station 0, and how long after the end of a frame it waits before it counts slots.
+/// The power that station 2 receives from station 0, and the time it waits after a frame before it counts slots.
 #[test]
 fn a_station_waits_eifs_after_a_frame_locked_and_lost_difs_after_energy_and_the_nav_after_a_good_one() {
     for phy in PHYS {
@@ -100,7 +100,30 @@ fn a_station_waits_eifs_after_a_frame_locked_and_lost_difs_after_energy_and_the_
     }
 }
 
-/// Station 2 loses a frame of station 0 on which it was locked, then feels energy of station 4 before EIFS is over.
+/// Station 2 loses a data frame of station 0, then receives the ACK of station 1: EIFS ends with it.
+#[test]
+fn a_good_frame_after_a_lost_one_ends_eifs() {
+    for phy in [PHYS[0], PHYS[2], PHYS[4]] {
+        let what = format!("{phy:?}");
+        // Otherwise EIFS would be over before the ACK and its DIFS.
+        assert!(phy.sifs + phy.ack + phy.difs < phy.eifs, "{what}");
+        let lab = Lab::of_links(4, &[(0, 1, DECODED), (0, 2, WEAK), (1, 2, DECODED), (2, 3, DECODED)])
+            .phy(phy)
+            .packet(node(0), node(1), IP_BYTES, ms(10))
+            .packet(node(2), node(3), 100, ms(10) + us(phy.data / 2))
+            .seconds(0.02);
+        let mut backoffs = vec![0; phy.cw_min as usize + 1];
+        for run in lab.runs(20 * phy.cw_min as usize) {
+            let (ack, own) = (run.sent_kind(1, FrameKind::Ack)[0], run.data(2)[0]);
+            let k = slots(own.at, ack.end + HOP + us(phy.difs), us(phy.slot))
+                .unwrap_or_else(|| panic!("{what}: {:?} after the ACK", own.at - ack.end));
+            backoffs[k as usize] += 1;
+        }
+        assert_uniform(&backoffs, &what);
+    }
+}
+
+/// Station 2 loses a frame of station 0 on which it was locked, then senses energy of station 4 before EIFS is over.
 #[test]
 fn energy_after_a_lost_frame_is_followed_by_difs_and_not_by_another_eifs() {
     let phy = PHYS[0];
@@ -122,9 +145,9 @@ fn energy_after_a_lost_frame_is_followed_by_difs_and_not_by_another_eifs() {
     }
 }
 
-/// The reservation of an RTS holds station 2; in it, station 2 loses a frame of station 6 on which it was locked.
+/// Station 2 observes the reservation of an RTS; during it, station 2 loses a frame of station 6 on which it was locked.
 #[test]
-fn eifs_runs_beside_the_nav_and_not_after_it() {
+fn eifs_runs_in_parallel_to_the_nav_and_not_after_it() {
     let phy = PHYS[0];
     let mut lab = Lab::of_links(7, &[(0, 1, DECODED), (0, 2, DECODED), (2, 3, DECODED), (6, 2, WEAK)])
         .phy(phy)
@@ -154,7 +177,7 @@ fn eifs_runs_beside_the_nav_and_not_after_it() {
     assert!(seen > 20);
 }
 
-/// Nothing answers the RTS that station 2 overhears; a frame that it cannot decode begins near the end of NAVTimeout.
+/// The RTS that station 2 overhears gets no response; a frame that it cannot decode begins near the end of NAVTimeout.
 #[test]
 fn the_reservation_of_an_rts_is_kept_for_a_preamble_that_ended_in_nav_timeout_and_not_for_one_that_only_began()
  {
@@ -190,9 +213,9 @@ fn the_reservation_of_an_rts_is_kept_for_a_preamble_that_ended_in_nav_timeout_an
 }
 
 #[test]
-fn after_every_success_a_backoff_runs_whether_or_not_a_frame_waits() {
+fn after_every_success_a_backoff_runs_even_if_no_frame_is_queued() {
     let phy = PHYS[0];
-    // The second packet comes 4.5 slots after the DIFS behind the ACK, which 900 ns of light and chance move by less.
+    // The second packet comes 4.5 slots after the DIFS that follows the ACK, within 900 ns of propagation and start times.
     let exchange = phy.data + phy.sifs + phy.ack;
     let lab = |later| {
         Lab::of_links(2, &[(0, 1, DECODED)])
@@ -219,7 +242,7 @@ fn after_every_success_a_backoff_runs_whether_or_not_a_frame_waits() {
     assert!(backoffs[..5].iter().all(|&n| n == 0));
     assert_uniform(&backoffs[5..], "backoffs of 5 to 15 slots");
 
-    // A packet that comes within the DIFS finds the same backoff, and no other one is drawn.
+    // A packet that comes within the DIFS waits for the same backoff; no other one is drawn.
     let mut backoffs = [0; 16];
     for run in lab(phy.difs / 2).runs(runs) {
         let (first, second) = (run.data(0)[0], run.data(0)[1]);
@@ -229,7 +252,7 @@ fn after_every_success_a_backoff_runs_whether_or_not_a_frame_waits() {
     assert_uniform(&backoffs, "backoffs after a packet that came within the DIFS");
 }
 
-/// Station 1 is drowned by station 2, whom station 0 does not hear: no answer ever comes.
+/// Station 2, which station 0 does not hear, jams station 1: no response ever comes.
 #[test]
 fn without_an_ack_the_window_doubles_after_each_of_seven_attempts_and_then_starts_again() {
     for phy in PHYS {
@@ -253,7 +276,7 @@ fn without_an_ack_the_window_doubles_after_each_of_seven_attempts_and_then_start
                     attempt += 1;
                     assert_eq!((next.sequence, next.packet), (last.sequence, last.packet));
                 } else {
-                    assert_eq!(attempt, 7, "{what}: given up after {attempt} attempts");
+                    assert_eq!(attempt, 7, "{what}: dropped after {attempt} attempts");
                     assert_eq!(next.sequence, (last.sequence + 1) % 4096);
                     attempt = 1;
                     dropped += 1;
@@ -280,8 +303,8 @@ fn without_an_ack_the_window_doubles_after_each_of_seven_attempts_and_then_start
     }
 }
 
-/// Station 0 waits for the ACK of station 1, which is drowned by station 5, when a frame of station 2 begins, whom
-/// station 0 alone hears. While it backs off after that, there is one more of station 3.
+/// Station 5 jams station 1. While station 0 waits for the ACK of station 1, a frame of station 2 begins, which only
+/// station 0 hears. During the backoff after that, a frame of station 3 follows.
 #[test]
 fn a_frame_that_begins_before_the_timeout_is_waited_for_and_fails_the_attempt_once() {
     let phy = PHYS[0];
@@ -314,7 +337,7 @@ fn a_frame_that_begins_before_the_timeout_is_waited_for_and_fails_the_attempt_on
     assert!((8..32).contains(&late), "the window has doubled: {late} of 40 over 15 slots");
 }
 
-/// As before, but station 2 leaves gaps.
+/// As in the test of doubling windows, but station 2 leaves gaps.
 #[test]
 fn the_window_is_small_again_after_a_success() {
     let phy = PHYS[0];
@@ -337,8 +360,8 @@ fn the_window_is_small_again_after_a_success() {
     assert_eq!(retries, run.world.recorder().nodes[0].retries);
 }
 
-/// Station 1 hears data; its ACKs drown at station 0 in frames of station 2, which come with 6 dB less and are below
-/// every threshold of sensing.
+/// Station 1 receives the data. At station 0, frames of station 2, 6 dB weaker and below all sensing thresholds, destroy
+/// its ACKs.
 #[test]
 fn a_packet_whose_ack_is_lost_is_repeated_seven_times_and_delivered_once() {
     let phy = PHYS[0];
@@ -370,7 +393,7 @@ fn a_packet_whose_ack_is_lost_is_repeated_seven_times_and_delivered_once() {
 
 /// 0 sends to 1. Station 2 hears 0 alone, station 3 hears 1 alone; each has a packet for a neighbour of its own.
 #[test]
-fn rts_cts_data_and_ack_follow_each_other_by_sifs_and_silence_those_who_hear_one_side() {
+fn rts_cts_data_and_ack_follow_each_other_by_sifs_and_stations_that_hear_one_side_stay_silent() {
     for phy in PHYS {
         let what = format!("{phy:?}");
         let links = [(0, 1, DECODED), (0, 2, DECODED), (1, 3, DECODED), (2, 4, DECODED), (3, 5, DECODED)];
@@ -416,8 +439,8 @@ fn rts_cts_data_and_ack_follow_each_other_by_sifs_and_silence_those_who_hear_one
     }
 }
 
-/// Station 2 reserves the medium with an RTS that station 1 hears; station 0, who does not, sends its own RTS to
-/// station 1 in the quiet time in which station 2 hears a CTS from station 3.
+/// Station 2 reserves the medium with an RTS that station 1 receives and station 0 does not. Station 0 sends its own RTS to
+/// station 1 while station 2 receives the CTS of station 3.
 #[test]
 fn an_rts_is_not_answered_within_a_reservation() {
     let phy = PHYS[0];
@@ -437,7 +460,7 @@ fn an_rts_is_not_answered_within_a_reservation() {
     }
 }
 
-/// Station 1 is drowned by station 5, so that the RTS of station 0 finds no answer. Station 2 has heard it.
+/// Station 5 jams station 1, so that the RTS of station 0 gets no response. Station 2 has received it.
 #[test]
 fn the_reservation_of_an_rts_ends_early_when_nothing_follows_it() {
     for phy in PHYS {
@@ -467,7 +490,7 @@ fn the_reservation_of_an_rts_ends_early_when_nothing_follows_it() {
     }
 }
 
-/// Station 1 is disturbed by short frames of station 2 that leave room for an RTS and a CTS but not for the data.
+/// Short frames of station 2 disturb station 1; RTS and CTS fit between them, data does not.
 #[test]
 fn a_protected_frame_has_four_attempts_and_its_rts_seven() {
     let phy = PHYS[0];
@@ -493,7 +516,7 @@ fn a_protected_frame_has_four_attempts_and_its_rts_seven() {
             (true, ..) => 0,
             (false, 4, _) => 1,
             (false, _, 7) => 2,
-            other => panic!("given up after {other:?}"),
+            other => panic!("dropped after {other:?}"),
         };
         ends[end] += 1;
         let mut copies = frames.iter().filter(|frame| frame.is_data());
@@ -538,11 +561,11 @@ fn a_broadcast_is_sent_once_at_the_lowest_basic_rate_without_ack_and_followed_by
     }
 }
 
-/// Station 2 counts down after a frame of station 0 when a frame of station 4 comes, whom only station 2 hears. The same
-/// seed without that frame tells what station 2 had drawn.
+/// Station 2 counts slots after a frame of station 0 when a frame of station 4 comes, which only station 2 hears. A run
+/// with the same seed and without that frame shows which backoff station 2 has drawn.
 #[test]
-fn a_backoff_stands_still_while_the_medium_is_busy_and_goes_on_after_a_difs() {
-    let turnaround = us(2); // aRxTxTurnaroundTime: so late before its slot, a station no longer notices
+fn a_backoff_freezes_while_the_medium_is_busy_and_continues_after_a_difs() {
+    let turnaround = us(2); // aRxTxTurnaroundTime: within it before its slot, a station notices nothing
     for phy in [PHYS[0], PHYS[1]] {
         let base = Lab::of_links(
             6,

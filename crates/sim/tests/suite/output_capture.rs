@@ -1,7 +1,9 @@
-//! Captures, as Wireshark's dissectors see them. Without `tshark` on the machine these tests say so and pass.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr)]
+//! Captures as Wireshark's dissectors read them. Without `tshark` these tests fail where the variable `CI` is set, and are
+//! skipped elsewhere.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -13,7 +15,7 @@ use fairhop_sim::packet::{NodeId, PacketView};
 use fairhop_sim::scenario::{self, Override};
 use fairhop_sim::world::{Tap, World};
 
-/// A call and a download over two hops from the Internet, with RTS for long frames and losses that SINR draws.
+/// A call and a download over two hops from the Internet, with RTS for long frames, SINR reception and bit errors.
 const SCENARIO: &str = r#"
 name = "capture"
 duration_s = 1
@@ -55,10 +57,10 @@ rate_kbps = 20
 payload_bytes = 101
 "#;
 
-/// A call alone: nothing disturbs it.
+/// The call alone, without losses.
 const EASY: [&str; 3] = ["traffic.1.count=0", "traffic.2.count=0", "radio.rate_mbps=6"];
 
-/// Counts what it hands on.
+/// Counts the frames and packets that it passes on.
 struct Counting {
     inner: Box<dyn Tap>,
     frames: Arc<Mutex<Counts>>,
@@ -129,12 +131,32 @@ fn captured(name: &str, changes: &[&str]) -> (World, Written, Arc<Mutex<Counts>>
     (world, written, frames)
 }
 
-fn tshark_is_missing() -> bool {
-    let missing = Command::new("tshark").arg("--version").output().is_err();
+/// Whether the calling test is to be skipped because the program `tool` is missing, which it then reports.
+///
+/// # Panics
+/// The program is missing and `required`.
+fn is_skipped(tool: &str, required: bool) -> bool {
+    let missing = Command::new(tool).arg("--version").output().is_err();
+    assert!(!missing || !required, "{tool} is not installed, and CI is set: captures must be checked");
     if missing {
-        eprintln!("skipped: tshark is not installed, so nothing can be said of the captures");
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or("a test");
+        let message = format!("test {test}: SKIPPED, {tool} is not installed\n");
+        // Not `eprintln!`: the test harness hides what passing tests print.
+        std::io::stderr().write_all(message.as_bytes()).unwrap();
     }
     missing
+}
+
+fn tshark_is_missing() -> bool {
+    is_skipped("tshark", std::env::var_os("CI").is_some())
+}
+
+#[test]
+fn a_missing_tool_skips_a_test_and_fails_it_where_the_tool_is_required() {
+    assert!(is_skipped("fairhop-tool-that-does-not-exist", false));
+    let required = std::panic::catch_unwind(|| is_skipped("fairhop-tool-that-does-not-exist", true));
+    assert!(required.is_err());
 }
 
 /// Lines of tab-separated fields, one for every packet of the file that passes the filter.
@@ -154,13 +176,13 @@ fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Vec<Vec<String>> {
     text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
 }
 
-/// What Wireshark would mark red: malformed packets, wrong check sums and sequences, and checks that were not made.
+/// Display filter of what must not occur: malformed packets, and checksums that are wrong or were not verified.
 const COMPLAINTS: &str = "_ws.malformed || _ws.expert.group == Malformed || _ws.expert.group == Checksum \
      || ip.checksum.status != Good || udp.checksum.status != Good || tcp.checksum.status != Good \
      || wlan.fcs.status != Good";
 
 #[test]
-fn wireshark_finds_nothing_malformed_every_checksum_good_and_time_in_order() {
+fn wireshark_finds_no_malformed_packet_no_wrong_checksum_and_times_in_order() {
     if tshark_is_missing() {
         return;
     }
@@ -181,11 +203,11 @@ fn wireshark_finds_nothing_malformed_every_checksum_good_and_time_in_order() {
 }
 
 #[test]
-fn wireshark_counts_the_simulators_frames_and_agrees_on_their_time_on_the_air() {
+fn wireshark_counts_the_same_frames_and_computes_the_same_durations() {
     if tshark_is_missing() {
         return;
     }
-    // Wireshark leaves out the signal extension of 802.11g: 6 µs of silence in which decoders catch up (18.3.2.4).
+    // Wireshark leaves out the signal extension of 802.11g, 6 µs after the frame (802.11-2020, 18.3.2.4).
     for (name, signal_extension_us, changes) in [
         ("capture-a", 0, &["radio.rate_mbps=24"][..]),
         ("capture-b", 0, &["radio.standard=802.11b", "radio.rate_mbps=11", "topology.spacing_m=30"]),
@@ -233,7 +255,7 @@ fn wireshark_counts(name: &str, signal_extension_us: u64, changes: &[&str]) {
     }
     assert_eq!(seen.wireless, counts.wireless);
     assert_eq!(seen.wired, counts.wired);
-    assert_eq!(seen.times, counts.times, "Wireshark reckons the time on the air from rate and length");
+    assert_eq!(seen.times, counts.times, "Wireshark computes durations from rate and length");
     for (node, record) in world.recorder().nodes.iter().enumerate() {
         let sent: usize = ["data", "ack", "rts", "cts"]
             .iter()
@@ -245,7 +267,7 @@ fn wireshark_counts(name: &str, signal_extension_us: u64, changes: &[&str]) {
 }
 
 #[test]
-fn an_undisturbed_call_is_two_rtp_streams_without_loss_and_with_the_simulators_delay() {
+fn a_call_without_losses_is_two_rtp_streams_with_the_delay_of_the_results() {
     if tshark_is_missing() {
         return;
     }
@@ -270,7 +292,7 @@ fn an_undisturbed_call_is_two_rtp_streams_without_loss_and_with_the_simulators_d
     let (sent, ttl) = first(internet, "192.0.2.1");
     assert_eq!(ttl, "64");
     let (arrived, ttl) = first(&written.files[2], "192.0.2.1");
-    assert_eq!(ttl, "62", "the gateway and node 1 have passed it on");
+    assert_eq!(ttl, "62", "the gateway and node 1 forwarded it");
     let shortest_ms = world.recorder().streams[0].delay_min.as_millis_f64();
     let first_bit_ms = (arrived - sent) * 1e3;
     // The delay counts to the end of the frame: 96 bytes at 6 Mb/s are 152 µs.
@@ -279,8 +301,8 @@ fn an_undisturbed_call_is_two_rtp_streams_without_loss_and_with_the_simulators_d
     assert_eq!(ttl, "62");
 }
 
-/// The two ends of a call report five times a second: Wireshark reads sender reports with a block and the source's name, all
-/// of the length that the simulator reckons with, and the loss that each end saw.
+/// The two ends of a call report five times a second. Wireshark reads sender reports with one block and the source's name, of
+/// the length that the simulator sends, with the loss that each end saw.
 #[test]
 fn wireshark_reads_the_reports_of_a_call() {
     if tshark_is_missing() {
@@ -311,9 +333,9 @@ fn wireshark_reads_the_reports_of_a_call() {
     assert!((230..250).contains(&highest), "{highest} packets in five seconds");
 }
 
-/// Node 3 moves from two hops to three in the middle of a call: the time to live of what it sends goes down with it.
+/// Node 3 moves from two hops to three during a call: its packets arrive with a TTL one less.
 #[test]
-fn times_to_live_follow_a_node_that_moves() {
+fn the_ttl_on_arrival_follows_the_hops_of_a_node_that_moves() {
     const MOVING: &str = r#"
 name = "moving"
 duration_s = 4
@@ -338,13 +360,13 @@ change = [{ kind = "move", at_s = 2, node = 3, x_m = 600, y_m = 0 }]
         let at = |packet: &Vec<String>| packet[0].parse::<f64>().unwrap();
         seen.iter().filter(|p| (from..until).contains(&at(p))).map(|p| p[1].clone()).collect()
     };
-    // Node 1 and the gateway have passed it on; then node 2 too.
+    // Node 1 and the gateway forward its packets; later node 2 too.
     assert_eq!(ttls(0.0, 1.99), BTreeSet::from(["62".to_owned()]));
     assert_eq!(ttls(2.1, 4.0), BTreeSet::from(["61".to_owned()]));
 }
 
 #[test]
-fn equal_runs_leave_equal_captures() {
+fn equal_runs_write_equal_captures() {
     let (_, first, _) = captured("capture-once", &[]);
     let (_, again, _) = captured("capture-twice", &[]);
     for (first, again) in first.files.iter().zip(&again.files) {
@@ -353,7 +375,7 @@ fn equal_runs_leave_equal_captures() {
 }
 
 #[test]
-fn captures_are_not_overwritten() {
+fn captures_are_never_overwritten() {
     let directory = scratch("capture-keep");
     let world = world(&EASY);
     Capture::create(&directory, &world).unwrap().finish().unwrap();
@@ -363,7 +385,7 @@ fn captures_are_not_overwritten() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_ends_the_capture_with_the_name_of_the_file() {
+fn a_full_disk_ends_the_capture_with_an_error_that_names_the_file() {
     let directory = scratch("capture-full");
     let mut world = world(&EASY);
     let capture = Capture::create(&directory, &world).unwrap();

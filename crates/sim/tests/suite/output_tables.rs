@@ -1,5 +1,5 @@
-//! Tables and `summary.json`, read back as anybody would read them.
-#![allow(missing_docs, clippy::unwrap_used)]
+//! Tables and `summary.json`, read back from their files.
+#![allow(clippy::unwrap_used)]
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -86,7 +86,7 @@ fn field<'a>(row: &'a Row, name: &str) -> &'a Field {
     row.get_column_iter().find(|(column, _)| *column == name).unwrap().1
 }
 
-/// The columns that readers of results rely on: a change here is a change for them.
+/// The columns, on which scripts of users rely.
 const SCHEMA: &str = "
 control
   seed: unsigned
@@ -149,9 +149,13 @@ flows
   lost_no_route_packets: integer
   lost_ttl_packets: integer
   in_flight_packets: integer
+  overdue_packets: integer
   loss: real
   late: real
   outage: real or null
+  receivers: integer or null
+  delivery_mean: real or null
+  delivery_min: real or null
   sent_bytes: integer
   delivered_bytes: integer
   sent_mbps: real
@@ -231,6 +235,14 @@ nodes
   queue_early_drops_packets: integer
   queue_mean_packets: real
   queue_max_packets: integer
+receivers
+  seed: unsigned
+  flow: integer
+  name: text
+  node: integer
+  sent_packets: integer
+  received_packets: integer
+  delivery: real or null
 tcp_series
   seed: unsigned
   flow: integer
@@ -245,7 +257,7 @@ tcp_series
 ";
 
 #[test]
-fn tables_have_the_columns_that_readers_rely_on() {
+fn tables_have_exactly_the_documented_columns() {
     let (directory, ..) = results("tables-schema");
     let mut names: Vec<String> =
         fs::read_dir(&directory).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
@@ -268,11 +280,11 @@ fn tables_have_the_columns_that_readers_rely_on() {
         }
     }
     assert_eq!(schema.trim(), SCHEMA.trim(), "{schema}");
-    assert!(names.contains(&"summary.json".to_owned()) && names.len() == 10, "{names:?}");
+    assert!(names.contains(&"summary.json".to_owned()) && names.len() == 11, "{names:?}");
 }
 
 #[test]
-fn rows_read_back_are_those_of_all_seeds_in_order() {
+fn rows_read_back_equal_those_written_for_all_seeds_in_order() {
     let (directory, tables, summaries) = results("tables-rows");
     let flows = rows(&directory, "flows");
     let expected: Vec<_> = tables.iter().flat_map(|run| &run.flows).collect();
@@ -290,8 +302,8 @@ fn rows_read_back_are_those_of_all_seeds_in_order() {
         flows[..flows.len() / 2].iter().filter(is).collect::<Vec<_>>()
     };
     let (calls, summary) = (of_first("call"), &summaries[0].calls[0]);
-    assert_eq!(*field(calls[0], "mos"), Field::Double(summary.forward.mos));
-    assert_eq!(*field(calls[1], "mos"), Field::Double(summary.backward.mos));
+    assert_eq!(*field(calls[0], "mos"), Field::Double(summary.forward.mos.unwrap()));
+    assert_eq!(*field(calls[1], "mos"), Field::Double(summary.backward.mos.unwrap()));
     let (bulk, summary) = (of_first("bulk"), &summaries[0].flows[0]);
     assert_eq!(*field(bulk[0], "goodput_mbps"), Field::Double(summary.goodput_mbps));
     let completed = summary.tcp.as_ref().unwrap().completed_s.unwrap();
@@ -300,7 +312,7 @@ fn rows_read_back_are_those_of_all_seeds_in_order() {
 }
 
 #[test]
-fn series_add_up_to_the_flows_and_airtime_to_the_whole() {
+fn series_add_up_to_the_rows_of_flows_and_airtime_adds_up_to_one() {
     let (_, tables, _) = results("tables-series");
     let run = &tables[0];
     for flow in &run.flows {
@@ -313,6 +325,22 @@ fn series_add_up_to_the_flows_and_airtime_to_the_whole() {
         assert_eq!(sent, flow.sent_packets - flow.in_flight_packets);
         if flow.kind == "call" {
             assert!(bins[1].mos.unwrap() > 3.6 && bins[3].mos.is_none(), "the call ends after 2 s");
+        }
+        let reasons = [
+            flow.lost_queue_full_packets,
+            flow.lost_retry_limit_packets,
+            flow.lost_wired_queue_full_packets,
+            flow.lost_aqm_packets,
+            flow.lost_link_packets,
+            flow.lost_control_packets,
+            flow.lost_no_route_packets,
+            flow.lost_ttl_packets,
+        ];
+        assert_eq!(reasons.iter().sum::<u64>(), flow.lost_packets);
+        if &*flow.receiver != "broadcast" {
+            let fates =
+                flow.arrived_packets + flow.lost_packets + flow.in_flight_packets + flow.overdue_packets;
+            assert_eq!(fates, flow.sent_packets);
         }
         let counted: u64 = run
             .delays
@@ -338,7 +366,7 @@ fn series_add_up_to_the_flows_and_airtime_to_the_whole() {
 }
 
 #[test]
-fn every_file_can_be_read_alone() {
+fn every_file_holds_its_scenario_seeds_and_descriptions() {
     let (directory, ..) = results("tables-meta");
     for table in [
         "control",
@@ -349,6 +377,7 @@ fn every_file_can_be_read_alone() {
         "links",
         "node_series",
         "nodes",
+        "receivers",
         "tcp_series",
     ] {
         let reader = open(&directory, table);
@@ -373,7 +402,7 @@ fn every_file_can_be_read_alone() {
 }
 
 #[test]
-fn equal_runs_leave_equal_bytes() {
+fn equal_runs_write_equal_bytes() {
     let (first, ..) = results("tables-once");
     let (again, ..) = results("tables-twice");
     for entry in fs::read_dir(&first).unwrap() {
@@ -383,7 +412,7 @@ fn equal_runs_leave_equal_bytes() {
 }
 
 #[test]
-fn results_are_not_overwritten_and_half_files_are_not_left() {
+fn results_are_never_overwritten_and_a_failed_write_leaves_no_file() {
     let (directory, tables, _) = results("tables-keep");
     let error = Directory::create(&directory).unwrap_err();
     assert!(error.to_string().contains("tables-keep is already there"), "{error}");

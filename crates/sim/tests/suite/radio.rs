@@ -1,11 +1,11 @@
-//! The rules of reception on hand-made layouts: who survives an overlap, who locks the receiver, what keeps the medium
-//! busy, and what hidden and exposed terminals come to.
+//! The rules of reception on hand-made layouts: which frame survives an overlap, which one locks the receiver, what keeps
+//! the medium busy, and the throughput of hidden and exposed terminals.
 
 use crate::support::*;
 use fairhop_model::phy::{Phy, Preamble, Rate, Standard, chunk_success, noise_floor};
 use fairhop_model::units::{Db, Nanos};
-use fairhop_sim::mac::FrameKind;
-use fairhop_sim::radio::FrameLoss;
+use fairhop_sim::mac::{FrameKind, Stations};
+use fairhop_sim::radio::{FrameLoss, Links, Receiver};
 use fairhop_sim::results::Summary;
 use fairhop_sim::scenario::{Capture, Propagation, QueueLimit, Reception};
 
@@ -16,8 +16,8 @@ const DIFS: Nanos = us(34);
 const EIFS: Nanos = us(94);
 const SLOT: Nanos = us(9);
 
-/// Senders that do not hear each other, with what node 0 receives of each in dBm. Every sender broadcasts one frame:
-/// each 100 µs after the one before it, so that all overlap.
+/// Senders that do not hear each other, and the power in dBm that node 0 receives of each. Every sender broadcasts one
+/// frame, 100 µs after the previous sender, so that all overlap.
 fn overlapping(powers: &[f64]) -> Lab {
     let links: Vec<_> = powers.iter().enumerate().map(|(i, &dbm)| (0, i + 1, dbm)).collect();
     let mut lab = Lab::of_links(powers.len() + 1, &links).seconds(0.02);
@@ -37,7 +37,7 @@ fn fates(run: &Run) -> (Vec<u32>, Vec<(FrameLoss, u64)>) {
 }
 
 #[test]
-fn the_capture_rule_decides_who_survives_an_overlap() {
+fn the_capture_rule_decides_which_frame_survives_an_overlap() {
     use Capture::{First, None, Stronger};
     use FrameLoss::{Busy, Captured, Collision, Weak};
     // 12 dB from one to the next, then energy that does not lock, and a signal below every threshold.
@@ -45,14 +45,14 @@ fn the_capture_rule_decides_who_survives_an_overlap() {
     let undecodable = WEAK;
     type Case<'a> = (Capture, &'a [f64], &'a [u32], &'a [(FrameLoss, u64)]);
     let cases: [Case<'_>; 19] = [
-        // Any overlap with what can be sensed destroys both.
+        // Any overlap with a signal that can be sensed destroys both.
         (None, &[weak, strong], &[], &[(Collision, 2)]),
         (None, &[strong, weak], &[], &[(Collision, 2)]),
         (None, &[undecodable, strong], &[], &[(Collision, 2)]),
         (None, &[felt, strong], &[], &[(Collision, 1), (Weak, 1)]),
         (None, &[strong, felt], &[], &[(Collision, 1), (Weak, 1)]),
         (None, &[strong, nothing], &[1], &[(Weak, 1)]),
-        // The first frame holds the receiver; it survives what is 10 dB weaker.
+        // The first frame keeps the receiver; it survives frames that are 10 dB weaker.
         (First, &[weak, strong], &[], &[(Collision, 1), (Busy, 1)]),
         (First, &[strong, weak], &[1], &[(Busy, 1)]),
         (First, &[weak, weak], &[], &[(Collision, 1), (Busy, 1)]),
@@ -74,7 +74,7 @@ fn the_capture_rule_decides_who_survives_an_overlap() {
             let what = format!("{reception:?} {capture:?} {powers:?}");
             let (heard, mut why) = fates(&run);
             if reception == Reception::Sinr && powers.contains(&undecodable) {
-                // 20 dB over the noise: by SINR it can be decoded where it is alone.
+                // 20 dB above the noise: under SINR reception it can be decoded when it is alone.
                 assert_eq!(
                     heard.iter().filter(|&&sender| powers[sender as usize - 1] != undecodable).count(),
                     received.len(),
@@ -119,7 +119,7 @@ fn frames_overlap_in_the_order_in_which_they_arrive_and_not_in_which_they_are_se
 
 #[test]
 fn interference_adds_up() {
-    // 12 dB each; two of the same strength are 10 log10 2 = 3.01 dB more: 8.99 dB under the frame.
+    // Each interferer is 12 dB weaker than the frame; two are 10 log10 2 = 3.01 dB more: 8.99 dB weaker.
     for (interferers, capture_db, survives) in
         [(1, 10.0, true), (2, 10.0, false), (2, 8.9, true), (2, 9.1, false)]
     {
@@ -135,7 +135,7 @@ fn interference_adds_up() {
 
 #[test]
 fn a_station_hears_nothing_while_it_sends_and_afterwards_only_energy() {
-    // Station 0 sends from 10 ms on; the frame of station 1, who does not hear it, comes 100 µs later.
+    // Station 0 starts to send at 10 ms; the frame of station 1, which does not hear it, comes 100 µs later.
     let mut lab = Lab::of_links(2, &[])
         .packet(node(0), ALL, FRAME_BYTES, ms(10))
         .packet(node(0), ALL, FRAME_BYTES, ms(10) + us(300))
@@ -168,7 +168,7 @@ fn signals_travel_at_the_speed_of_light() {
     }
 }
 
-/// What a station makes of a frame that is on the air when it gets a packet.
+/// How long a station waits after a frame that was on the air when it got a packet.
 #[derive(Debug, PartialEq)]
 enum Waits {
     Not,
@@ -192,7 +192,7 @@ fn waits(run: &Run) -> Waits {
 }
 
 #[test]
-fn preambles_and_energy_have_thresholds_of_their_own_and_only_what_was_locked_and_lost_brings_eifs() {
+fn preambles_and_energy_have_separate_thresholds_and_only_a_frame_locked_and_lost_causes_eifs() {
     // 16 dBm − 40 dB − 30 log10 d: −24 dBm at 1 m, −63.0 at 20 m, −68.7 at 31 m, −69.0 at 31.6 m, −80.0 at 73.6 m,
     // −83.9 at 99 m, −84.1 at 101 m.
     let preamble_deeper = (-80.0, -84.0, -69.0);
@@ -230,6 +230,41 @@ fn preambles_and_energy_have_thresholds_of_their_own_and_only_what_was_locked_an
 }
 
 #[test]
+fn in_the_range_model_a_frame_is_decoded_locked_and_sensed_up_to_the_radius_of_each() {
+    let sensed_locks = Propagation::Range { receive_m: 250.0, carrier_sense_m: 550.0, preamble_m: None };
+    let sensed_only =
+        Propagation::Range { receive_m: 250.0, carrier_sense_m: 550.0, preamble_m: Some(400.0) };
+    let cases = [
+        (&sensed_locks, 249.0, Waits::Difs),
+        (&sensed_locks, 251.0, Waits::Eifs),
+        (&sensed_locks, 549.0, Waits::Eifs),
+        (&sensed_locks, 551.0, Waits::Not),
+        (&sensed_only, 399.0, Waits::Eifs),
+        (&sensed_only, 401.0, Waits::Difs),
+        (&sensed_only, 549.0, Waits::Difs),
+        (&sensed_only, 551.0, Waits::Not),
+    ];
+    for (propagation, metres, expected) in cases {
+        let mut lab = Lab::at([(0.0, 0.0), (metres, 0.0)])
+            .packet(node(1), ALL, FRAME_BYTES, ms(10))
+            .packet(node(0), ALL, FRAME_BYTES, ms(10) + us(300))
+            .seconds(0.02);
+        lab.scenario.radio.propagation = propagation.clone();
+        for run in lab.runs(3) {
+            assert_eq!(waits(&run), expected, "{metres} m, {propagation:?}");
+        }
+    }
+}
+
+#[test]
+fn stations_links_and_receivers_can_be_sent_between_threads() {
+    fn is_send<T: Send>() {}
+    is_send::<Stations>();
+    is_send::<Links>();
+    is_send::<Receiver>();
+}
+
+#[test]
 fn energy_adds_up_to_a_busy_medium() {
     // −92 dBm is below the threshold of −90; two of them are −89.
     for (powers, expected) in [([-92.0, -99.0], Waits::Not), ([-92.0, -92.0], Waits::Difs)] {
@@ -241,7 +276,7 @@ fn energy_adds_up_to_a_busy_medium() {
 }
 
 #[test]
-fn in_one_cell_frames_overlap_only_where_backoffs_end_in_the_same_slot_and_then_both_are_lost() {
+fn in_one_cell_frames_overlap_only_if_backoffs_end_in_the_same_slot_and_then_both_are_lost() {
     for (capture, seed) in [(Capture::None, 1), (Capture::First, 2)] {
         let mut lab =
             Lab::at((0..6).map(|i| (f64::from(i % 3), f64::from(i / 3)))).capture(capture).seconds(3.0);
@@ -265,7 +300,7 @@ fn in_one_cell_frames_overlap_only_where_backoffs_end_in_the_same_slot_and_then_
             .received(0)
             .map(|frame| (frame.from, frame.sequence, frame.at - run.delay(frame.from, 0)))
             .collect();
-        // What is on the air at the end of the run is left out.
+        // Frames on the air at the end of the run are left out.
         for (frame, together) in
             sent.iter().zip(&together).filter(|(frame, _)| frame.is_data() && frame.end < ms(2990))
         {
@@ -285,8 +320,8 @@ fn lost_at_the_middle(run: &Run) -> f64 {
 }
 
 #[test]
-fn hidden_terminals_collide_and_with_rts_hardly_a_data_frame_is_lost() {
-    // 300 and 310 packets a second, so that their phases wander.
+fn hidden_terminals_collide_and_with_rts_few_data_frames_are_lost() {
+    // 300 and 310 packets a second, so that their phases drift.
     let mut hidden = Lab::at([(0.0, 0.0), (200.0, 0.0), (400.0, 0.0)])
         .rate(12.0, &[6.0])
         .stream(node(0), node(1), 1000, 300.0)
@@ -299,12 +334,12 @@ fn hidden_terminals_collide_and_with_rts_hardly_a_data_frame_is_lost() {
     assert!(!in_range(&basic));
     assert!(lost_at_the_middle(&basic) > 0.3, "{}", lost_at_the_middle(&basic));
     assert!(lost_at_the_middle(&rts) < 0.01, "{}", lost_at_the_middle(&rts));
-    let given_up = |run: &Run| run.world.recorder().streams.iter().map(|s| s.lost[1]).sum::<u64>();
-    assert!(given_up(&rts) * 10 < given_up(&basic), "{} {}", given_up(&rts), given_up(&basic));
+    let dropped = |run: &Run| run.world.recorder().streams.iter().map(|s| s.lost[1]).sum::<u64>();
+    assert!(dropped(&rts) * 10 < dropped(&basic), "{} {}", dropped(&rts), dropped(&basic));
 }
 
 #[test]
-fn exposed_terminals_take_turns_and_those_out_of_earshot_send_at_the_same_time() {
+fn exposed_terminals_take_turns_and_terminals_out_of_range_send_at_the_same_time() {
     let goodput = |between_m: f64, right: bool| {
         let places = [(-200.0, 0.0), (0.0, 0.0), (between_m, 0.0), (between_m + 200.0, 0.0)];
         let mut lab = Lab::at(places)
@@ -324,7 +359,7 @@ fn exposed_terminals_take_turns_and_those_out_of_earshot_send_at_the_same_time()
     };
     let (alone, ..) = goodput(200.0, false);
     let (left, right, together) = goodput(200.0, true);
-    // The two share the medium, and overlap only where both backoffs end in the same slot.
+    // The two share the medium, and overlap only if both backoffs end in the same slot.
     assert!((left + right) / alone < 1.2 && together < 0.2, "{left} {right} {alone} {together}");
     let (left, right, together) = goodput(260.0, true);
     assert!(

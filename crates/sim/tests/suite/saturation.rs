@@ -1,5 +1,5 @@
-//! Saturated stations in one cell against Bianchi's model of the DCF, with the standard's freezing of the backoff and
-//! the standard's waits after a collision (`fairhop_model::bianchi` says how far the plain model is off by them).
+//! Saturated stations in one cell against Bianchi's model of the DCF, extended by the standard's freezing of the backoff and
+//! waits after a collision (`fairhop_model::bianchi` has the error of the plain model).
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ use fairhop_sim::world::World;
 const ATTEMPTS: u32 = 7;
 const PAYLOAD: u32 = 1472;
 
-/// Stations on a small circle that always have packets for station 0. Mb/s of payload.
+/// Payload throughput in Mb/s of stations on a small circle that always have packets for station 0.
 fn simulated(
     standard: &str,
     rate_mbps: f64,

@@ -1,4 +1,4 @@
-//! Replays what the fuzzer has found interesting, and what is malformed or ready-made besides.
+//! Replays the corpus of the fuzzer, the malformed scenarios and the ready-made ones.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The ready-made scenarios: that they are what they say, and that the schema and the reader agree on them.
+//! The ready-made scenarios load and document themselves; the schema and the reader agree on them.
 
 use fairhop_sim::scenario::{Loaded, Override, Scenario, ScenarioErrors, library, load, ready_made, schema};
 use serde_json::Value;
@@ -27,13 +27,13 @@ fn suggested(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_ready_made_scenario_loads_and_says_what_it_shows() {
+fn every_ready_made_scenario_loads_and_is_documented() {
     assert!(library().len() >= 12);
     for ready in library() {
         let scenario = loaded(ready.name, &[]);
         assert!(!scenario.description.is_empty(), "{} has no description", ready.name);
         assert!(ready.title().ends_with(['.', '?']), "{}: {}", ready.name, ready.title());
-        assert!(ready.text.contains("# What to learn: "), "{} does not say what to learn", ready.name);
+        assert!(ready.text.contains("# What to learn: "), "{} has no line 'What to learn'", ready.name);
     }
 }
 
@@ -49,7 +49,7 @@ fn every_file_of_the_folder_is_in_the_library() {
 }
 
 #[test]
-fn every_change_that_a_comment_suggests_can_be_made() {
+fn every_override_that_a_comment_suggests_is_valid() {
     let mut tried = 0;
     for ready in library() {
         for line in ready.text.lines() {
@@ -65,7 +65,7 @@ fn every_change_that_a_comment_suggests_can_be_made() {
 }
 
 #[test]
-fn a_scenario_written_out_is_read_back_the_same() {
+fn a_serialized_scenario_is_read_back_unchanged() {
     for ready in library() {
         let scenario = loaded(ready.name, &[]);
         let text = toml::to_string(&scenario).expect("TOML");
@@ -75,8 +75,8 @@ fn a_scenario_written_out_is_read_back_the_same() {
     }
 }
 
-/// Validates by the words of JSON Schema that the scenario's schema uses, as the standard defines them and with no
-/// regard to how the reader works.
+/// Validates by the keywords of JSON Schema that the scenario's schema uses, as the standard defines them, independently of
+/// the reader.
 fn valid(value: &Value, schema: &Value, root: &Value) -> bool {
     let number = |key: &str| schema[key].as_f64();
     let of_type = |name: &str| match name {
@@ -151,7 +151,7 @@ fn the_schema_describes_every_key_and_knows_no_null() {
         if let Some(properties) = schema["properties"].as_object() {
             for (key, property) in properties {
                 let described = property["description"].is_string() || property["const"].is_string();
-                // The one key of a queue's limit is described by its variant.
+                // A variant with a single key is described as a whole.
                 assert!(described || schema["description"].is_string(), "{at}.{key} is not described");
             }
         }
@@ -166,7 +166,7 @@ fn the_schema_describes_every_key_and_knows_no_null() {
 }
 
 #[test]
-fn overrides_set_add_and_make_what_is_absent() {
+fn overrides_set_append_and_create_keys() {
     let scenario = loaded(
         "k-mix",
         &[
@@ -196,13 +196,13 @@ fn overrides_set_add_and_make_what_is_absent() {
 }
 
 #[test]
-fn what_the_builder_of_a_world_finds_gets_its_place_in_the_text() {
+fn findings_of_the_network_builder_get_their_place_in_the_text() {
     let loaded = ready("k-mix", &["traffic.0.to=3"]).unwrap_or_else(|e| panic!("{e}"));
     let no_route = |traffic| fairhop_sim::scenario::Finding::no_route(traffic, 0, 4, "raise receive_m");
     let errors = loaded.locate(vec![no_route(0), no_route(1)]).expect("errors");
     let [in_file, in_override] = errors.problems() else { panic!("{errors}") };
     assert_eq!(in_file.source_name(), "k-mix.toml");
-    assert_eq!(&in_file.source_text()[in_file.span()], "4");
+    assert_eq!(&in_file.source_text()[in_file.span()], "\"last\"");
     assert_eq!(in_override.source_name(), "--set");
     assert_eq!(&in_override.source_text()[in_override.span()], "3");
     assert!(loaded.locate(Vec::new()).is_none());

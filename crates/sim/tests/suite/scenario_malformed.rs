@@ -1,7 +1,7 @@
-//! Bad input: each malformed scenario of the folder `malformed` and exactly what its writer is told.
+//! Error messages: each malformed scenario of the folder `malformed` with its exact output.
 //!
-//! `NNN-name.toml` is a scenario, a line `# --set …` in it an override; `NNN-name.err` is what the program prints.
-//! `UPDATE_GOLDEN=1 cargo test -p fairhop-sim --test suite scenario_malformed` writes the second anew; read the changes as a
+//! `NNN-name.toml` is a scenario, in which a line `# --set …` is an override; `NNN-name.err` is the output of the program.
+//! `UPDATE_GOLDEN=1 cargo test -p fairhop-sim --test suite scenario_malformed` rewrites the outputs; read the changes as a
 //! newcomer would.
 
 use std::fs;
@@ -52,10 +52,7 @@ fn each_malformed_scenario_is_refused_with_exactly_this_message() {
         };
         for problem in errors.problems() {
             if problem.message().is_empty() || problem.help().is_empty() {
-                wrong.push(format!(
-                    "{name} does not say what is wrong or how to mend it: {}",
-                    problem.message()
-                ));
+                wrong.push(format!("{name} has no message or no help: {}", problem.message()));
             }
         }
         let got = printed(&errors);

@@ -1,10 +1,10 @@
-//! Sources: readers of pages, clients that ask and wait, video.
+//! Web sessions, request and response sessions, and video.
 
 use crate::support::*;
 use fairhop_sim::results::Summary;
 use fairhop_sim::scenario::QueueLimit;
 
-/// A wire of 100 ms and one hop that is never busy for long.
+/// A wire of 100 ms and one hop that is mostly idle.
 fn behind_a_wire(traffic: &str) -> Lab {
     let mut lab = Lab::of_links(2, &[(0, 1, DECODED)])
         .internet(1000.0, 100.0, QueueLimit::Packets(1000))
@@ -15,9 +15,9 @@ fn behind_a_wire(traffic: &str) -> Lab {
 }
 
 #[test]
-fn a_page_takes_a_handshake_of_its_own_and_a_round_trip_for_each_further_flight() {
-    // SYN, SYN-ACK and data cross the wire: 3 × 100 ms. Ten segments fill the first flight, a further round trip each
-    // brings 20 and more. The radio takes a few ms.
+fn a_page_takes_a_handshake_and_one_round_trip_per_flight_of_segments() {
+    // SYN, SYN-ACK and data cross the wire: 3 × 100 ms. The first flight has ten segments, the next ones 20 and 40, a round
+    // trip each. The radio takes a few ms.
     for (segments, ms) in [(1, 300.0), (10, 300.0), (11, 500.0), (30, 500.0), (31, 700.0)] {
         let bytes = 1000 * segments;
         let run = behind_a_wire(&format!(
@@ -29,18 +29,18 @@ fn a_page_takes_a_handshake_of_its_own_and_a_round_trip_for_each_further_flight(
         let pages = flow.transactions.unwrap();
         let time = pages.time.unwrap();
         assert!(time.min_ms > ms && time.max_ms < ms + 60.0, "{segments} segments: {time:?}");
-        // One after the other, a second apart.
+        // Pages follow each other after a second.
         assert_eq!(pages.finished, (60.0 / (1.0 + time.mean_ms / 1000.0)).floor());
-        // What each page added is what was counted, on one slot.
+        // All pages use the slot of one transfer, and their bytes add up.
         let delivered = flow.goodput_mbps * 60.0 / 8e-6;
         let part = delivered - pages.finished * f64::from(bytes);
-        assert!(part > -1e-3 && part < f64::from(bytes), "{part} bytes of a page that is open");
+        assert!(part > -1e-3 && part < f64::from(bytes), "{part} bytes of the page in progress");
         assert_eq!((pages.failed, run.world.transfers().len()), (0.0, 1));
     }
 }
 
 #[test]
-fn a_response_takes_a_round_trip_on_connections_that_stay_open() {
+fn a_response_takes_one_round_trip_on_a_persistent_connection() {
     let run = behind_a_wire(
         "kind = \"request\"\nfrom = 1\nto = \"internet\"\nrequest_bytes = 200\n\
          response = { law = \"fixed\", bytes = 3000 }\nthink = { law = \"fixed\", seconds = 1 }",
@@ -49,7 +49,7 @@ fn a_response_takes_a_round_trip_on_connections_that_stay_open() {
     let flow = Summary::of(&run.world, false).flows.remove(0);
     let answers = flow.transactions.unwrap();
     let time = answers.time.unwrap();
-    // 200 ms there and back; the first one waits for the handshake, 200 ms more.
+    // A round trip takes 200 ms; the first response waits for the handshake, 200 ms more.
     assert!(time.p50_ms > 200.0 && time.p95_ms < 215.0, "{time:?}");
     assert!(time.max_ms > 400.0 && time.max_ms < 415.0, "{time:?}");
     assert_eq!((answers.finished, answers.open), (49.0, 0.0));
@@ -57,8 +57,8 @@ fn a_response_takes_a_round_trip_on_connections_that_stay_open() {
 }
 
 #[test]
-fn a_page_is_given_up_when_its_connection_is() {
-    // Station 1 is drowned by stations that hear nobody. Seven SYNs, 1 to 64 s apart, take 127 s.
+fn a_page_fails_when_its_connection_fails() {
+    // Stations that receive nobody jam station 1. Seven SYNs, 1 to 64 s apart, take 127 s.
     let mut lab = Lab::of_links(6, &[(0, 1, DECODED)])
         .seconds(300.0)
         .with("kind = \"web\"\nfrom = 0\nto = 1\nthink = { law = \"fixed\", seconds = 1 }");
@@ -73,7 +73,7 @@ fn a_page_is_given_up_when_its_connection_is() {
 }
 
 #[test]
-fn sessions_get_through_whatever_is_lost_and_every_one_is_accounted_for() {
+fn sessions_recover_from_losses_and_every_transaction_is_accounted_for() {
     // Hidden stations 0 and 2, a queue of three.
     let lab = Lab::of_links(3, &[(0, 1, DECODED), (1, 2, DECODED)])
         .queue(QueueLimit::Packets(3))
@@ -98,7 +98,7 @@ fn sessions_get_through_whatever_is_lost_and_every_one_is_accounted_for() {
 }
 
 #[test]
-fn a_frame_is_lost_with_any_of_its_packets_and_late_after_its_deadline() {
+fn a_video_frame_is_lost_with_any_of_its_packets_and_late_after_its_deadline() {
     // 25 frames a second of 5000 bytes in the mean: P = 5000 · 10 / (16 + 9) = 2000 and
     // I = 32,000 bytes, which are 22 packets of 1472 at most. Six packets find room, so every I frame is lost; the two
     // packets of a P frame, 1.1 ms each, arrive.
@@ -119,7 +119,7 @@ fn a_frame_is_lost_with_any_of_its_packets_and_late_after_its_deadline() {
 }
 
 #[test]
-fn a_video_has_its_rate_whatever_its_frames() {
+fn a_video_sends_at_its_rate_whatever_its_group_of_frames() {
     for shape in ["", "group_frames = 12\ni_to_p = 5", "group_frames = 12\ni_to_p = 5\nvariation = 0.4"] {
         let mut lab = Lab::of_links(2, &[(0, 1, DECODED)]).seconds(480.0).with(&format!(
             "kind = \"video\"\nfrom = 0\nto = 1\nrate_kbps = 500\nframes_per_s = 30\n{shape}"

@@ -1,11 +1,11 @@
-//! Every TCP variant over strings of 1 to 6 hops, with 0, 1 and 5 % of random loss in the Internet, alone and four at a
-//! time: one table that shows every change of behaviour as a difference to be reviewed.
+//! A golden table of every TCP variant over strings of 1 to 6 hops, with 0, 1 and 5 % random loss in the Internet, with one flow
+//! and with four. It shows every change of behaviour as a difference to review.
 //!
-//! The string is that of kim2010 (802.11a at 12 Mb/s, 200 m apart, heard to 250 m and sensed to 550 m, no capture) with a
-//! server behind the gateway, 30 ms away; the loss is on the way of the data. 30 s after 2 s of warm-up and one seed are too
-//! little for conclusions about a variant; that is what claims are for.
+//! The string is that of kim2010 (802.11a at 12 Mb/s, 200 m apart, received to 250 m and sensed to 550 m, no capture) with a
+//! server 30 ms behind the gateway; the loss is in the direction of the data. 30 s after 2 s of warm-up and one seed are too
+//! few for conclusions about a variant; docs/claims.md has those.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p fairhop-sim --test suite variants` writes `golden/variants.txt` anew.
+//! `UPDATE_GOLDEN=1 cargo test -p fairhop-sim --test suite variants` rewrites `golden/variants.txt`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -21,7 +21,7 @@ const LOSSES: [f64; 3] = [0.0, 0.01, 0.05];
 const FLOWS: [u32; 2] = [1, 4];
 const HOPS: [u32; 6] = [1, 2, 3, 4, 5, 6];
 
-/// Goodput of all flows in Mb/s, the share of segments sent that had been sent before, and Jain's index of the goodputs.
+/// Goodput of all flows in Mb/s, retransmissions as a fraction of the segments sent, and Jain's index of the goodputs.
 fn figures(tcp: &str, loss: f64, flows: u32, hops: u32) -> (f64, f64, f64) {
     let text = format!(
         r#"
@@ -101,7 +101,7 @@ fn table() -> String {
 }
 
 #[test]
-fn every_variant_fares_as_it_did_when_this_was_last_reviewed() {
+fn every_variant_has_the_figures_of_the_reviewed_golden_table() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/variants.txt");
     let now = table();
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -111,7 +111,7 @@ fn every_variant_fares_as_it_did_when_this_was_last_reviewed() {
     let changed: Vec<_> = now.lines().filter(|line| !then.lines().any(|old| old == *line)).collect();
     assert!(
         now == then,
-        "changed:\n{}\nIf this was meant: UPDATE_GOLDEN=1 cargo test -p fairhop-sim --test suite variants",
+        "changed:\n{}\nIf this is intended: UPDATE_GOLDEN=1 cargo test -p fairhop-sim --test suite variants",
         changed.join("\n")
     );
 }

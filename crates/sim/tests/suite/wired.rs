@@ -1,4 +1,4 @@
-//! Wired networks, time-slotted links and queue disciplines, in worlds put together from text.
+//! Wired networks, time-slotted links and queue disciplines.
 #![allow(clippy::unwrap_used)]
 
 use fairhop_model::markov::Channel;
@@ -30,7 +30,7 @@ fn flow<'a>(summary: &'a Summary, name: &str) -> &'a FlowSummary {
 /// Two hosts and a router without any radio: 1250-byte packets, 10 Mb/s (1 ms each) and 5 ms, then 5 Mb/s (2 ms) and
 /// 10 ms: 18 ms, and with 14 bytes more a frame on the second link 2.0224 ms.
 #[test]
-fn packets_cross_a_wired_network_without_radio_in_the_time_that_its_links_take() {
+fn the_delay_of_a_wired_path_is_the_sum_of_sending_times_and_link_delays() {
     let text = r#"
         name = "wires"
         duration_s = 2
@@ -67,9 +67,10 @@ fn packets_cross_a_wired_network_without_radio_in_the_time_that_its_links_take()
     assert_eq!(link(&summary, "b", "r").sent, 0.0);
 }
 
-/// Wires go before radio, among them the least delay; a host reaches a node through the attachment that saves radio hops.
+/// Wires are preferred to radio hops, and among wires the shortest delay; a host reaches a node through the gateway that saves
+/// radio hops.
 #[test]
-fn a_path_takes_as_few_radio_hops_as_it_can_and_then_the_least_delay() {
+fn a_path_minimizes_radio_hops_and_then_wired_delay() {
     let text = |to: u32| {
         format!(
             r#"
@@ -103,7 +104,7 @@ fn a_path_takes_as_few_radio_hops_as_it_can_and_then_the_least_delay() {
         )
     };
     let delay = |to| flow(&run(&text(to)), "cbr-0").delay.min_ms;
-    // By r, 5 ms of wire, and a hop of less than 2 ms each.
+    // Through r: 5 ms of wire, and hops of less than 2 ms each.
     assert!((5.0..5.2).contains(&delay(0)), "{}", delay(0));
     assert!((5.2..8.0).contains(&delay(1)));
     // 52 ms of wire save a hop.
@@ -112,7 +113,7 @@ fn a_path_takes_as_few_radio_hops_as_it_can_and_then_the_least_delay() {
 }
 
 #[test]
-fn nodes_without_a_radio_path_are_joined_by_wires_between_them() {
+fn a_wire_joins_nodes_without_a_radio_path() {
     let text = r#"
         name = "islands"
         duration_s = 2
@@ -135,9 +136,9 @@ fn nodes_without_a_radio_path_are_joined_by_wires_between_them() {
     assert!(sent(0) > 0.0 && sent(1) > 0.0 && sent(2) > 0.0 && sent(3) > 0.0);
 }
 
-/// One direction loses every 10th large packet; the other is what it was.
+/// One direction loses every 10th large packet; the other has another rate and delay.
 #[test]
-fn a_direction_of_a_link_may_differ_from_the_other() {
+fn the_directions_of_a_link_may_differ() {
     let text = r#"
         name = "one way"
         duration_s = 10
@@ -179,7 +180,7 @@ fn a_direction_of_a_link_may_differ_from_the_other() {
     assert!((back.delay.min_ms - 28.0).abs() < 1e-9, "1000 bytes at 1 Mb/s and 20 ms: {back:?}");
 }
 
-/// A slotted link of cai2005's: 125 bytes at 200 kb/s are a slot of 5 ms.
+/// A slotted link of cai2005: 125 bytes at 200 kb/s are a slot of 5 ms.
 fn slotted(channel: &str, rate_kbps: f64, seconds: u32) -> String {
     format!(
         r#"
@@ -204,11 +205,11 @@ fn slotted(channel: &str, rate_kbps: f64, seconds: u32) -> String {
     )
 }
 
-/// Overloaded, so that no slot is idle: the link sends what the chain's stationary distribution says, per slot, for both
-/// sorts of ARQ and without memory and with it. With n = 180,000 slots the mean is known to ±0.3 % at 4 standard deviations
+/// The link is overloaded, so that no slot is idle. Its throughput per slot is that of the chain's stationary distribution, for
+/// both kinds of ARQ, with and without memory. With n = 180,000 slots the mean is known to ±0.3 % at 4 standard deviations
 /// where slots are independent.
 #[test]
-fn a_busy_slotted_link_sends_what_its_channel_and_arq_allow() {
+fn a_busy_slotted_link_has_the_throughput_of_its_channel_and_arq() {
     let seconds = 905;
     for (error, memory, states) in [(0.1, 0.0, 2), (0.1, 0.35, 3), (0.3, 0.8, 2)] {
         let channel = || Channel::multi_state(states, error, memory).unwrap();
@@ -224,21 +225,21 @@ fn a_busy_slotted_link_sends_what_its_channel_and_arq_allow() {
                 "{text}: {per_slot} of {expected} ± {tolerance}"
             );
         }
-        // Without ARQ each slot has another packet; a share of them is lost.
+        // Without ARQ each slot has another packet, and the fraction `error` of them is lost.
         let text = format!("error = {error}, memory = {memory}, states = {states}, arq = \"none\"");
         let summary = run(&slotted(&text, 400.0, seconds));
         let bs = link(&summary, "bs", "mh");
         let tolerance = 4.0 * (error * (1.0 - error) * (1.0 + memory) / (1.0 - memory) / 180_000.0).sqrt();
         assert!((bs.lost / bs.sent - error).abs() < tolerance, "{text}: {bs:?}");
         assert!((bs.utilization - 1.0).abs() < 1e-6 && (bs.sent - 180_000.0).abs() <= 1.0);
-        assert_eq!(bs.queue_max, 10.0, "the packet being sent counts");
+        assert_eq!(bs.queue_max, 10.0, "the packet being sent included");
     }
 }
 
-/// On a light load and a channel without errors a packet waits for the next slot and takes it: from just over one slot to
-/// two. A packet of two slots takes one more.
+/// Under a light load and without errors, a packet waits for the next slot and takes it: one to two slots in all. A packet of
+/// two slots takes one more.
 #[test]
-fn a_packet_waits_for_its_slot_and_a_large_one_takes_several() {
+fn a_packet_waits_for_a_slot_and_a_large_one_takes_several() {
     let delays = |text: &str| {
         let summary = run(text);
         let delay = flow(&summary, "cbr-0").delay.clone();
@@ -252,11 +253,10 @@ fn a_packet_waits_for_its_slot_and_a_large_one_takes_several() {
     assert!((10.0..10.2).contains(&min) && (14.8..=15.0).contains(&max), "{min} {max}");
 }
 
-/// Two long transfers and a sparse call through a bottleneck of 2 Mb/s. FQ-CoDel keeps the call's delay near that of an
-/// empty path, priority too; behind 100 packets of drop-tail it waits for most of the queue (100 · 12 kbit / 2 Mb/s
-/// = 600 ms).
+/// Two long transfers and a sparse call through a bottleneck of 2 Mb/s. FQ-CoDel and priority keep the call's delay near that of
+/// an idle path; with 100 packets of drop-tail it waits for most of the queue (100 · 12 kbit / 2 Mb/s = 600 ms).
 #[test]
-fn disciplines_keep_a_call_from_waiting_behind_transfers() {
+fn queue_disciplines_keep_a_call_from_waiting_behind_transfers() {
     let p95 = |queue: &str| {
         let text = format!(
             r#"
@@ -290,7 +290,7 @@ fn disciplines_keep_a_call_from_waiting_behind_transfers() {
         drop_tail > 400.0 && link.queue_drops > 0.0 && link.queue_early_drops == 0.0,
         "{drop_tail} {link:?}"
     );
-    // One packet of 6 ms may be on its way.
+    // One packet, of 6 ms, may be in service.
     for queue in
         ["{ discipline = \"fq-codel\", packets = 100 }", "{ discipline = \"priority\", packets = 100 }"]
     {
@@ -304,7 +304,7 @@ fn disciplines_keep_a_call_from_waiting_behind_transfers() {
 }
 
 #[test]
-fn a_flow_to_a_host_that_no_link_reaches_has_no_route() {
+fn a_flow_to_a_host_without_a_link_has_no_route() {
     let text = r#"
         name = "alone"
         duration_s = 2
@@ -321,9 +321,9 @@ fn a_flow_to_a_host_that_no_link_reaches_has_no_route() {
     assert_eq!(findings[0].message, "no route from \"island\" to node 1");
 }
 
-/// The same transfer and CoDel with and without ECN: marks take the place of all early drops, so that nothing is sent again.
+/// The same transfer through CoDel with and without ECN: marks replace all early drops, so that nothing is retransmitted.
 #[test]
-fn a_transfer_that_understands_ecn_is_slowed_without_a_loss() {
+fn codel_slows_an_ecn_capable_transfer_without_losses() {
     let text = |ecn: bool| {
         format!(
             r#"
@@ -353,8 +353,8 @@ fn a_transfer_that_understands_ecn_is_slowed_without_a_loss() {
     // of sending, and as much until the second of a pair is there to be acknowledged. With 20 in flight, each waits longer
     // than CoDel's 5 ms; 100 ms of that and 40 ms for the signal's way back are enough to send 20 and 21, after which the
     // window is 22. It is halved. While the 22 arrive, 11 are sent, and then 11, 12, … 22 in a round trip each, none shorter
-    // than 18.7 packets: 209 in the time of 22 + 8 · 18.7 + 19 + 20 + 21 + 22 = 253.6, 82.4 % or 4.01 Mb/s. Who halves twice,
-    // or waits for a timeout, has less; who takes no notice fills the queue, 2.4 s.
+    // than 18.7 packets: 209 in the time of 22 + 8 · 18.7 + 19 + 20 + 21 + 22 = 253.6, 82.4 % or 4.01 Mb/s. A sender that
+    // halves twice or waits for a timeout has less; one that ignores the marks fills the queue, 2.4 s.
     for summary in [&with, &without] {
         let flow = flow(summary, "bulk-0");
         assert!(flow.goodput_mbps > 4.0 && flow.delay.mean_ms < 40.0, "{flow:?}");
@@ -393,7 +393,7 @@ fn aimd_datagrams_use_a_slotted_link_as_their_window_allows() {
         assert_eq!(flow(&summary, "aimd-0").loss, 0.0, "the queue has room for the window");
         (link(&summary, "bs", "mh").utilization, flow(&summary, "aimd-0").outage.unwrap())
     };
-    // The acknowledgment comes just after the 17th slot has begun, so that the packet it lets go has the 18th.
+    // The ACK arrives just after the start of the 17th slot, so that the packet it releases has the 18th.
     let (idle_now_and_then, _) = used(9);
     assert!((idle_now_and_then - 0.5).abs() < 0.01, "{idle_now_and_then}");
     assert_eq!(used(18), (1.0, 0.0));
@@ -402,10 +402,10 @@ fn aimd_datagrams_use_a_slotted_link_as_their_window_allows() {
     assert!(utilization == 1.0 && outage > 0.9, "{utilization} {outage}");
 }
 
-/// A full datagram of 1514 bytes on the wire carries 1472 less 27 of header and tag and 8 of a STREAM frame: of 10 Mb/s at
-/// most 1437/1514 is goodput. CUBIC keeps the link busy with 50 packets of queue, and what it repeats is what was dropped.
+/// A full datagram has 1514 bytes on the wire, of which 1472 − 27 (header and tag) − 8 (STREAM frame) are payload: at most
+/// 1437/1514 of 10 Mb/s is goodput. With a queue of 50 packets CUBIC keeps the link busy and retransmits what was dropped.
 #[test]
-fn a_quic_transfer_fills_a_link_ends_when_it_should_and_repeats_what_was_lost() {
+fn a_quic_transfer_fills_a_link_completes_and_retransmits_only_what_was_lost() {
     let text = |size: &str| {
         format!(
             r#"
@@ -438,7 +438,7 @@ fn a_quic_transfer_fills_a_link_ends_when_it_should_and_repeats_what_was_lost() 
     assert_eq!((quic.spurious, quic.completed_s), (0.0, None));
     let finite = run(&text("size_bytes = 1_000_000"));
     let done = flow(&finite, "quic-0").quic.as_ref().unwrap().completed_s.unwrap();
-    // A megabyte takes 0.84 s of the link, and slow start from ten packets has some rounds of 40 ms.
+    // A megabyte takes 0.84 s of the link, and slow start from ten packets takes some rounds of 40 ms.
     assert!(done > 0.86 && done < 1.3, "{done}");
     assert_eq!(flow(&finite, "quic-0").goodput_mbps, 8.0 / 40.0);
     assert_eq!(finite.totals.udp_goodput_mbps, 8.0 / 40.0);

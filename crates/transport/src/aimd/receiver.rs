@@ -1,13 +1,14 @@
-//! The receiving machine: what has arrived, and the acknowledgment that says so.
+//! The receiving machine: which packets have arrived, and the acknowledgments.
 
 use fairhop_model::units::Nanos;
 
-use super::{Ack, Datagram, RelativeDelay, Seq, clock_us};
+use super::packet::clock_us;
+use super::{Ack, Datagram, RelativeDelay, Seq};
 
 /// How a receiver behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverConfig {
-    /// The window that is advertised, in packets: the buffer of the connection, or what the delay-outage bound allows.
+    /// Advertised window in packets: the buffer of the connection, or the bound on delay outage.
     pub rwnd: u16,
     /// The number of the first packet.
     pub first: Seq,
@@ -19,41 +20,41 @@ impl Default for ReceiverConfig {
     }
 }
 
-/// What a receiver has seen.
+/// Counts of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverStats {
-    /// Packets received, each once.
+    /// Distinct packets received.
     pub received: u64,
-    /// Packets that had been received before.
+    /// Packets received again.
     pub duplicates: u64,
-    /// Packets, of those received, that came after a later one.
+    /// Received packets that came after a later one.
     pub reordered: u64,
-    /// Packets that came so late that nobody remembers whether they had come before.
+    /// Packets too far behind the latest one to be told from duplicates.
     pub too_late: u64,
     /// Packets up to the latest one, received or not.
     pub expected: u64,
 }
 
 impl ReceiverStats {
-    /// Packets that have not come, of those up to the latest one.
+    /// Packets up to the latest one that have not arrived.
     pub fn missing(&self) -> u64 {
         self.expected.saturating_sub(self.received)
     }
 }
 
-/// What a packet was to the receiver.
+/// What the receiver made of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// A new one.
     New {
         /// Its place in the stream; the first packet has 0.
         index: u64,
-        /// Its time on the way over the shortest so far.
+        /// Its one-way delay above the minimum so far.
         delay: Nanos,
     },
-    /// It had come before.
+    /// Received before.
     Duplicate,
-    /// It is too far behind the latest one for anybody to know.
+    /// Too far behind the latest one to be told from a duplicate.
     TooLate,
 }
 
@@ -83,7 +84,7 @@ impl Receiver {
         }
     }
 
-    /// A packet came. Every packet is answered, one that had come before too: its first answer may have been lost.
+    /// A packet came. Duplicates are acknowledged too: the first acknowledgment may have been lost.
     pub fn on_datagram(&mut self, now: Nanos, datagram: &Datagram) -> (Ack, Arrival) {
         let transit_us = clock_us(now).wrapping_sub(datagram.sent_us);
         let arrival = match datagram.seq.nearest(self.latest.unwrap_or(self.first)) {
@@ -96,7 +97,7 @@ impl Receiver {
             Arrival::TooLate => self.stats.too_late += 1,
         }
         let ack = Ack {
-            // Where even the first packet made no sense, what it said is all there is to answer.
+            // Before the first packet in range, the acknowledgment repeats the packet's own number.
             seq: self.latest.map_or(datagram.seq, Seq::of),
             vector: self.before as u8,
             rwnd: self.rwnd,
@@ -130,19 +131,19 @@ impl Receiver {
         Arrival::New { index: number - self.first, delay: self.delay.on_transit(transit_us) }
     }
 
-    /// Changes the window that is advertised from now on, in packets.
+    /// Sets the advertised window, in packets.
     pub fn set_rwnd(&mut self, rwnd: u16) {
         self.rwnd = rwnd;
     }
 
-    /// The sender says that the number of its next packet would have been `end`: what is missing up to there counts.
+    /// The stream has ended: its next packet would have had the number `end`. Missing packets up to there count.
     pub fn on_end(&mut self, end: Seq) {
         if let Some(end) = end.nearest(self.latest.unwrap_or(self.first)) {
             self.stats.expected = self.stats.expected.max(end.saturating_sub(self.first));
         }
     }
 
-    /// Counts since the beginning.
+    /// Counts since the start.
     pub fn stats(&self) -> &ReceiverStats {
         &self.stats
     }

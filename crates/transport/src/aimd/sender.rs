@@ -3,21 +3,28 @@
 use fairhop_model::outage::tcp_friendly_alpha;
 use fairhop_model::units::Nanos;
 
-use super::{Ack, Datagram, LOSS_THRESHOLD, RelativeDelay, Seq, VECTOR_BITS, clock_us};
+use super::packet::clock_us;
+use super::{Ack, Datagram, RelativeDelay, Seq};
 use crate::tcp::rtt::{RttConfig, RttEstimator};
+
+/// Bits of the vector of an acknowledgment.
+pub const VECTOR_BITS: u32 = 8;
+
+/// A packet is lost when this number of later ones have arrived.
+pub const LOSS_THRESHOLD: usize = 3;
 
 /// How a sender behaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SenderConfig {
-    /// α: by how many packets the window grows in a round trip of congestion avoidance.
+    /// α: growth of the window in packets per round trip of congestion avoidance.
     pub alpha: f64,
-    /// β: the part of the outstanding packets that the window falls to.
+    /// β: window after a loss, as a fraction of the outstanding packets.
     pub beta: f64,
-    /// Window at the beginning, after a timeout and after an idle time, in packets.
+    /// Window at the start, after a timeout and after an idle time, in packets.
     pub initial_window: u32,
-    /// Most packets outstanding, whatever the receiver allows. It is what memory is kept for.
+    /// Maximum number of outstanding packets, whatever the receiver allows. Memory is allocated for it.
     pub max_window: u16,
-    /// The timer.
+    /// Retransmission timeout.
     pub rtt: RttConfig,
     /// The number of the first packet.
     pub first: Seq,
@@ -38,49 +45,48 @@ impl Default for SenderConfig {
 }
 
 impl SenderConfig {
-    /// The default with a β, and the α with which it is friendly to TCP.
+    /// The default with this β and the α that makes it TCP-friendly.
     pub fn tcp_friendly(beta: f64) -> Self {
         Self { alpha: tcp_friendly_alpha(beta), beta, ..Self::default() }
     }
 }
 
-/// What a sender has done.
+/// Counts of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderStats {
     /// Packets sent.
     pub sent: u64,
     /// Packets known to have arrived.
     pub acked: u64,
-    /// Packets taken as lost, by the rule of three or by a timeout; those that turned out to have arrived are not
-    /// among them any more.
+    /// Packets lost by the rule of three or a timeout. Packets acknowledged later are subtracted.
     pub lost: u64,
-    /// Packets that no acknowledgment told anything of.
+    /// Packets out of reach of every acknowledgment.
     pub unreported: u64,
-    /// Packets that were taken as lost and had arrived.
+    /// Packets counted as lost and acknowledged later.
     pub spurious: u64,
-    /// Times that the window fell by β.
+    /// Multiplicative decreases of the window.
     pub backoffs: u64,
-    /// Times that the timer ran out.
+    /// Timeouts.
     pub timeouts: u64,
-    /// Acknowledgments taken in.
+    /// Acknowledgments processed.
     pub acks: u64,
-    /// Acknowledgments of packets that were never sent, or so long ago that nobody remembers.
+    /// Acknowledgments of packets that were never sent or are no longer remembered.
     pub strange_acks: u64,
 }
 
-/// What is known of a packet.
+/// State of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Fate {
-    /// Outstanding, and nothing is known.
+    /// Outstanding, not reported on.
     #[default]
     Unknown,
-    /// Outstanding, and an acknowledgment showed it missing.
+    /// Outstanding, shown missing by an acknowledgment.
     Missing,
     /// Arrived.
     Acked,
-    /// Taken as lost.
+    /// Counted as lost.
     Lost,
-    /// Out of the reach of every acknowledgment to come.
+    /// Out of reach of all later acknowledgments.
     Unreported,
 }
 
@@ -111,13 +117,13 @@ pub struct Sender {
     /// Packets of the last numbers, by their lowest bits.
     ring: Box<[Sent]>,
     outstanding: u32,
-    /// Packets outstanding when the application could last send, and whether the window was what kept it from sending
-    /// more. Acknowledgments that come in one batch are judged by this, as if they had come one by one.
+    /// Outstanding packets when the application could last send, and whether the window limited it then. All
+    /// acknowledgments of one batch use these, as if each had come alone.
     flight: u32,
     limited: bool,
-    /// The three largest numbers known to have arrived, the largest first.
+    /// The three largest acknowledged numbers, the largest first.
     top: [Option<u64>; LOSS_THRESHOLD],
-    /// Losses of packets before this number have been answered by a backoff.
+    /// Losses before this number cause no further backoff.
     recover: u64,
     cwnd: f64,
     ssthresh: f64,
@@ -129,16 +135,15 @@ pub struct Sender {
     latest_delay: Option<Nanos>,
     timer: Option<Nanos>,
     last_sent: Nanos,
-    /// What the application has offered and is not sent yet; `u64::MAX` is a stream without end.
+    /// Packets offered and not sent yet; `u64::MAX` is an endless stream.
     backlog: u64,
     stats: SenderStats,
 }
 
 impl Sender {
-    /// A sender with nothing to send. Parameters that make no sense are taken as the nearest that do: α is not negative,
-    /// β within 0 and 1, windows at least one.
+    /// A sender with nothing to send. Parameters are clamped: α ≥ 0, 0 ≤ β ≤ 1, windows ≥ 1.
     pub fn new(config: SenderConfig) -> Self {
-        /// Beyond the window, so that late acknowledgments find their packet.
+        /// Packets remembered beyond the window, for late acknowledgments.
         const REMEMBERED: usize = 64;
         let max_window = config.max_window.max(1);
         let first = u64::from(config.first.get());
@@ -173,28 +178,28 @@ impl Sender {
         }
     }
 
-    /// The application has so many packets more; `u64::MAX` is a stream without end.
+    /// The application offers `packets` more; `u64::MAX` is an endless stream.
     pub fn offer(&mut self, packets: u64) {
         self.backlog = self.backlog.saturating_add(packets);
     }
 
-    /// The application takes back up to so many of the packets that are not sent yet.
+    /// The application withdraws up to `packets` unsent packets.
     pub fn withdraw(&mut self, packets: u64) {
         self.backlog = self.backlog.saturating_sub(packets);
     }
 
-    /// Packets that were offered and are not sent yet.
+    /// Packets offered and not sent yet.
     pub fn backlog(&self) -> u64 {
         self.backlog
     }
 
-    /// Whether nothing is left to be sent and nothing outstanding.
+    /// Whether nothing is unsent or outstanding.
     pub fn is_idle(&self) -> bool {
         self.backlog == 0 && self.outstanding == 0
     }
 
-    /// The next packet, if there is one and the window has room. Ask after every acknowledgment and timer, or after a
-    /// batch of them, until it gives nothing.
+    /// The next packet, if there is one and the window has room. Call it after every acknowledgment and timer, or batch
+    /// of them, until it returns none.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Datagram> {
         let datagram = self.transmit(now);
         self.flight = self.outstanding;
@@ -225,7 +230,7 @@ impl Sender {
         Some(Datagram { seq: Seq::of(number), sent_us: clock_us(now) })
     }
 
-    /// Who has been idle for a timeout knows nothing of the network any more (RFC 5681 §4.1).
+    /// After an idle time of one timeout, the window is restarted (RFC 5681 §4.1).
     fn restart_after_idle(&mut self, now: Nanos) {
         let idle = now.saturating_sub(self.last_sent);
         if self.outstanding == 0 && self.stats.sent > 0 && idle > self.rtt.rto() {
@@ -233,7 +238,7 @@ impl Sender {
         }
     }
 
-    /// An acknowledgment came. One of packets that were never sent changes nothing.
+    /// An acknowledgment came. One of packets never sent is only counted.
     pub fn on_ack(&mut self, now: Nanos, ack: &Ack) {
         self.stats.acks += 1;
         let Some(number) = ack.seq.nearest(self.next).filter(|&number| self.remembers(number)) else {
@@ -256,15 +261,15 @@ impl Sender {
         }
         if let Some(rtt) = sample {
             self.rtt.on_sample(rtt, number, self.next);
-            self.rtt.note_least(rtt);
+            self.rtt.note_min(rtt);
             self.latest_rtt = Some(rtt);
-            self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
+            self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
             self.latest_delay = Some(self.delay.on_transit(ack.transit_us));
         }
         if self.limited {
             self.grow(acked);
         }
-        if self.give_up_lost() {
+        if self.detect_losses() {
             self.back_off();
         }
         if acked > 0 || self.outstanding == 0 {
@@ -272,7 +277,7 @@ impl Sender {
         }
     }
 
-    /// Takes a packet as arrived. Tells whether it had been outstanding.
+    /// Marks a packet as arrived. Returns whether it was outstanding.
     fn arrived(&mut self, number: u64) -> bool {
         let fate = self.slot(number).fate;
         if fate == Fate::Acked {
@@ -296,17 +301,16 @@ impl Sender {
         fate.is_outstanding()
     }
 
-    /// Slow start doubles the window in a round trip, congestion avoidance adds α to it.
+    /// Slow start doubles the window per round trip, congestion avoidance adds α.
     fn grow(&mut self, acked: u32) {
         for _ in 0..acked {
             self.cwnd += if self.cwnd < self.ssthresh { 1.0 } else { self.alpha / self.cwnd };
         }
     }
 
-    /// Goes through the packets that later ones have overtaken: one is lost if it was shown missing and three later ones
-    /// have arrived, and forgotten if no acknowledgment can tell of it any more. Tells whether a loss calls for a
-    /// backoff.
-    fn give_up_lost(&mut self) -> bool {
+    /// Goes through the packets before the latest arrival. One is lost if it was shown missing and three later ones have
+    /// arrived, and unreported if no later acknowledgment can cover it. Returns whether a loss calls for a backoff.
+    fn detect_losses(&mut self) -> bool {
         let Some(latest) = self.top[0] else { return false };
         let third = self.top[LOSS_THRESHOLD - 1];
         let mut congested = false;
@@ -339,21 +343,21 @@ impl Sender {
         self.stats.backoffs += 1;
     }
 
-    /// When [`Sender::on_timer`] wants to be called, if at all. Ask after the last [`Sender::poll_transmit`].
+    /// When [`Sender::on_timer`] has to be called, if at all. Valid after the last [`Sender::poll_transmit`].
     pub fn next_timer(&self) -> Option<Nanos> {
         self.timer
     }
 
-    /// Time has passed. Before the time of [`Sender::next_timer`] this does nothing.
+    /// Time has passed. Does nothing before [`Sender::next_timer`].
     pub fn on_timer(&mut self, now: Nanos) {
         if self.timer.is_none_or(|at| now < at) {
             return;
         }
         /// RFC 5681 §3.1 (4): two segments.
-        const LEAST_SSTHRESH: f64 = 2.0;
+        const MIN_SSTHRESH: f64 = 2.0;
         self.stats.timeouts += 1;
         let window = f64::from(self.window());
-        self.ssthresh = (self.ssthresh.min(window) / 2.0).max(LEAST_SSTHRESH);
+        self.ssthresh = (self.ssthresh.min(window) / 2.0).max(MIN_SSTHRESH);
         self.cwnd = self.initial_window;
         for number in self.oldest..self.next {
             let sent = self.slot(number);
@@ -377,13 +381,13 @@ impl Sender {
         number >= self.first && number < self.next && self.next - number <= self.ring.len() as u64
     }
 
-    /// The entry of a packet. The ring is longer than the window, so that no outstanding packet is overwritten.
+    /// The entry of a packet. The ring is longer than the window, so no outstanding packet is overwritten.
     fn slot(&mut self, number: u64) -> &mut Sent {
         let mask = self.ring.len() - 1;
         &mut self.ring[number as usize & mask]
     }
 
-    /// W = min(cwnd, rwnd) in packets that may be outstanding, at least one.
+    /// W = min(cwnd, rwnd) in packets, at least one.
     pub fn window(&self) -> u32 {
         self.cwnd.min(self.rwnd).min(self.max_window) as u32
     }
@@ -393,12 +397,12 @@ impl Sender {
         self.cwnd
     }
 
-    /// The slow start threshold in packets; none until the first loss.
+    /// The slow start threshold in packets; none before the first loss.
     pub fn ssthresh(&self) -> Option<f64> {
         self.ssthresh.is_finite().then_some(self.ssthresh)
     }
 
-    /// The window that the receiver advertised last, in packets.
+    /// The last advertised window, in packets.
     pub fn rwnd(&self) -> Option<u32> {
         self.rwnd.is_finite().then_some(self.rwnd as u32)
     }
@@ -408,17 +412,17 @@ impl Sender {
         self.outstanding
     }
 
-    /// The number of the next packet, which ends the stream if no more comes.
+    /// The number of the next packet, for the end of the stream.
     pub fn end(&self) -> Seq {
         Seq::of(self.next)
     }
 
-    /// Smoothed round-trip time, once there is a sample.
+    /// Smoothed round-trip time, after the first sample.
     pub fn srtt(&self) -> Option<Nanos> {
         self.rtt.srtt()
     }
 
-    /// Shortest round-trip time, once there is a sample.
+    /// Minimum round-trip time, after the first sample.
     pub fn min_rtt(&self) -> Option<Nanos> {
         self.min_rtt
     }
@@ -428,17 +432,17 @@ impl Sender {
         self.latest_rtt
     }
 
-    /// The last one-way delay that the receiver told of, over the shortest so far.
+    /// The last one-way delay reported by the receiver, above the minimum so far.
     pub fn latest_delay(&self) -> Option<Nanos> {
         self.latest_delay
     }
 
-    /// The timeout, backed off.
+    /// The retransmission timeout, with backoff.
     pub fn rto(&self) -> Nanos {
         self.rtt.rto()
     }
 
-    /// Counts since the beginning.
+    /// Counts since the start.
     pub fn stats(&self) -> &SenderStats {
         &self.stats
     }

@@ -1,8 +1,8 @@
-//! The 24-bit numbers of packets (cai2005, section II), and their way to and from 64 bits.
+//! The 24-bit packet numbers (cai2005, section II), and their conversion to and from 64 bits.
 
 use std::fmt;
 
-/// The number of a packet modulo 2²⁴, as it is sent.
+/// The number of a packet modulo 2²⁴, as on the wire.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Seq(u32);
 
@@ -15,7 +15,7 @@ impl Seq {
         Self(number as u32 & Self::MASK)
     }
 
-    /// The number as it is sent, less than 2²⁴.
+    /// The number as on the wire, less than 2²⁴.
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -26,7 +26,7 @@ impl Seq {
         (self.0.wrapping_sub(other.0) << UNUSED) as i32 as i64 >> UNUSED
     }
 
-    /// The 64-bit number that this is, taken as the one nearest to `near`; none where that is negative or too large.
+    /// The 64-bit number nearest to `near` with these lowest 24 bits; none if it is negative or too large.
     pub const fn nearest(self, near: u64) -> Option<u64> {
         near.checked_add_signed(self.since(Self::of(near)))
     }

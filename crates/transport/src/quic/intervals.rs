@@ -51,7 +51,7 @@ impl Intervals {
         self.runs.get(index).copied().filter(|run| run.start <= number)
     }
 
-    /// The first run from `run` on that is not in the set, within it.
+    /// The first part of `run` that is not in the set.
     pub(super) fn first_missing(&self, run: Run) -> Option<Run> {
         let mut start = run.start;
         let mut index = self.runs.partition_point(|held| held.end <= start);
@@ -63,15 +63,15 @@ impl Intervals {
         (start < end).then_some(Run { start, end })
     }
 
-    /// How far the set reaches from zero without a gap.
+    /// End of the run that starts at zero; 0 if there is none.
     pub(super) fn prefix(&self) -> u64 {
         self.runs.first().filter(|run| run.start == 0).map_or(0, |run| run.end)
     }
 
-    /// Forgets what is before `number`.
+    /// Removes all numbers before `number`.
     pub(super) fn forget_before(&mut self, number: u64) {
-        let gone = self.runs.partition_point(|run| run.end <= number);
-        self.runs.drain(..gone);
+        let removed = self.runs.partition_point(|run| run.end <= number);
+        self.runs.drain(..removed);
         if let Some(run) = self.runs.first_mut() {
             run.start = run.start.max(number);
         }
@@ -88,7 +88,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_are_the_set_of_what_was_inserted(ops in prop::collection::vec((0..80_u64, 0..12_u64), 1..40), floor in 0..40_u64) {
+        fn runs_are_the_set_of_inserted_numbers(ops in prop::collection::vec((0..80_u64, 0..12_u64), 1..40), floor in 0..40_u64) {
             let (mut runs, mut set) = (Intervals::new(), BTreeSet::new());
             for (start, len) in ops {
                 let new = (start..start + len).filter(|&number| set.insert(number)).count() as u64;

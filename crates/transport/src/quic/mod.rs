@@ -1,10 +1,9 @@
-//! A bulk transfer as QUIC makes it: one stream in numbered packets, acknowledged by ranges, repaired under new numbers
-//! (RFC 9000, RFC 9002), with the congestion controllers of [`crate::tcp::congestion`].
+//! A bulk transfer over QUIC: one stream in numbered packets that are acknowledged by ranges; lost data are sent under new
+//! numbers (RFC 9000, RFC 9002). The congestion controllers are those of [`crate::tcp::congestion`].
 //!
-//! Two machines for a one-way transfer, driven as those of [`crate::tcp`] are: a [`Sender`] and a [`Receiver`]. Payload
-//! is never touched. [`wire`] is how packets look between two hosts, but for encryption. What a gateway sees of it are
-//! datagrams of certain lengths: packet numbers, acknowledgments and the receiver's credit are encrypted, and there is
-//! no window to clamp.
+//! A [`Sender`] and a [`Receiver`] make a one-way transfer and are driven as those of [`crate::tcp`]. They never touch
+//! payload. [`wire`] is the packet format without encryption. A gateway sees only datagrams and their lengths: packet
+//! numbers, acknowledgments and the receiver's credit are encrypted, and there is no window to clamp.
 //!
 //! ```
 //! use fairhop_model::units::Nanos;
@@ -31,11 +30,10 @@
 //!
 //! Modelled: packet-number spaces of one level (RFC 9000 §12.3), ACK ranges and their pruning (§13.2), credit and
 //! DATA_BLOCKED (§4.1), round-trip times (RFC 9002 §5), loss by packet and time threshold (§6.1), probe timeout
-//! (§6.2), congestion control as RFC 9002 §7 lays it around the controller, persistent congestion (§7.6) and pacing
-//! (§7.7).
+//! (§6.2), the rules of RFC 9002 §7 around the controller, persistent congestion (§7.6) and pacing (§7.7).
 //!
-//! Left out: the handshake (a transfer begins like one with 0-RTT keys and remembered limits), encryption, more than
-//! one stream, data both ways, the acknowledgment-frequency extension, ECN, path migration, path MTU discovery, closing
+//! Left out: the handshake (a transfer starts as if with 0-RTT keys and remembered limits), encryption, more than one
+//! stream, data both ways, the acknowledgment-frequency extension, ECN, path migration, path MTU discovery, closing
 //! and idle timeout of the connection.
 
 mod intervals;

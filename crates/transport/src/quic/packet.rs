@@ -1,4 +1,4 @@
-//! A datagram without its payload: the frames that this transfer uses (RFC 9000 §19) and how long they are on the wire.
+//! A datagram without its payload: the frames in use (RFC 9000 §19) and their lengths on the wire.
 
 use super::intervals::Run;
 
@@ -15,12 +15,12 @@ pub(super) const fn varint_bytes(value: u64) -> u32 {
 /// The AEAD tag (RFC 9001 §5.3).
 pub(super) const TAG_BYTES: u32 = 16;
 
-/// Short header (RFC 9000 §17.3.1) with a connection ID of eight bytes and a packet number of two, which is enough for
-/// 2¹⁵ packets since the last one acknowledged (§17.1), and the tag.
+/// Short header (RFC 9000 §17.3.1) with a connection ID of eight bytes and a packet number of two, which suffices for 2¹⁵
+/// packets since the last one acknowledged (§17.1), and the tag.
 pub(super) const HEADER_BYTES: u32 = 1 + 8 + 2 + TAG_BYTES;
 
-/// What a packet with a number of two bytes has to carry, so that header protection finds its sample (RFC 9001 §5.4.2).
-const LEAST_FRAMES: u32 = 2;
+/// Minimum bytes of frames after a packet number of two bytes, for the sample of header protection (RFC 9001 §5.4.2).
+const MIN_FRAMES_BYTES: u32 = 2;
 
 /// STREAM (RFC 9000 §19.8), of stream 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl StreamFrame {
         self.offset + self.len as u64
     }
 
-    /// Type, stream ID, offset, length; payload is as long as the length says.
+    /// Type, stream ID, offset and length.
     pub(super) const fn header_bytes(&self) -> u32 {
         2 + varint_bytes(self.offset) + varint_bytes(self.len as u64)
     }
@@ -48,35 +48,35 @@ impl StreamFrame {
 /// ACK (RFC 9000 §19.3): ranges of packet numbers that arrived, the highest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckFrame {
-    /// How long the highest number waited for this acknowledgment, in microseconds; on the wire in units of 8 µs
+    /// Time from the arrival of the largest number to this acknowledgment in microseconds; on the wire in units of 8 µs
     /// (RFC 9000 §18.2, ack_delay_exponent).
     pub delay_us: u32,
     largest: u64,
-    /// Of each range the distance of its last and of its first number from the largest. What is past `count` stays
-    /// zero, so that equality is that of the ranges in use.
-    ranges: [(u32, u32); Self::MOST],
+    /// Distance of the last and of the first number of each range from the largest number. Entries past `count` stay zero,
+    /// so that equality compares the ranges in use.
+    ranges: [(u32, u32); Self::MAX],
     count: u8,
 }
 
 impl AckFrame {
-    /// Ranges that a frame holds here; more are left out, the lowest first (RFC 9000 §13.2.3).
-    pub const MOST: usize = 16;
+    /// Maximum number of ranges in a frame; the lowest are left out (RFC 9000 §13.2.3).
+    pub const MAX: usize = 16;
 
-    /// A frame of one range; `None` if it is empty.
+    /// A frame with one range; `None` if the range is empty.
     pub fn of(first: u64, last: u64) -> Option<Self> {
         let len = u32::try_from(last.checked_sub(first)?).ok()?;
-        let mut ranges = [(0, 0); Self::MOST];
+        let mut ranges = [(0, 0); Self::MAX];
         ranges[0] = (0, len);
         Some(Self { delay_us: 0, largest: last, ranges, count: 1 })
     }
 
-    /// Adds the next lower range; returns whether there was room for it. Ranges must be apart.
+    /// Adds the next lower range; returns whether it was added. Ranges must not be adjacent.
     pub fn push(&mut self, first: u64, last: u64) -> bool {
         let lowest = self.largest - u64::from(self.ranges[usize::from(self.count) - 1].1);
         let ends = (self.largest.checked_sub(last), self.largest.checked_sub(first));
         let (Some(near), Some(far)) = ends else { return false };
         let (Ok(near), Ok(far)) = (u32::try_from(near), u32::try_from(far)) else { return false };
-        if usize::from(self.count) == Self::MOST || first > last || last.saturating_add(1) >= lowest {
+        if usize::from(self.count) == Self::MAX || first > last || last.saturating_add(1) >= lowest {
             return false;
         }
         self.ranges[usize::from(self.count)] = (near, far);
@@ -93,7 +93,7 @@ impl AckFrame {
         Some(frame)
     }
 
-    /// The highest number that arrived.
+    /// The largest number that arrived.
     pub fn largest(&self) -> u64 {
         self.largest
     }
@@ -122,16 +122,16 @@ impl AckFrame {
     }
 }
 
-/// A UDP datagram with one packet. Either side numbers its own.
+/// A UDP datagram with one packet. Each side has its own packet numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Datagram {
     /// Packet number.
     pub number: u64,
     /// Data.
     pub stream: Option<StreamFrame>,
-    /// What arrived.
+    /// Acknowledgment.
     pub ack: Option<AckFrame>,
-    /// MAX_DATA (RFC 9000 §19.9): the stream may reach so far.
+    /// MAX_DATA (RFC 9000 §19.9): maximum end of the stream.
     pub max_data: Option<u64>,
     /// DATA_BLOCKED (RFC 9000 §19.12) at this limit.
     pub data_blocked: Option<u64>,
@@ -145,7 +145,7 @@ impl Datagram {
         self.stream.is_some() || self.max_data.is_some() || self.data_blocked.is_some() || self.ping
     }
 
-    /// Payload of the UDP datagram in bytes: header, frames and AEAD tag, as [`super::wire`] writes them.
+    /// Payload of the UDP datagram in bytes: header, frames and AEAD tag, as encoded by [`super::wire`].
     pub fn wire_bytes(&self) -> u32 {
         let limit = |limit: Option<u64>| limit.map_or(0, |limit| 1 + varint_bytes(limit));
         let frames = self.stream.map_or(0, |frame| frame.header_bytes() + frame.len)
@@ -153,7 +153,7 @@ impl Datagram {
             + limit(self.max_data)
             + limit(self.data_blocked)
             + u32::from(self.ping);
-        HEADER_BYTES + frames.max(LEAST_FRAMES)
+        HEADER_BYTES + frames.max(MIN_FRAMES_BYTES)
     }
 }
 
@@ -177,9 +177,9 @@ mod tests {
     }
 
     #[test]
-    fn ranges_come_back_highest_first_and_must_be_apart() {
+    fn ranges_are_returned_highest_first_and_must_not_be_adjacent() {
         let mut ack = AckFrame::of(8, 10).expect("a range");
-        assert!(!ack.push(5, 7), "joined with the one above");
+        assert!(!ack.push(5, 7), "adjacent to the one above");
         assert!(ack.push(5, 6) && ack.push(1, 1));
         assert!(!ack.push(3, 3), "above the last");
         assert_eq!(ack.ranges().collect::<Vec<_>>(), [(8, 10), (5, 6), (1, 1)]);

@@ -1,26 +1,24 @@
-//! The receiving machine: which packets came, which bytes of the stream, when to say so (RFC 9000 §13.2), and how far
-//! the stream may reach (RFC 9000 §4).
+//! The receiving machine: received packets and bytes, acknowledgments (RFC 9000 §13.2) and flow control (RFC 9000 §4).
 //!
-//! Every second packet is acknowledged, one that came out of order or past a gap at once, and none later than
-//! `max_ack_delay` (§13.2.1, §13.2.2). Every so often a PING asks the sender to acknowledge an acknowledgment, and then
-//! what that one said is forgotten (§13.2.4). MAX_DATA rides on acknowledgments and goes out by itself when the
-//! application has read half a buffer; a sender that waits for a lost one asks again (§4.1). So what this side sends is
-//! never repeated.
+//! Every second packet is acknowledged; a packet out of order or past a gap at once, and any other within
+//! `max_ack_delay` (§13.2.1, §13.2.2). An occasional PING makes the sender acknowledge an acknowledgment, whose ranges the
+//! receiver then forgets (§13.2.4). MAX_DATA is sent with acknowledgments, and at once when the application has read half a
+//! buffer. A sender that waits for a lost MAX_DATA requests it again (§4.1), so this side never retransmits.
 
 use fairhop_model::units::Nanos;
 
 use super::intervals::{Intervals, Run};
 use super::packet::{AckFrame, Datagram, StreamFrame};
 
-/// How a receiver behaves.
+/// Configuration of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverConfig {
-    /// Credit: bytes that the sender may be ahead of what the application has read. The sender must know it
+    /// Credit: maximum bytes that the sender may be ahead of the application. The sender needs the same value
     /// ([`super::SenderConfig::initial_max_data`]).
     pub buffer: u64,
-    /// An acknowledgment for every so many packets that ask for one (RFC 9000 §13.2.2: 2).
+    /// Ack-eliciting packets per acknowledgment (RFC 9000 §13.2.2: 2).
     pub ack_packets: u32,
-    /// An acknowledgment waits no longer than this (RFC 9000 §18.2: 25 ms).
+    /// Maximum delay of an acknowledgment (RFC 9000 §18.2: 25 ms).
     pub max_ack_delay: Nanos,
 }
 
@@ -30,20 +28,20 @@ impl Default for ReceiverConfig {
     }
 }
 
-/// What a receiver has seen and done.
+/// Counters of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverStats {
-    /// Packets that came.
+    /// Packets received.
     pub packets_received: u64,
-    /// Packets that came a second time, or after they had been given up.
+    /// Packets received twice, or with a number below the ranges kept.
     pub duplicate_packets: u64,
-    /// Packets that were not the next by number.
+    /// Packets whose number was not the next one.
     pub out_of_order: u64,
-    /// Payload bytes that came, in packets of different numbers too.
+    /// Payload bytes received, including duplicates under different packet numbers.
     pub bytes_received: u64,
-    /// Payload bytes that had come before.
+    /// Payload bytes received before.
     pub duplicate_bytes: u64,
-    /// Payload bytes dropped because they were past the credit.
+    /// Payload bytes dropped past the credit.
     pub bytes_past_limit: u64,
     /// Datagrams sent.
     pub datagrams_sent: u64,
@@ -53,37 +51,37 @@ pub struct ReceiverStats {
 #[derive(Clone, Debug)]
 pub struct Receiver {
     config: ReceiverConfig,
-    /// Packet numbers that came, from `floor` on.
+    /// Packet numbers received, from `floor` on.
     packets: Intervals,
     floor: u64,
-    /// When the highest of them came.
+    /// Arrival time of the largest of them.
     largest_at: Nanos,
-    /// Bytes that came, and those that the application took.
+    /// Bytes received, and the number read by the application.
     data: Intervals,
     read: u64,
     reading: bool,
     fin_at: Option<u64>,
-    /// Highest MAX_DATA sent, or known from the beginning.
+    /// Maximum MAX_DATA sent, initially the buffer.
     max_data: u64,
-    /// The sender says that it is blocked: the last MAX_DATA may have been lost.
-    asked_for_credit: bool,
+    /// The sender reported that it is blocked: the last MAX_DATA may have been lost.
+    credit_requested: bool,
     unacknowledged: u32,
     ack_due: bool,
     ack_timer: Option<Nanos>,
     next_number: u64,
-    /// The last PING, with the highest packet number that its acknowledgment told of.
-    asked: Option<(u64, u64)>,
-    acks_since_asked: u32,
+    /// The last PING, with the largest packet number in its acknowledgment.
+    ping: Option<(u64, u64)>,
+    acks_since_ping: u32,
     stats: ReceiverStats,
 }
 
 impl Receiver {
-    /// Acknowledgments between two that ask to be acknowledged themselves.
-    const ASK_EVERY: u32 = 32;
-    /// Ranges of packet numbers kept; the lowest are forgotten (RFC 9000 §13.2.3).
-    const MOST_RANGES: usize = 64;
+    /// Acknowledgments per PING.
+    const PING_INTERVAL: u32 = 32;
+    /// Maximum ranges of packet numbers kept; the lowest are removed (RFC 9000 §13.2.3).
+    const MAX_RANGES: usize = 64;
 
-    /// A receiver that waits for data.
+    /// A receiver without data.
     pub fn new(config: ReceiverConfig) -> Self {
         Self {
             config: ReceiverConfig { ack_packets: config.ack_packets.max(1), ..config },
@@ -95,39 +93,38 @@ impl Receiver {
             reading: true,
             fin_at: None,
             max_data: config.buffer,
-            asked_for_credit: false,
+            credit_requested: false,
             unacknowledged: 0,
             ack_due: false,
             ack_timer: None,
             next_number: 0,
-            asked: None,
-            acks_since_asked: 0,
+            ping: None,
+            acks_since_ping: 0,
             stats: ReceiverStats::default(),
         }
     }
 
-    /// Bytes of the stream handed to the application, in order and each once.
+    /// Bytes of the stream delivered to the application, in order and each once.
     pub fn delivered(&self) -> u64 {
         self.read
     }
 
-    /// Bytes that arrived in order and wait for the application.
+    /// Bytes in order that the application has not read.
     pub fn unread(&self) -> u64 {
         self.data.prefix().saturating_sub(self.read)
     }
 
-    /// Whether the stream has ended and the application has all of it.
+    /// Whether the stream has ended and the application has read all of it.
     pub fn is_finished(&self) -> bool {
         self.fin_at == Some(self.read)
     }
 
-    /// Counts since the beginning.
+    /// Counters since the beginning.
     pub fn stats(&self) -> &ReceiverStats {
         &self.stats
     }
 
-    /// Whether the application takes everything as it arrives (as it does at first) or only what [`Receiver::read`]
-    /// asks for.
+    /// Whether the application reads all data as they arrive (the default) or only through [`Receiver::read`].
     pub fn set_reading(&mut self, reading: bool) {
         self.reading = reading;
         if reading {
@@ -135,7 +132,7 @@ impl Receiver {
         }
     }
 
-    /// The application takes up to `bytes` of what waits; returns how many there were.
+    /// The application reads up to `bytes`; returns how many were available.
     pub fn read(&mut self, bytes: u64) -> u64 {
         let taken = bytes.min(self.unread());
         self.read += taken;
@@ -154,12 +151,12 @@ impl Receiver {
         self.read.saturating_add(self.config.buffer)
     }
 
-    /// When [`Receiver::on_timer`] wants to be called, if at all. Ask after the last [`Receiver::poll_transmit`].
+    /// Time at which to call [`Receiver::on_timer`], if any. Valid after [`Receiver::poll_transmit`] has returned none.
     pub fn next_timer(&self) -> Option<Nanos> {
         self.ack_timer
     }
 
-    /// Time has come to `now`; without effect before the time that [`Receiver::next_timer`] says.
+    /// The time is `now`. No effect before [`Receiver::next_timer`].
     pub fn on_timer(&mut self, now: Nanos) {
         if self.ack_timer.is_some_and(|at| now >= at) {
             self.ack_timer = None;
@@ -167,11 +164,11 @@ impl Receiver {
         }
     }
 
-    /// A datagram came from the sender.
+    /// A datagram arrived from the sender.
     pub fn on_datagram(&mut self, now: Nanos, datagram: &Datagram) {
         let number = datagram.number;
         if number >= 1 << 62 {
-            // RFC 9000 §12.3: there are no such numbers.
+            // RFC 9000 §12.3: packet numbers are below 2⁶².
             return;
         }
         self.stats.packets_received += 1;
@@ -189,20 +186,20 @@ impl Receiver {
         if number >= expected {
             self.largest_at = now;
         }
-        if self.packets.runs().len() > Self::MOST_RANGES {
+        if self.packets.runs().len() > Self::MAX_RANGES {
             self.floor = self.packets.runs()[1].start;
             self.packets.forget_before(self.floor);
         }
         if let Some(frame) = datagram.stream {
             self.on_stream(&frame);
         }
-        self.asked_for_credit |= datagram.data_blocked.is_some();
+        self.credit_requested |= datagram.data_blocked.is_some();
         if datagram.is_ack_eliciting() {
             self.unacknowledged += 1;
             // RFC 9000 §13.2.1: out of order, or past a gap.
-            let disordered = number != expected;
-            self.stats.out_of_order += u64::from(disordered);
-            let due = disordered || self.unacknowledged >= self.config.ack_packets || self.is_finished();
+            let out_of_order = number != expected;
+            self.stats.out_of_order += u64::from(out_of_order);
+            let due = out_of_order || self.unacknowledged >= self.config.ack_packets || self.is_finished();
             if due || datagram.data_blocked.is_some() {
                 self.ack_due = true;
             } else if self.ack_timer.is_none() {
@@ -211,12 +208,12 @@ impl Receiver {
         }
     }
 
-    /// The sender has an acknowledgment of this side: what it told of needs no telling (RFC 9000 §13.2.4).
+    /// The sender has received an acknowledgment, whose ranges need not be sent again (RFC 9000 §13.2.4).
     fn on_ack(&mut self, ack: &AckFrame) {
-        let Some((number, largest)) = self.asked else { return };
+        let Some((number, largest)) = self.ping else { return };
         if ack.ranges().any(|(first, last)| (first..=last).contains(&number)) {
-            self.asked = None;
-            // The highest stays, so that there is something to acknowledge.
+            self.ping = None;
+            // The largest number stays, so that an acknowledgment is never empty.
             self.floor = self.floor.max(largest);
             self.packets.forget_before(largest);
         }
@@ -244,7 +241,7 @@ impl Receiver {
         }
     }
 
-    /// The next datagram to send, if there is one. To be called until there is none, after every other call.
+    /// The next datagram to send, if any. Call it after every other call until it returns none.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Datagram> {
         if !std::mem::take(&mut self.ack_due) {
             return None;
@@ -252,32 +249,32 @@ impl Receiver {
         self.ack_timer = None;
         self.unacknowledged = 0;
         let mut ack = AckFrame::from_runs(self.packets.runs())?;
-        // As it is said on the wire, in units of 8 µs.
+        // In units of 8 µs, as on the wire.
         ack.delay_us = u32::try_from(now.saturating_sub(self.largest_at).0 / 1000).unwrap_or(u32::MAX) & !7;
         let number = self.next_number;
         self.next_number += 1;
         self.stats.datagrams_sent += 1;
-        self.acks_since_asked += 1;
-        let ping = self.acks_since_asked >= Self::ASK_EVERY;
+        self.acks_since_ping += 1;
+        let ping = self.acks_since_ping >= Self::PING_INTERVAL;
         if ping {
-            self.acks_since_asked = 0;
-            self.asked = Some((number, ack.largest()));
+            self.acks_since_ping = 0;
+            self.ping = Some((number, ack.largest()));
         }
-        // When half a buffer has been read, or less than half of it is left, or the sender waits for it. RFC 9000 §4.2 leaves
-        // it open.
+        // MAX_DATA is sent if half a buffer has been read, if less than half of the credit is left, or if the sender requests
+        // it. RFC 9000 §4.2 leaves the choice open.
         let half = (self.config.buffer / 2).max(1);
         let used = self.data.runs().last().map_or(0, |run| run.end);
-        let tell = std::mem::take(&mut self.asked_for_credit)
+        let send_max_data = std::mem::take(&mut self.credit_requested)
             || (self.fin_at.is_none()
                 && (self.credit() >= self.max_data.saturating_add(half)
                     || self.max_data < used.saturating_add(half)));
-        if tell {
+        if send_max_data {
             self.max_data = self.max_data.max(self.credit());
         }
         Some(Datagram {
             number,
             ack: Some(ack),
-            max_data: tell.then_some(self.max_data),
+            max_data: send_max_data.then_some(self.max_data),
             ping,
             ..Datagram::default()
         })

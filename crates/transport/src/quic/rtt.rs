@@ -1,4 +1,4 @@
-//! Round-trip time as RFC 9002 §5 estimates it, and the probe timeout (§6.2.1).
+//! Round-trip time (RFC 9002 §5) and probe timeout (§6.2.1).
 
 use fairhop_model::units::Nanos;
 
@@ -17,31 +17,31 @@ pub(super) struct Rtt {
 #[derive(Clone, Copy, Debug)]
 struct Sampled {
     latest: Nanos,
-    least: Nanos,
+    min: Nanos,
     smoothed: Nanos,
     variation: Nanos,
     first_at: Nanos,
 }
 
 impl Rtt {
-    /// A sample, and how long the receiver says that it held the acknowledgment back.
+    /// Adds a sample with the acknowledgment delay that the receiver reported.
     pub(super) fn on_sample(&mut self, now: Nanos, latest: Nanos, ack_delay: Nanos) {
         let Some(old) = self.sampled else {
             self.sampled = Some(Sampled {
                 latest,
-                least: latest,
+                min: latest,
                 smoothed: latest,
                 variation: Nanos(latest.0 / 2),
                 first_at: now,
             });
             return;
         };
-        let least = old.least.min(latest);
-        let adjusted = if latest >= least + ack_delay { latest.saturating_sub(ack_delay) } else { latest };
+        let min = old.min.min(latest);
+        let adjusted = if latest >= min + ack_delay { latest.saturating_sub(ack_delay) } else { latest };
         let deviation = old.smoothed.0.abs_diff(adjusted.0);
         self.sampled = Some(Sampled {
             latest,
-            least,
+            min,
             smoothed: Nanos((7 * old.smoothed.0 + adjusted.0) / 8),
             variation: Nanos((3 * old.variation.0 + deviation) / 4),
             ..old
@@ -52,8 +52,8 @@ impl Rtt {
         self.sampled.map(|s| s.smoothed)
     }
 
-    pub(super) fn least(&self) -> Option<Nanos> {
-        self.sampled.map(|s| s.least)
+    pub(super) fn min_rtt(&self) -> Option<Nanos> {
+        self.sampled.map(|s| s.min)
     }
 
     /// When the first sample was taken.
@@ -61,15 +61,15 @@ impl Rtt {
         self.sampled.map(|s| s.first_at)
     }
 
-    /// PTO (RFC 9002 §6.2.1), not backed off.
+    /// PTO (RFC 9002 §6.2.1) without backoff.
     pub(super) fn probe_timeout(&self, max_ack_delay: Nanos) -> Nanos {
         let (smoothed, variation) =
             self.sampled.map_or((INITIAL_RTT, Nanos(INITIAL_RTT.0 / 2)), |s| (s.smoothed, s.variation));
         smoothed + Nanos(4 * variation.0).max(GRANULARITY) + max_ack_delay
     }
 
-    /// A packet that is older when a later one is known to have arrived is lost (RFC 9002 §6.1.2: 9/8 of the longer of
-    /// the latest and the smoothed round-trip time).
+    /// Age at which a packet is lost if a later one has arrived (RFC 9002 §6.1.2: 9/8 of the longer of the latest and the
+    /// smoothed round-trip time).
     pub(super) fn time_threshold(&self) -> Nanos {
         let longer = self.sampled.map_or(INITIAL_RTT, |s| s.latest.max(s.smoothed));
         Nanos(longer.0 + longer.0 / 8).max(GRANULARITY)
@@ -100,9 +100,9 @@ mod tests {
         rtt.on_sample(ms(8), ms(180), ms(20));
         // Adjusted 160: variation 3/4·40 + 1/4·80 = 50, smoothed 90.
         assert_eq!((rtt.smoothed(), rtt.probe_timeout(Nanos::ZERO)), (Some(ms(90)), ms(290)));
-        assert_eq!((rtt.least(), rtt.time_threshold()), (Some(ms(80)), Nanos(202_500_000)));
+        assert_eq!((rtt.min_rtt(), rtt.time_threshold()), (Some(ms(80)), Nanos(202_500_000)));
         rtt.on_sample(ms(9), ms(90), ms(20));
-        // 90 − 20 would be under the least: 90 as it is.
+        // 90 − 20 would be under the minimum: 90 stays.
         assert_eq!(rtt.smoothed(), Some(ms(90)));
     }
 }

@@ -1,4 +1,4 @@
-//! How the packets look in UDP: short header (RFC 9000 §17.3.1) with a connection ID of eight bytes and a packet number
+//! Packet format in UDP: short header (RFC 9000 §17.3.1) with a connection ID of eight bytes and a packet number
 //! of two, frames (§19), and sixteen bytes for the AEAD tag.
 //!
 //! ```text
@@ -6,24 +6,23 @@
 //! | 0x41   | connection ID   | number  | ACK? MAX_DATA? DATA_BLOCKED? PING? STREAM? …  | tag: zeros  |
 //! ```
 //!
-//! Nothing is encrypted and no header is protected: the tag is zeros, and what has another one is refused. What is
-//! written is as long as [`Datagram::wire_bytes`] says. Integers are written as short as they can be; ACK Delay counts
-//! 8 µs (§18.2). A packet whose frames are shorter than two bytes is filled with PADDING, so that header protection
-//! would find its sample (RFC 9001 §5.4.2).
+//! There is no encryption and no header protection: the tag is zeros, and packets with another tag are rejected. An encoded
+//! packet has the length [`Datagram::wire_bytes`]. Integers have their minimum length; ACK Delay is in units of 8 µs
+//! (§18.2). PADDING fills a packet whose frames are shorter than two bytes, so that header protection would have its
+//! sample (RFC 9001 §5.4.2).
 //!
-//! What is read may be written otherwise where RFC 9000 allows it: integers that are longer than they need to be,
-//! packet numbers of one to four bytes, frames in any order, PADDING between them, STREAM without offset or length.
-//! Frames of other kinds are refused, and of each kind but PING and PADDING there may be one, since a [`Datagram`] holds
-//! no more.
+//! Decoding accepts every form that RFC 9000 allows: integers of more than the minimum length, packet numbers of one to
+//! four bytes, frames in any order, PADDING between them, STREAM without offset or length. Frames of other kinds are
+//! rejected, and so is a second frame of any kind except PING and PADDING, because a [`Datagram`] holds one of each.
 
 use std::fmt;
 
 use super::packet::{AckFrame, Datagram, StreamFrame, TAG_BYTES, varint_bytes};
 
-/// The longest UDP payload (RFC 9000 §18.2, max_udp_payload_size).
+/// Maximum UDP payload (RFC 9000 §18.2, max_udp_payload_size).
 pub const MAX_DATAGRAM: usize = 65_527;
 
-/// Past the largest variable-length integer (RFC 9000 §16).
+/// One more than the largest variable-length integer (RFC 9000 §16).
 const VARINT_END: u64 = 1 << 62;
 
 /// Fixed bit, and a packet number of two bytes. Spin bit, reserved bits and key phase are zero.
@@ -48,16 +47,16 @@ const DATA_BLOCKED: u8 = 0x14;
 /// ACK Delay is in units of two to the power of this, in µs (RFC 9000 §18.2, ack_delay_exponent).
 const ACK_DELAY_EXPONENT: u32 = 3;
 
-/// A packet, but for the payload of its stream.
+/// A packet without the payload of its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Destination connection ID, in the order of the network.
+    /// Destination connection ID in network byte order.
     pub connection: u64,
     /// Number and frames.
     pub datagram: Datagram,
 }
 
-/// Why a packet cannot be written.
+/// Why a packet cannot be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncodeError {
     /// The buffer is shorter than the packet.
@@ -65,16 +64,16 @@ pub enum EncodeError {
         /// Bytes of the packet.
         needed: usize,
     },
-    /// The payload is not as long as the STREAM frame says.
+    /// The length of the payload differs from that in the STREAM frame.
     Payload {
-        /// Bytes that the frame has.
+        /// Length in the frame, in bytes.
         frame: u32,
-        /// Bytes that were given.
+        /// Length of the payload passed, in bytes.
         given: usize,
     },
-    /// Longer than a UDP datagram can be.
+    /// Longer than a UDP datagram.
     Long,
-    /// A number of 2⁶² or more, or a stream that reaches so far.
+    /// A number or stream offset of 2⁶² or more.
     Large,
     /// More than 2¹⁵ packets since the largest one acknowledged (RFC 9000 §17.1).
     Number,
@@ -83,14 +82,14 @@ pub enum EncodeError {
 impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Room { needed } => write!(f, "the packet takes {needed} bytes; give it a longer buffer"),
+            Self::Room { needed } => write!(f, "the packet has {needed} bytes; pass a longer buffer"),
             Self::Payload { frame, given } => {
-                write!(f, "the STREAM frame has {frame} bytes of payload; {given} were given")
+                write!(f, "the STREAM frame has {frame} bytes of payload, but {given} were passed")
             }
             Self::Long => write!(f, "the packet is longer than the {MAX_DATAGRAM} bytes of a UDP datagram"),
-            Self::Large => f.write_str("a number is past 2^62 - 1, the largest that QUIC has"),
+            Self::Large => f.write_str("a number is larger than 2^62 - 1, the maximum of QUIC"),
             Self::Number => f.write_str(
-                "the packet number is more than 2^15 past the largest acknowledged one; two bytes do not tell it",
+                "the packet number is more than 2^15 past the largest acknowledged one and does not fit into two bytes",
             ),
         }
     }
@@ -98,14 +97,14 @@ impl fmt::Display for EncodeError {
 
 impl std::error::Error for EncodeError {}
 
-/// Why bytes are no packet.
+/// Why bytes are not a valid packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
     /// They end within the header, a frame or the tag.
     Short,
-    /// Longer than a UDP datagram can be.
+    /// Longer than a UDP datagram.
     Long,
-    /// A long header: of a handshake, which there is none of here.
+    /// A long header, which belongs to a handshake.
     LongHeader,
     /// The fixed bit is zero: another protocol (RFC 9000 §17.3.1).
     FixedBit,
@@ -113,28 +112,28 @@ pub enum DecodeError {
     Bits,
     /// The tag is not zeros: the packet is encrypted.
     Tag,
-    /// No frame (RFC 9000 §12.4).
+    /// The packet has no frame (RFC 9000 §12.4).
     Empty,
     /// A frame of a type that is not used here.
     Frame {
         /// The first byte of its type.
         kind: u8,
     },
-    /// A second frame of a type of which a packet has one here.
+    /// A second frame of a type that may occur once.
     Twice {
         /// Its type.
         kind: u8,
     },
     /// A stream other than 0.
     Stream {
-        /// Which one.
+        /// Stream ID.
         id: u64,
     },
-    /// The stream reaches past 2⁶² − 1 (RFC 9000 §19.8).
+    /// The stream's end is past 2⁶² − 1 (RFC 9000 §19.8).
     End,
     /// A range of an ACK frame begins below zero (RFC 9000 §19.3.1).
     Range,
-    /// More ranges than [`AckFrame::MOST`], or one more than 2³² below the largest number.
+    /// More ranges than [`AckFrame::MAX`], or one more than 2³² below the largest number.
     Ranges,
 }
 
@@ -143,18 +142,18 @@ impl fmt::Display for DecodeError {
         match self {
             Self::Short => f.write_str("the packet is too short"),
             Self::Long => write!(f, "the packet is longer than the {MAX_DATAGRAM} bytes of a UDP datagram"),
-            Self::LongHeader => f.write_str("the header is a long one, of a handshake"),
+            Self::LongHeader => f.write_str("the header is a long one, which belongs to a handshake"),
             Self::FixedBit => f.write_str("the fixed bit is zero; the packet is of another protocol"),
             Self::Bits => f.write_str("reserved bits or the key phase are set"),
             Self::Tag => f.write_str("the tag is not zeros; the packet is encrypted"),
             Self::Empty => f.write_str("the packet has no frame"),
-            Self::Frame { kind } => write!(f, "frames of type {kind:#04x} are not used here"),
+            Self::Frame { kind } => write!(f, "frames of type {kind:#04x} are not supported"),
             Self::Twice { kind } => write!(f, "the packet has a second frame of type {kind:#04x}"),
-            Self::Stream { id } => write!(f, "stream {id} is not the one that is used here, 0"),
-            Self::End => f.write_str("the stream reaches past 2^62 - 1"),
+            Self::Stream { id } => write!(f, "stream {id} is not supported; only stream 0 is"),
+            Self::End => f.write_str("the stream's end is past 2^62 - 1"),
             Self::Range => f.write_str("a range of the ACK frame begins below zero"),
             Self::Ranges => {
-                write!(f, "the ACK frame has more than {} ranges, or one that is too low", AckFrame::MOST)
+                write!(f, "the ACK frame has more than {} ranges, or one that is too low", AckFrame::MAX)
             }
         }
     }
@@ -163,11 +162,11 @@ impl fmt::Display for DecodeError {
 impl std::error::Error for DecodeError {}
 
 impl Packet {
-    /// Writes the packet to the beginning of `buffer` and gives its length. `acknowledged` is the largest number that the
-    /// other side has acknowledged, `payload` what the STREAM frame carries.
+    /// Writes the packet to the beginning of `buffer` and returns its length. `acknowledged` is the largest number that the
+    /// other side has acknowledged, `payload` the payload of the STREAM frame.
     ///
     /// # Errors
-    /// The buffer is too short, the payload is not as long as the frame says, or a number is too large for its field.
+    /// [`EncodeError`] if the buffer is too short, the payload's length differs from the frame's, or a number is too large.
     pub fn encode(
         &self,
         acknowledged: Option<u64>,
@@ -175,9 +174,9 @@ impl Packet {
         buffer: &mut [u8],
     ) -> Result<usize, EncodeError> {
         let datagram = &self.datagram;
-        let said = datagram.stream.map_or(0, |frame| frame.len);
-        if said as usize != payload.len() {
-            return Err(EncodeError::Payload { frame: said, given: payload.len() });
+        let frame_len = datagram.stream.map_or(0, |frame| frame.len);
+        if frame_len as usize != payload.len() {
+            return Err(EncodeError::Payload { frame: frame_len, given: payload.len() });
         }
         if payload.len() > MAX_DATAGRAM || datagram.wire_bytes() as usize > MAX_DATAGRAM {
             return Err(EncodeError::Long);
@@ -190,7 +189,7 @@ impl Packet {
         }
         let needed = datagram.wire_bytes() as usize;
         let bytes = buffer.get_mut(..needed).ok_or(EncodeError::Room { needed })?;
-        // What is not written is PADDING, and the tag.
+        // PADDING and the tag are zeros.
         bytes.fill(PADDING);
         let mut writer = Writer(bytes);
         writer.put(&[FIRST_BYTE]);
@@ -219,10 +218,10 @@ impl Packet {
         Ok(needed)
     }
 
-    /// Reads a packet, and gives the payload of its stream with it. `largest` is the largest number that came so far.
+    /// Reads a packet; returns it with the payload of its stream. `largest` is the largest packet number received so far.
     ///
     /// # Errors
-    /// The bytes are no packet of such a transfer.
+    /// [`DecodeError`] if the bytes are not a valid packet of such a transfer.
     pub fn decode(bytes: &[u8], largest: Option<u64>) -> Result<(Self, &[u8]), DecodeError> {
         if bytes.len() > MAX_DATAGRAM {
             return Err(DecodeError::Long);
@@ -256,13 +255,13 @@ impl Packet {
     }
 }
 
-/// A packet number in two bytes (RFC 9000 §17.1 and A.2); none if the other side could take it for another one.
+/// A packet number in two bytes (RFC 9000 §17.1 and A.2); none if the other side could decode another number.
 fn truncated(number: u64, acknowledged: Option<u64>) -> Option<u16> {
     let unacknowledged = acknowledged.map_or(number + 1, |largest| number.saturating_sub(largest));
     (unacknowledged <= 1 << 15).then_some(number as u16)
 }
 
-/// The number whose last `bits` bits are `low`, as near to the next one as can be (RFC 9000 §17.1 and A.3).
+/// The number whose last `bits` bits are `low` and that is nearest to the next expected one (RFC 9000 §17.1 and A.3).
 fn expanded(low: u64, bits: u32, largest: Option<u64>) -> u64 {
     let expected = largest.map_or(0, |largest| largest.saturating_add(1).min(VARINT_END - 1));
     let window = 1 << bits;
@@ -277,7 +276,7 @@ fn expanded(low: u64, bits: u32, largest: Option<u64>) -> u64 {
     }
 }
 
-/// What is left to write. Lengths are those of [`Datagram::wire_bytes`].
+/// The rest of the output buffer. Its length is that of [`Datagram::wire_bytes`].
 struct Writer<'a>(&'a mut [u8]);
 
 impl Writer<'_> {
@@ -287,7 +286,7 @@ impl Writer<'_> {
         self.0 = rest;
     }
 
-    /// RFC 9000 §16: the first two bits say how long it is.
+    /// RFC 9000 §16: the first two bits encode the length.
     fn varint(&mut self, value: u64) {
         match varint_bytes(value) {
             1 => self.put(&[value as u8]),
@@ -297,7 +296,7 @@ impl Writer<'_> {
         }
     }
 
-    /// RFC 9000 §19.3: each range by the distance from the one above.
+    /// RFC 9000 §19.3: each range is encoded relative to the one above.
     fn ack(&mut self, ack: &AckFrame) {
         self.put(&[ACK]);
         self.varint(ack.largest());
@@ -314,7 +313,7 @@ impl Writer<'_> {
     }
 }
 
-/// What is left to read.
+/// The rest of the input.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -337,7 +336,7 @@ impl<'a> Reader<'a> {
         Ok(more.iter().fold(u64::from(first & 0x3f), |value, &byte| value << 8 | u64::from(byte)))
     }
 
-    /// All frames; gives the payload of the stream.
+    /// Reads all frames; returns the payload of the stream.
     fn frames(mut self, datagram: &mut Datagram) -> Result<&'a [u8], DecodeError> {
         let mut payload: &[u8] = &[];
         while !self.0.is_empty() {
@@ -387,7 +386,7 @@ impl<'a> Reader<'a> {
         let below = |number: u64, by: u64| number.checked_sub(by).ok_or(DecodeError::Range);
         let mut first = below(largest, self.varint()?)?;
         let mut frame = AckFrame::of(first, largest).ok_or(DecodeError::Ranges)?;
-        // What no u32 of microseconds holds is an hour or more, and as good as the longest.
+        // A delay that does not fit into a u32 of microseconds is over an hour and is clamped.
         frame.delay_us = u32::try_from(delay).unwrap_or(u32::MAX).min(u32::MAX >> ACK_DELAY_EXPONENT)
             << ACK_DELAY_EXPONENT;
         for _ in 0..more {
@@ -420,7 +419,7 @@ mod tests {
             assert_eq!(Reader(bytes).varint(), Ok(value));
             assert_eq!(Reader(&bytes[..bytes.len() - 1]).varint(), Err(DecodeError::Short));
         }
-        // Longer than it needs to be.
+        // Not of minimum length.
         assert_eq!(Reader(&[0x40, 0x25]).varint(), Ok(37));
     }
 
@@ -434,7 +433,7 @@ mod tests {
     #[test]
     fn rfc9000_a_3_a_number_is_the_one_that_is_nearest_to_the_next() {
         assert_eq!(expanded(0x9b32, 16, Some(0xa82f_30ea)), 0xa82f_9b32);
-        // Without a window below zero, nor one past the last number.
+        // No window below zero and none past the last number.
         assert_eq!(expanded(0xffff, 16, Some(3)), 0xffff);
         assert_eq!(expanded(0x0001, 16, Some(VARINT_END - 2)), VARINT_END - 0xffff);
         assert_eq!(expanded(0xffff, 16, Some(u64::MAX)), VARINT_END - 1);

@@ -1,9 +1,9 @@
 //! TCP as two machines for a one-way transfer: a [`Sender`] that opens the connection and sends a stream, and a
 //! [`Receiver`] that accepts it, acknowledges and closes when the sender does.
 //!
-//! Payload is never touched: a segment says how long its payload is, and octet `n` of the stream is known by its
-//! offset alone. Time comes in with every call; what goes out is fetched with `poll_transmit` until it gives nothing,
-//! and then `next_timer` says when to call `on_timer`. Inside, streams have 64-bit offsets; on the wire numbers wrap.
+//! The machines never touch payload: a segment carries the length of its payload, and octets are identified by their
+//! offset. Every call passes the time. The caller calls `poll_transmit` until it returns nothing, and then `on_timer` at
+//! the time that `next_timer` returns. Streams have 64-bit offsets inside; sequence numbers on the wire wrap.
 //!
 //! ```
 //! use fairhop_model::units::Nanos;
@@ -29,8 +29,8 @@
 //! assert_eq!(receiver.delivered(), 1_000_000);
 //! ```
 //!
-//! Left out: data both ways, simultaneous open, RST generation and the wait of TIME-WAIT (nobody reuses a port here),
-//! urgent data, Nagle's algorithm (applications here hand over what they want sent), path MTU discovery, fast open,
+//! Left out: data both ways, simultaneous open, RST generation and the wait of TIME-WAIT (ports are not reused here),
+//! urgent data, Nagle's algorithm (applications here write what is to be sent), path MTU discovery, fast open,
 //! accurate ECN, the ageing of timestamps after 24 idle days (RFC 7323 §5.5).
 
 mod autotune;
@@ -57,13 +57,13 @@ pub use seq::Seq;
 
 use fairhop_model::units::Nanos;
 
-/// The timestamp clock ticks once a millisecond (RFC 7323 §5.4 asks for 1 ms to 1 s), as in Linux.
+/// The timestamp clock has ticks of 1 ms (RFC 7323 §5.4: 1 ms to 1 s), as in Linux.
 fn timestamp_clock(now: Nanos) -> u32 {
     (now.0 / 1_000_000) as u32
 }
 
-/// Bytes that timestamps take from every segment's payload (RFC 9293 §3.7.1, RFC 7323 Appendix A).
+/// Bytes of the timestamps option, which reduce every segment's payload (RFC 9293 §3.7.1, RFC 7323 Appendix A).
 const TIMESTAMP_BYTES: u32 = 12;
 
-/// Largest shift of a window (RFC 7323 §2.3).
+/// Maximum shift of a window (RFC 7323 §2.3).
 const MAX_WINDOW_SCALE: u8 = 14;

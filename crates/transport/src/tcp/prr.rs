@@ -1,16 +1,15 @@
-//! Proportional rate reduction (RFC 6937): the window falls over the round trip of a recovery, a little with each
-//! acknowledgment, instead of at once.
+//! Proportional rate reduction (RFC 6937): the window falls during the round trip of a recovery, with each acknowledgment,
+//! instead of at once.
 //!
-//! Done as in Linux 6.1 (`tcp_cwnd_reduction`), in whole segments: while more is in flight than the threshold, the
-//! proportional part; below it, the slow-start reduction bound (PRR-SSRB) when an acknowledgment moves forward and
-//! makes nothing new known as lost, and the conservative one (PRR-CRB) otherwise. Linux takes what the standard calls
-//! `RecoverFS` to be the window of before, and not what was in flight, which is the same for a sender that has enough
-//! to send.
+//! As in Linux 6.1 (`tcp_cwnd_reduction`), in whole segments. While more than the threshold is in flight, the proportional
+//! part applies. Below it, the slow-start reduction bound (PRR-SSRB) applies if an acknowledgment advances and reveals no
+//! new loss, otherwise the conservative one (PRR-CRB). The standard's `RecoverFS` is, as in Linux, the former window and
+//! not the data in flight; both are equal for a sender with enough to send.
 
 /// State of one reduction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Prr {
-    /// The window when the reduction began; 0: none is under way.
+    /// The window at the start of the reduction; 0 if none is active.
     prior_cwnd: u32,
     /// RFC 6937's `prr_delivered` and `prr_out`, in segments.
     delivered: u32,
@@ -31,13 +30,13 @@ impl Prr {
         self.prior_cwnd > 0
     }
 
-    /// A segment went out during the reduction.
+    /// A segment was sent during the reduction.
     pub(super) fn on_sent(&mut self) {
         self.out = self.out.saturating_add(1);
     }
 
-    /// An acknowledgment that says `newly_delivered` segments to have arrived; returns the window, or none where it
-    /// stays. `conserve` asks for PRR-CRB.
+    /// An acknowledgment that reports `newly_delivered` segments. Returns the window, or none if it does not change.
+    /// `conserve` selects PRR-CRB.
     pub(super) fn on_ack(
         &mut self,
         newly_delivered: u32,
@@ -57,7 +56,7 @@ impl Prr {
             let limit = if conserve { limit } else { limit.saturating_add(1) };
             limit.min(ssthresh - in_flight)
         };
-        // The first repetition goes out whatever the arithmetic says.
+        // The first retransmission is always sent.
         let share = if self.out == 0 { share.max(1) } else { share };
         Some(in_flight.saturating_add(share))
     }
@@ -68,10 +67,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rfc6937_3_1_of_twenty_in_flight_with_half_the_window_every_second_acknowledgment_lets_one_out() {
+    fn rfc6937_3_1_a_halved_window_sends_one_segment_per_two_acknowledgments() {
         let mut prr = Prr::default();
         prr.begin(20);
-        // One is lost: 19 acknowledgments come, the first makes it known.
+        // One of twenty is lost: 19 acknowledgments arrive, the first of which reveals the loss.
         let mut in_flight = 19;
         let mut sent = vec![];
         for _ in 0..19 {
@@ -82,7 +81,7 @@ mod tests {
             in_flight += now;
             sent.push(now);
         }
-        // The first at once (the repetition), then ⌈10·n/20⌉ in all after n; once ten are in flight, one for one.
+        // The retransmission at once, then ⌈10·n/20⌉ in total after n; once ten are in flight, one for one.
         assert_eq!(sent, [1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1]);
         assert_eq!(in_flight, 10);
     }
@@ -97,9 +96,9 @@ mod tests {
         // Conservation: as many as arrived.
         assert_eq!(prr.on_ack(1, 4, 10, true), Some(5));
         prr.on_sent();
-        // An acknowledgment that moves on: one more than arrived.
+        // An acknowledgment that advances: one more than arrived.
         assert_eq!(prr.on_ack(2, 3, 10, false), Some(6));
-        // And never past the threshold.
+        // Never past the threshold.
         assert_eq!(prr.on_ack(9, 8, 10, false), Some(10));
     }
 }

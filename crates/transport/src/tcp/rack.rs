@@ -1,11 +1,12 @@
-//! RACK (RFC 8985): a segment is lost when one that was sent later has arrived and it has had the time to arrive too.
+//! RACK (RFC 8985): a segment is lost if one that was sent later has arrived and its own time to arrive has passed.
 //!
-//! As in Linux 6.1 (`tcp_recovery.c`) the reordering window is nothing while no reordering has been seen and three
-//! segments are SACKed, or recovery is on; else a quarter of the shortest round trip, times a step for each round trip
-//! in which needless repetitions were reported, at most the smoothed round trip (RFC 8985 §6.2 step 4).
+//! As in Linux 6.1 (`tcp_recovery.c`) the reordering window is zero while no reordering has been seen and either three
+//! segments are SACKed or recovery is active. Otherwise it is a quarter of the minimum round trip, times a multiplier that
+//! rises with each round trip in which spurious retransmissions were reported, at most the smoothed round trip (RFC 8985
+//! §6.2 step 4).
 //!
-//! Transmissions are kept in the order in which they left, so that only the oldest are looked at; what has arrived, or
-//! was sent again, is dropped from the list when it comes up.
+//! Transmissions are kept in the order of sending, so that only the oldest are examined. Entries that have arrived or were
+//! retransmitted are removed when they reach the front.
 
 use std::collections::VecDeque;
 
@@ -19,18 +20,18 @@ const RECOVERIES: u32 = 16;
 /// State of RACK for one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Rack {
-    /// Transmissions in the order of time, by number of segment.
+    /// Transmissions in the order of sending: number of the segment and time.
     order: VecDeque<(u64, Nanos)>,
-    /// RACK.xmit_ts, RACK.end_seq and RACK.rtt: of the delivered segment that was sent last.
+    /// RACK.xmit_ts, RACK.end_seq and RACK.rtt of the delivered segment that was sent last.
     latest: Option<(Nanos, u64)>,
     rtt: Nanos,
-    /// RACK.reo_wnd_mult, and how many recoveries it still lasts.
+    /// RACK.reo_wnd_mult, and the recoveries for which it remains.
     steps: u32,
     recoveries_left: u32,
-    /// The end of the round trip in which needless repetitions were last counted.
+    /// End of the round trip in which a spurious retransmission was last counted.
     dsack_round: Option<u64>,
     reordering_seen: bool,
-    /// Something was delivered that was sent later than anything before.
+    /// A segment was delivered that was sent later than all delivered before.
     advanced: bool,
 }
 
@@ -50,20 +51,20 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// The segment `number` goes out, for the first time or again.
+    /// The segment `number` is sent or retransmitted.
     pub(super) fn on_sent(&mut self, number: u64, now: Nanos) {
         self.order.push_back((number, now));
     }
 
-    /// RFC 8985 §6.2 steps 1 and 2: a segment was delivered. An acknowledgment of a repeated segment that comes sooner
-    /// than any round trip is that of the original.
+    /// RFC 8985 §6.2 steps 1 and 2: a segment was delivered. An acknowledgment of a retransmitted segment in less than the
+    /// minimum round trip belongs to the original.
     pub(super) fn on_delivered(&mut self, now: Nanos, newest: Newest, min_rtt: Option<Nanos>) {
         let key = (newest.sent_at, newest.end);
         if self.latest.is_some_and(|latest| key <= latest) {
             return;
         }
         let rtt = now.saturating_sub(newest.sent_at);
-        if newest.ambiguous && min_rtt.is_some_and(|least| rtt < least) {
+        if newest.ambiguous && min_rtt.is_some_and(|min| rtt < min) {
             return;
         }
         self.latest = Some(key);
@@ -71,14 +72,14 @@ impl Rack {
         self.advanced = true;
     }
 
-    /// Segments before this number are outstanding no more.
+    /// Segments before this number are no longer outstanding.
     pub(super) fn prune(&mut self, first: u64) {
         while self.order.front().is_some_and(|&(number, _)| number < first) {
             self.order.pop_front();
         }
     }
 
-    /// Loss detection is to look again.
+    /// Requests another loss detection.
     pub(super) fn note_advanced(&mut self) {
         self.advanced = true;
     }
@@ -88,7 +89,7 @@ impl Rack {
         self.reordering_seen = true;
     }
 
-    /// RFC 8985 §6.2 step 4: a needless repetition was reported; `una` and `nxt` are the ends of what is outstanding.
+    /// RFC 8985 §6.2 step 4: a spurious retransmission was reported; `una` and `nxt` are SND.UNA and SND.NXT.
     pub(super) fn on_dsack(&mut self, una: u64, nxt: u64) {
         if self.dsack_round.is_none_or(|round| una >= round) {
             self.dsack_round = Some(nxt);
@@ -113,13 +114,12 @@ impl Rack {
         Nanos(quarter.0.saturating_mul(u64::from(self.steps))).min(times.srtt)
     }
 
-    /// Whether loss detection has anything new to go by; the question resets the answer.
+    /// Whether there is new information for loss detection; resets the flag.
     pub(super) fn take_advanced(&mut self) -> bool {
         std::mem::take(&mut self.advanced)
     }
 
-    /// RFC 8985 §6.2 step 5: marks what is lost. Returns how many segments, how many of them had been repeated, and how
-    /// long the newest suspect still has.
+    /// RFC 8985 §6.2 step 5: marks lost segments.
     pub(super) fn detect(
         &mut self,
         now: Nanos,
@@ -132,8 +132,8 @@ impl Rack {
         let deadline = self.rtt.saturating_add(self.reordering_window(board.sacked(), recovering, times));
         let mut index = 0;
         while let Some(&(number, sent_at)) = self.order.get(index) {
-            let suspect = board.get(number).filter(|s| !s.sacked && s.sent_at == sent_at && s.is_out());
-            let Some(segment) = suspect else {
+            let candidate = board.get(number).filter(|s| !s.sacked && s.sent_at == sent_at && s.is_out());
+            let Some(segment) = candidate else {
                 self.discard(&mut index);
                 continue;
             };
@@ -153,7 +153,7 @@ impl Rack {
         verdict
     }
 
-    /// Takes an entry out where that costs nothing, else steps over it.
+    /// Removes an entry at the front, skips any other.
     fn discard(&mut self, index: &mut usize) {
         if *index == 0 {
             self.order.pop_front();
@@ -162,23 +162,27 @@ impl Rack {
         }
     }
 
-    /// Whether a segment that was sent then has had the time to arrive (Linux's `tcp_rack_skb_timeout`, for a timeout).
+    /// Whether the time to arrive has passed for a segment sent at `sent_at` (Linux's `tcp_rack_skb_timeout`, used at a
+    /// timeout).
     pub(super) fn is_overdue(&self, now: Nanos, sent_at: Nanos) -> bool {
         now.saturating_sub(sent_at) >= self.rtt
     }
 }
 
-/// Round-trip times that RACK asks for.
+/// Round-trip times for RACK.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) min_rtt: Nanos,
     pub(super) srtt: Nanos,
 }
 
-/// What [`Rack::detect`] found.
+/// Result of [`Rack::detect`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
+    /// Segments newly marked as lost.
     pub(super) lost: u32,
+    /// Those of them whose retransmission was lost.
     pub(super) lost_again: u32,
+    /// Longest time after which an undecided segment counts as lost.
     pub(super) wait: Option<Nanos>,
 }

@@ -1,8 +1,8 @@
 //! Delivery rate (draft-cheng-iccrg-delivery-rate-estimation-02), as Linux's `tcp_rate.c` measures it.
 //!
-//! Each transmission remembers how much had been delivered and when; when it is said to have arrived, the difference
-//! over the longer of the sending and the acknowledging time is a sample. The snapshots are a ring beside the
-//! scoreboard's, so that senders whose variant asks for no rates carry none.
+//! Each transmission stores how much was delivered at that time. When its arrival is reported, a sample is the data
+//! delivered in between divided by the longer of sending and acknowledging time. The snapshots are in a ring of their
+//! own, so that senders whose variant needs no rates have none.
 
 use std::collections::VecDeque;
 
@@ -11,14 +11,14 @@ use fairhop_model::units::Nanos;
 use super::congestion::RateSample;
 use super::scoreboard::Newest;
 
-/// What is remembered of the last transmission of a segment.
+/// State at the last transmission of a segment.
 #[derive(Clone, Copy, Debug)]
 struct Snapshot {
     delivered: u64,
     delivered_at: Nanos,
     first_sent_at: Nanos,
     app_limited: bool,
-    /// It has given its sample.
+    /// Its sample was taken.
     used: bool,
 }
 
@@ -28,15 +28,15 @@ pub(crate) struct RateEstimator {
     ring: VecDeque<Snapshot>,
     /// Number of the oldest snapshot.
     first: u64,
-    /// When the segments of the newest sample, and of the one to come, were sent and acknowledged.
+    /// Start of the sending and of the acknowledging interval of the next sample.
     first_sent_at: Nanos,
     delivered_at: Nanos,
-    /// Samples are application-limited until so many segments have been delivered; 0: they are not.
+    /// Samples are application-limited until this number of segments has been delivered; 0 if they are not.
     app_limited_until: u64,
 }
 
 impl RateEstimator {
-    /// The segment `number` goes out, for the first time or again; `idle` if nothing is outstanding.
+    /// The segment `number` is sent or retransmitted; `idle` if nothing is outstanding.
     pub(crate) fn on_sent(&mut self, number: u64, now: Nanos, delivered: u64, idle: bool) {
         if idle {
             self.first_sent_at = now;
@@ -64,7 +64,7 @@ impl RateEstimator {
         self.ring.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// The application has nothing to send though the window would allow it, or the variant holds back by itself.
+    /// The application has nothing to send within the window, or the variant limits the data in flight itself.
     pub(crate) fn limit(&mut self, delivered: u64, in_flight: u32) {
         self.app_limited_until = (delivered + u64::from(in_flight)).max(1);
     }
@@ -73,9 +73,9 @@ impl RateEstimator {
         self.app_limited_until > 0
     }
 
-    /// An acknowledgment said `newly_delivered` segments to have arrived, `newest` of them sent last; `delivered` in
-    /// all. Segments before the number `oldest` are outstanding no more. A sample over less than the shortest round trip
-    /// comes from a needless repetition and is none.
+    /// An acknowledgment reported `newly_delivered` segments, of which `newest` was sent last; `delivered` is the total.
+    /// Segments before the number `oldest` are no longer outstanding. A sample over less than the minimum round trip
+    /// comes from a spurious retransmission and is discarded.
     pub(crate) fn on_ack(
         &mut self,
         now: Nanos,
@@ -105,7 +105,7 @@ impl RateEstimator {
             let sending = newest.sent_at.saturating_sub(snapshot.first_sent_at);
             let acknowledging = now.saturating_sub(snapshot.delivered_at);
             let interval = sending.max(acknowledging);
-            if interval > Nanos::ZERO && min_rtt.is_none_or(|least| interval >= least) {
+            if interval > Nanos::ZERO && min_rtt.is_none_or(|min| interval >= min) {
                 sample = Some(RateSample {
                     delivered: u32::try_from(delivered - snapshot.delivered).unwrap_or(u32::MAX),
                     prior_delivered: snapshot.delivered,
@@ -137,19 +137,26 @@ mod tests {
     #[test]
     fn delivery_rate_3_2_the_longer_of_sending_and_acknowledging_counts() {
         let mut rate = RateEstimator::default();
-        // Ten segments, one a millisecond, acknowledged in one go 100 ms after the last.
+        // Ten segments, one per millisecond, acknowledged together 100 ms after the last.
         for number in 0..10 {
             rate.on_sent(number, ms(number), 0, number == 0);
         }
         let sample = rate.on_ack(ms(109), newest(9, ms(9)), 10, 10, 10, Some(ms(100))).expect("a sample");
         assert_eq!((sample.delivered, sample.interval), (10, ms(109)));
-        // The next flight leaves in 40 ms, its acknowledgments come within 1 ms: the sending counts.
+        // Two segments with one acknowledgment in between: the acknowledging time counts, 141 ms against 143.
         rate.on_sent(10, ms(110), 10, false);
         rate.on_sent(11, ms(150), 10, false);
         assert!(rate.on_ack(ms(250), newest(10, ms(110)), 1, 11, 11, Some(ms(100))).is_some());
-        rate.on_sent(12, ms(251), 11, false);
         let sample = rate.on_ack(ms(252), newest(11, ms(150)), 1, 12, 12, Some(ms(100))).expect("a sample");
         assert_eq!((sample.delivered, sample.prior_delivered, sample.interval), (2, 10, ms(143)));
+        // The acknowledgment of one segment is delayed by 50 ms, that of the next is not: the sending time counts.
+        let mut rate = RateEstimator::default();
+        rate.on_sent(0, ms(0), 0, true);
+        let sample = rate.on_ack(ms(150), newest(0, ms(0)), 1, 1, 1, Some(ms(100))).expect("a sample");
+        assert_eq!((sample.delivered, sample.interval), (1, ms(150)));
+        rate.on_sent(1, ms(160), 1, false);
+        let sample = rate.on_ack(ms(260), newest(1, ms(160)), 1, 2, 2, Some(ms(100))).expect("a sample");
+        assert_eq!((sample.delivered, sample.prior_delivered, sample.interval), (1, 1, ms(160)));
     }
 
     #[test]

@@ -1,21 +1,20 @@
 //! Round-trip time and retransmission timeout: RFC 6298, in whole nanoseconds.
 //!
-//! Samples come from every acknowledgment that covers a segment sent once (Karn's rule, RFC 6298 §3, or timestamps,
-//! RFC 7323 §4); the gains stay 1/8 and 1/4 however many samples a round trip brings, as in Linux and ns-3, and not
-//! scaled as RFC 7323 Appendix G suggests. Linux bounds 4·RTTVAR from below where the standard bounds the whole
-//! timeout; [`RttArithmetic`] chooses.
+//! Every acknowledgment of a segment sent once gives a sample (Karn's rule, RFC 6298 §3, or timestamps, RFC 7323 §4). The
+//! gains are 1/8 and 1/4 for any number of samples per round trip, as in Linux and ns-3; RFC 7323 Appendix G suggests to
+//! scale them. Linux bounds 4·RTTVAR from below, the standard the whole timeout; [`RttArithmetic`] selects one.
 
 use fairhop_model::units::Nanos;
 
-/// How the timeout follows from the samples.
+/// Computation of the timeout from the samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RttArithmetic {
     /// RFC 6298 §2.
     #[default]
     Rfc6298,
-    /// Linux's `tcp_rtt_estimator`, in its scaled microseconds: a variation that falls slowly, is remembered at its
-    /// largest for a round trip, and is at least the shortest timeout, which is thus added to SRTT. Timeouts are whole
-    /// milliseconds (HZ = 1000).
+    /// Linux's `tcp_rtt_estimator`, in its scaled microseconds. The variation falls slowly, keeps its maximum for a round
+    /// trip, and is at least the minimum timeout, which is thus added to SRTT. Timeouts are whole milliseconds
+    /// (HZ = 1000).
     Linux,
 }
 
@@ -24,13 +23,13 @@ pub enum RttArithmetic {
 pub struct RttConfig {
     /// Timeout before the first sample (RFC 6298 §2.1: 1 s).
     pub initial_rto: Nanos,
-    /// Shortest timeout (RFC 6298 §2.4: 1 s).
+    /// Minimum timeout (RFC 6298 §2.4: 1 s).
     pub min_rto: Nanos,
-    /// Longest timeout, backed off or not (RFC 6298 §2.5: at least 60 s).
+    /// Maximum timeout, with backoff (RFC 6298 §2.5: at least 60 s).
     pub max_rto: Nanos,
-    /// G: what 4·RTTVAR is at least (RFC 6298 §2.3).
+    /// G: minimum of 4·RTTVAR (RFC 6298 §2.3).
     pub clock_granularity: Nanos,
-    /// Which arithmetic.
+    /// Computation of the timeout.
     pub arithmetic: RttArithmetic,
 }
 
@@ -46,13 +45,13 @@ impl Default for RttConfig {
     }
 }
 
-/// SRTT, RTTVAR and the timeout that follows from them.
+/// SRTT, RTTVAR and the timeout.
 #[derive(Clone, Copy, Debug)]
 pub struct RttEstimator {
     config: RttConfig,
     /// SRTT and RTTVAR, once there is a sample.
     smoothed: Option<(Nanos, Nanos)>,
-    least: Option<Nanos>,
+    min: Option<Nanos>,
     rto: Nanos,
     backoff: u32,
     linux: LinuxRtt,
@@ -65,12 +64,12 @@ struct LinuxRtt {
     mdev: i64,
     mdev_max: i64,
     rttvar: i64,
-    /// The round trip over which `mdev_max` is taken ends here.
+    /// End of the round trip over which `mdev_max` is taken.
     round_end: u64,
 }
 
 impl LinuxRtt {
-    /// Takes a sample of so many microseconds.
+    /// A sample in microseconds.
     fn on_sample(&mut self, sample: i64, min_rto: i64, una: u64, nxt: u64) {
         if self.srtt == 0 {
             self.srtt = (sample << 3).max(1);
@@ -83,7 +82,7 @@ impl LinuxRtt {
         let error = sample - (self.srtt >> 3);
         self.srtt = (self.srtt + error).max(1);
         let change = error.abs() - (self.mdev >> 2);
-        // A sample under the mean that is farther off than the mean deviation says little of what is to come.
+        // A short sample beyond the mean deviation counts only an eighth, so that it does not raise the timeout.
         self.mdev += if error < 0 && change > 0 { change >> 3 } else { change };
         if self.mdev > self.mdev_max {
             self.mdev_max = self.mdev;
@@ -111,15 +110,15 @@ impl RttEstimator {
         Self {
             config,
             smoothed: None,
-            least: None,
+            min: None,
             rto: config.initial_rto,
             backoff: 0,
             linux: LinuxRtt::default(),
         }
     }
 
-    /// Takes a sample and ends the backoff (RFC 6298 §2.2, §2.3, §5.7). `una` and `nxt` are SND.UNA and SND.NXT as stream
-    /// offsets, by which Linux's arithmetic counts round trips.
+    /// Adds a sample and ends the backoff (RFC 6298 §2.2, §2.3, §5.7). `una` and `nxt` are SND.UNA and SND.NXT as stream
+    /// offsets; Linux's arithmetic counts round trips with them.
     pub fn on_sample(&mut self, rtt: Nanos, una: u64, nxt: u64) {
         self.backoff = 0;
         if self.config.arithmetic == RttArithmetic::Linux {
@@ -143,22 +142,22 @@ impl RttEstimator {
         self.rto = (srtt + spread).max(self.config.min_rto).min(self.config.max_rto);
     }
 
-    /// The shortest round-trip time is at most this.
-    pub fn note_least(&mut self, rtt: Nanos) {
-        self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
+    /// Updates the minimum round-trip time.
+    pub fn note_min(&mut self, rtt: Nanos) {
+        self.min = Some(self.min.map_or(rtt, |min| min.min(rtt)));
     }
 
-    /// The timer ran out: the timeout doubles (RFC 6298 §5.5).
+    /// The timer expired: the timeout doubles (RFC 6298 §5.5).
     pub fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(u64::BITS - 1);
     }
 
-    /// Undoes the backoff without a sample: an answer to a window probe says that the path works.
+    /// Ends the backoff without a sample: an answer to a window probe shows that the path works.
     pub fn end_backoff(&mut self) {
         self.backoff = 0;
     }
 
-    /// A SYN was sent again and no sample came of it: data begin with a timeout of at least 3 s (RFC 6298 §5.7).
+    /// A SYN was retransmitted and gave no sample: data begin with a timeout of at least 3 s (RFC 6298 §5.7).
     pub fn after_lost_syn(&mut self) {
         if self.smoothed.is_none() {
             self.rto = self.rto.max(Nanos::from_secs(3)).min(self.config.max_rto);
@@ -166,7 +165,7 @@ impl RttEstimator {
         self.backoff = 0;
     }
 
-    /// The timeout, backed off.
+    /// The timeout with backoff.
     pub fn rto(&self) -> Nanos {
         let doubled = u128::from(self.rto.0) << self.backoff;
         Nanos(u64::try_from(doubled).unwrap_or(u64::MAX)).min(self.config.max_rto)
@@ -182,9 +181,9 @@ impl RttEstimator {
         self.smoothed.map(|(_, rttvar)| rttvar)
     }
 
-    /// The shortest round-trip time noted.
+    /// The minimum round-trip time.
     pub fn min_rtt(&self) -> Option<Nanos> {
-        self.least
+        self.min
     }
 }
 
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn linux_adds_the_shortest_timeout_to_srtt_and_a_spike_lasts() {
+    fn linux_adds_the_minimum_timeout_to_srtt_and_a_spike_lasts() {
         let config = RttConfig { min_rto: ms(200), arithmetic: RttArithmetic::Linux, ..RttConfig::default() };
         let mut rtt = RttEstimator::new(config);
         // mdev = rttvar = max(2·40, 200).
@@ -260,13 +259,12 @@ mod tests {
         // Error 400: srtt 40 + 50, mdev 80 + 400 − 20 = 460 is the new rttvar.
         rtt.on_sample(ms(440), 5, 10);
         assert_eq!((rtt.srtt(), rtt.rto()), (Some(ms(90)), ms(550)));
-        // Error −50: under mdev / 4 = 115, so that mdev falls to 395. rttvar stays for this round trip, whose largest
-        // is 460.
+        // Error −50: under mdev / 4 = 115, so mdev falls to 395. rttvar stays in this round trip, whose maximum is 460.
         rtt.on_sample(ms(40), 11, 20);
         // srtt 83.75.
         assert_eq!((rtt.srtt(), rtt.rto()), (Some(Nanos(83_750_000)), ms(544)));
-        // Errors of nothing: mdev 395, then 297, is the largest of this round trip. At its end rttvar has come a quarter
-        // of the way from 460 to 297.
+        // Errors of zero: mdev 395, then 297, is the maximum of this round trip. At its end rttvar has moved a quarter of
+        // the way from 460 to 297.
         rtt.on_sample(ms(84), 15, 20);
         rtt.on_sample(ms(84), 21, 30);
         assert_eq!(rtt.rto(), ms(503));

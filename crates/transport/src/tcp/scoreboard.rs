@@ -1,22 +1,22 @@
-//! What the sender knows of each segment in the network: RFC 6675's scoreboard, one entry a segment.
+//! State of each outstanding segment: RFC 6675's scoreboard, one entry per segment.
 //!
-//! Counts are kept as they change, so that the pipe of RFC 6675 §4 is a subtraction, as in Linux:
-//! `in flight = outstanding − sacked − lost + retransmitted`. Segments keep the bounds they were first sent with.
-//! Segments are named by their number since the connection began; an entry is a ring slot away from the oldest.
-//! Each segment is passed a constant number of times by the loss marker and by the two retransmission cursors, and a
-//! SACK block is only walked where it is new, so that the cost of an acknowledgment does not grow with the window.
+//! Counts are updated with each change, so that the pipe of RFC 6675 §4 is a subtraction, as in Linux:
+//! `in flight = outstanding − sacked − lost + retransmitted`. Segments keep the bounds with which they were first sent.
+//! They are identified by their number since the connection began, which gives their place in the ring. The loss marker
+//! and the two retransmission cursors pass each segment a constant number of times, and only the new part of a SACK block
+//! is processed, so that the cost of an acknowledgment does not grow with the window.
 //!
-//! RACK (RFC 8985), where it is on, marks losses itself ([`Scoreboard::lose`]), repetitions included, and `judge` is not
-//! asked. Without it, lost repetitions wait for the timer.
+//! RACK (RFC 8985), if enabled, marks losses itself ([`Scoreboard::lose`]), including lost retransmissions, and
+//! [`Scoreboard::judge`] is not called. Without RACK, lost retransmissions wait for the timer.
 
 use std::collections::VecDeque;
 
 use fairhop_model::units::Nanos;
 
-/// Segments SACKed past a hole until it counts as lost (RFC 6675 §2, DupThresh).
+/// Segments SACKed past a hole after which it counts as lost (RFC 6675 §2, DupThresh).
 pub(super) const DUP_THRESH: u32 = 3;
 
-/// A segment in the network.
+/// An outstanding segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     /// Offset of its first octet.
@@ -27,11 +27,11 @@ pub(super) struct Sent {
     pub(super) fin: bool,
     /// Selectively acknowledged.
     pub(super) sacked: bool,
-    /// Taken to be lost.
+    /// Declared lost.
     pub(super) lost: bool,
-    /// Sent again since it was last taken to be lost, or before it was.
+    /// Retransmitted, and the retransmission is not declared lost.
     pub(super) retransmitted: bool,
-    /// Sent more than once: no round-trip time (Karn).
+    /// Sent more than once, so that it gives no round-trip time (Karn).
     pub(super) ambiguous: bool,
     /// When it was last sent.
     pub(super) sent_at: Nanos,
@@ -42,13 +42,13 @@ impl Sent {
         self.start + u64::from(self.len) + u64::from(self.fin)
     }
 
-    /// Its last transmission may still arrive.
+    /// Whether its last transmission may still arrive.
     pub(super) fn is_out(&self) -> bool {
         !self.lost || self.retransmitted
     }
 }
 
-/// Of the segments that an acknowledgment says to have arrived, the one that was sent last.
+/// Of the segments that an acknowledgment reports, the one that was sent last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Newest {
     pub(crate) number: u64,
@@ -58,21 +58,21 @@ pub(crate) struct Newest {
     pub(crate) ambiguous: bool,
 }
 
-/// What an acknowledgment says to have arrived.
+/// Segments that an acknowledgment reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Arrived {
     /// Segments that left the scoreboard.
     pub(super) removed: u32,
-    /// Segments not known before to have arrived.
+    /// Segments newly reported as arrived.
     pub(super) delivered: u32,
     /// One of them was sent more than once.
     pub(super) ambiguous: bool,
-    /// When the first and the last of those that were sent once and newly arrived had been sent.
+    /// Sending times of the first and the last newly arrived segment that was sent once.
     pub(super) first_sent_at: Option<Nanos>,
     pub(super) last_sent_at: Option<Nanos>,
-    /// The end of the first of those.
+    /// End of that first segment.
     pub(super) first_end: u64,
-    /// The newly arrived one that was sent last, of all and of those that were sent once.
+    /// The newly arrived segment that was sent last.
     pub(super) newest: Option<Newest>,
     /// A segment sent once arrived after one that was sent later.
     pub(super) reordered: bool,
@@ -116,25 +116,25 @@ pub(super) struct Scoreboard {
     sacked: u32,
     lost: u32,
     retransmitted: u32,
-    /// Segments that duplicate acknowledgments without SACK say to have arrived, it is not known which.
+    /// Segments that have arrived according to duplicate acknowledgments without SACK; which ones is unknown.
     assumed: u32,
-    /// Segments outstanding that duplicates have stood for at some time: already counted as delivered.
+    /// Outstanding segments already counted as delivered because of duplicates.
     credited: u32,
-    /// Every segment before this number has been judged lost or SACKed.
+    /// Every segment before this number is SACKed or declared lost.
     judged: u64,
     /// SACKed segments from `judged` on.
     sacked_past_judged: u32,
     /// Past the highest SACKed segment.
     sacked_end: u64,
-    /// No segment before this number is lost and not repeated, and none from `lost_end` on is lost.
+    /// No segment before this number is lost and not retransmitted, and none from `lost_end` on is lost.
     lost_cursor: u64,
     lost_end: u64,
     /// No segment before this number is a hole for RFC 6675's rule 3.
     hole_cursor: u64,
-    /// Times that a segment was taken to be lost.
+    /// Losses declared; a segment that is lost twice counts twice.
     losses: u64,
-    /// Blocks of the last acknowledgment, which need no second walk.
-    walked: [Range; 4],
+    /// SACK blocks of the last acknowledgment, whose segments are already marked.
+    known_blocks: [Range; 4],
 }
 
 impl Scoreboard {
@@ -156,7 +156,12 @@ impl Scoreboard {
         self.lost > 0
     }
 
-    /// Times that a segment was taken to be lost, since the connection began.
+    /// Whether segments past a missing one have arrived, or one is declared lost (Linux's `tcp_left_out`).
+    pub(super) fn has_hole(&self) -> bool {
+        self.sacked + self.assumed + self.lost > 0
+    }
+
+    /// Losses declared since the connection began; a segment that is lost twice counts twice.
     pub(super) fn losses(&self) -> u64 {
         self.losses
     }
@@ -166,8 +171,8 @@ impl Scoreboard {
         self.sacked
     }
 
-    /// Segments that are lost and were repeated, and the repetition is taken to be on its way.
-    pub(super) fn repeated(&self) -> u32 {
+    /// Segments that were retransmitted and whose retransmission is in flight.
+    pub(super) fn retransmitted(&self) -> u32 {
         self.retransmitted
     }
 
@@ -193,7 +198,7 @@ impl Scoreboard {
         self.ring.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// A new segment went out.
+    /// A new segment was sent.
     pub(super) fn push(&mut self, segment: Sent) {
         self.ring.push_back(segment);
     }
@@ -213,7 +218,7 @@ impl Scoreboard {
             arrived.removed += 1;
         }
         if let Some(head) = self.ring.front_mut().filter(|head| head.start < una) {
-            // A receiver that ran out of buffer took a part.
+            // A receiver that ran out of buffer accepted a part.
             head.len -= (una - head.start) as u32;
             head.start = una;
         }
@@ -222,7 +227,7 @@ impl Scoreboard {
         arrived
     }
 
-    /// Takes the oldest segment, which has left the ring, out of the counts.
+    /// Removes the oldest segment, which has left the ring, from the counts.
     fn forget(&mut self, segment: &Sent) {
         self.sacked -= u32::from(segment.sacked);
         self.lost -= u32::from(segment.lost);
@@ -236,19 +241,19 @@ impl Scoreboard {
         self.sacked_past_judged -= u32::from(segment.sacked);
     }
 
-    /// The SACK blocks of one acknowledgment, as offsets, those not past the cumulative one left out.
+    /// The SACK blocks of one acknowledgment as offsets, without those below the cumulative acknowledgment.
     pub(super) fn selectively_acknowledge(&mut self, blocks: &[Range]) -> Arrived {
         let mut arrived = Arrived::default();
         let sacked_end = self.sacked_end;
-        let walked = self.walked;
-        self.walked = [Range::default(); 4];
-        for (place, &block) in self.walked.iter_mut().zip(blocks) {
+        let known = self.known_blocks;
+        self.known_blocks = [Range::default(); 4];
+        for (place, &block) in self.known_blocks.iter_mut().zip(blocks) {
             *place = block;
         }
         for &block in blocks {
             let inside =
                 |old: &&Range| block.start <= old.start && old.end <= block.end && old.start < old.end;
-            match walked.iter().find(inside) {
+            match known.iter().find(inside) {
                 Some(old) => {
                     self.sack(block, block.start, old.start, sacked_end, &mut arrived);
                     self.sack(block, old.end, block.end, sacked_end, &mut arrived);
@@ -275,7 +280,7 @@ impl Scoreboard {
             arrived.take(segment, number, sacked_end);
             segment.sacked = true;
             self.sacked += 1;
-            // What has arrived is neither lost nor in flight again.
+            // A segment that has arrived is neither lost nor in flight.
             self.lost -= u32::from(segment.lost);
             self.retransmitted -= u32::from(segment.retransmitted);
             segment.lost = false;
@@ -285,8 +290,8 @@ impl Scoreboard {
         }
     }
 
-    /// RFC 6675 §4, IsLost: a segment is lost once three segments past it are SACKed. (The standard counts either
-    /// separate blocks or more than two full segments of bytes.)
+    /// RFC 6675 §4, IsLost: a segment is lost once three segments past it are SACKed. (The standard counts separate blocks
+    /// or the bytes of more than two full segments.)
     pub(super) fn judge(&mut self) {
         while self.sacked_past_judged >= DUP_THRESH {
             let Some(segment) = self.get_mut(self.judged) else { return };
@@ -306,7 +311,7 @@ impl Scoreboard {
         }
     }
 
-    /// The oldest segment is lost, whatever the count of SACKed ones says.
+    /// Declares the oldest segment lost, independent of the number of SACKed ones.
     pub(super) fn lose_head(&mut self) {
         let first = self.first;
         if let Some(head) = self.ring.front_mut().filter(|head| !head.sacked && !head.lost) {
@@ -319,8 +324,8 @@ impl Scoreboard {
         }
     }
 
-    /// The segment, which is neither SACKed nor lost and waiting to be repeated, is lost. Returns whether it had been
-    /// repeated: then the repetition is lost as well.
+    /// Declares a segment lost that is in flight. Returns whether it had been retransmitted, so that the retransmission is
+    /// lost.
     pub(super) fn lose(&mut self, number: u64) -> bool {
         let Some(segment) = self.get_mut(number) else { return false };
         let again = segment.retransmitted;
@@ -335,15 +340,14 @@ impl Scoreboard {
         again
     }
 
-    /// The losses were none: what is marked so is in flight again (Linux's `tcp_undo_cwnd_reduction`).
-    pub(super) fn find_all(&mut self) {
+    /// The losses were spurious: segments marked as lost are in flight again (Linux's `tcp_undo_cwnd_reduction`).
+    pub(super) fn undo_losses(&mut self) {
         self.ring.iter_mut().for_each(|segment| segment.lost = false);
         self.lost = 0;
     }
 
-    /// The timer ran out with RACK: the oldest segment is lost, and all others that `is_overdue` says have had the
-    /// time to arrive, by when they were sent; the rest may be on its way (RFC 8985 §6.3). A SACKed head means the same
-    /// as for [`Scoreboard::lose_all`].
+    /// The timer expired with RACK: the oldest segment is lost, and all others for which `is_overdue` is true for their
+    /// sending time; the rest may be in flight (RFC 8985 §6.3). A SACKed head is treated as in [`Scoreboard::lose_all`].
     pub(super) fn lose_overdue(&mut self, is_overdue: impl Fn(Nanos) -> bool) {
         if self.ring.front().is_none_or(|head| head.sacked) {
             self.lose_all();
@@ -359,9 +363,9 @@ impl Scoreboard {
         self.lost_cursor = self.first;
     }
 
-    /// The timer ran out: everything is lost but what is SACKed (RFC 6675 §5.1), and nothing that was sent again
-    /// counts. A SACKed head means that the receiver gave up data that it had reported (RFC 2018 §8): then no SACK
-    /// is believed.
+    /// The timer expired: every segment that is not SACKed is lost (RFC 6675 §5.1), and so are retransmissions. A SACKed
+    /// head means that the receiver reneged, that is, discarded data it had reported (RFC 2018 §8): then all SACK
+    /// information is discarded.
     pub(super) fn lose_all(&mut self) {
         let reneged = self.ring.front().is_some_and(|head| head.sacked);
         for segment in &mut self.ring {
@@ -373,7 +377,7 @@ impl Scoreboard {
         if reneged {
             self.sacked = 0;
             self.sacked_end = 0;
-            self.walked = [Range::default(); 4];
+            self.known_blocks = [Range::default(); 4];
         }
         self.lost = self.outstanding() - self.sacked;
         self.retransmitted = 0;
@@ -385,7 +389,7 @@ impl Scoreboard {
     }
 
     /// A duplicate acknowledgment without SACK: one more segment, other than the lost one, has arrived. Returns whether
-    /// there is one that it can stand for.
+    /// there is an outstanding segment to count.
     pub(super) fn assume_arrival(&mut self) -> bool {
         let room = self.assumed + self.sacked + self.lost < self.outstanding();
         self.assumed += u32::from(room);
@@ -393,8 +397,8 @@ impl Scoreboard {
         room
     }
 
-    /// A cumulative acknowledgment without SACK has taken `removed` segments: the hole, and segments that duplicates
-    /// stood for. Returns how many had not been counted as delivered.
+    /// A cumulative acknowledgment without SACK covers `removed` segments: the hole, and segments already counted because
+    /// of duplicates. Returns how many had not been counted as delivered.
     pub(super) fn settle_assumed(&mut self, removed: u32) -> u32 {
         let known = removed.saturating_sub(1);
         self.assumed = self.assumed.saturating_sub(known);
@@ -403,17 +407,17 @@ impl Scoreboard {
         removed - counted
     }
 
-    /// Duplicates counted so far no longer say what is in flight.
+    /// Ignores the duplicates counted so far in the number of segments in flight.
     pub(super) fn forget_assumed(&mut self) {
         self.assumed = 0;
     }
 
-    /// Fast recovery begins: holes are looked for from the oldest segment on.
+    /// Fast recovery begins: the search for holes starts at the oldest segment.
     pub(super) fn restart_holes(&mut self) {
         self.hole_cursor = self.first;
     }
 
-    /// RFC 6675 §4, NextSeg rule 1: the oldest lost segment that was not repeated.
+    /// RFC 6675 §4, NextSeg rule 1: the oldest lost segment that was not retransmitted.
     pub(super) fn next_lost(&mut self) -> Option<u64> {
         if self.lost == 0 {
             return None;
@@ -428,7 +432,7 @@ impl Scoreboard {
         None
     }
 
-    /// NextSeg rule 3: the oldest segment before a SACKed one that is neither SACKed nor repeated.
+    /// NextSeg rule 3: the oldest segment before a SACKed one that is neither SACKed nor retransmitted.
     pub(super) fn next_hole(&mut self) -> Option<u64> {
         while self.hole_cursor < self.sacked_end {
             let segment = self.get(self.hole_cursor)?;
@@ -440,13 +444,13 @@ impl Scoreboard {
         None
     }
 
-    /// NextSeg rule 4: the last segment, if nothing is known of it.
+    /// NextSeg rule 4: the last segment, if it is neither SACKed nor retransmitted.
     pub(super) fn unreported_tail(&self) -> Option<u64> {
         let tail = self.ring.back()?;
         (!tail.sacked && !tail.retransmitted).then(|| self.next_number() - 1)
     }
 
-    /// A segment goes out again. A rescue (rule 4) does not count as repeated, so that rule 1 may still choose it.
+    /// A segment is retransmitted. A rescue (rule 4) does not mark it as retransmitted, so that rule 1 may still choose it.
     pub(super) fn retransmit(&mut self, number: u64, now: Nanos, rescue: bool) -> Option<Sent> {
         let segment = self.get_mut(number)?;
         segment.ambiguous = true;
@@ -512,8 +516,10 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_two_acknowledgments_cover_in_parts_is_sacked_when_it_is_whole() {
+    fn a_segment_is_sacked_only_when_one_block_covers_all_of_it() {
         let mut board = board(3);
+        board.selectively_acknowledge(&[Range { start: 15, end: 25 }]);
+        assert_eq!(board.sacked, 0);
         board.selectively_acknowledge(&[Range { start: 15, end: 30 }]);
         assert_eq!(board.sacked, 1);
         board.selectively_acknowledge(&[Range { start: 10, end: 30 }]);
@@ -521,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc2018_8_after_reneging_no_sack_is_believed() {
+    fn rfc2018_8_after_reneging_all_sack_information_is_discarded() {
         let mut board = board(4);
         board.selectively_acknowledge(&[range(1, 3)]);
         board.acknowledge(LEN);
@@ -536,8 +542,8 @@ mod tests {
         Send(u64),
         Acknowledge(u64),
         Sack(Vec<(u64, u64)>),
-        RepeatLost,
-        RepeatHole,
+        RetransmitLost,
+        RetransmitHole,
         Rescue,
         Timeout,
     }
@@ -547,15 +553,15 @@ mod tests {
             (1..8_u64).prop_map(Op::Send),
             (0..60_u64).prop_map(Op::Acknowledge),
             prop::collection::vec((0..600_u64, 1..80_u64), 1..4).prop_map(Op::Sack),
-            Just(Op::RepeatLost),
-            Just(Op::RepeatHole),
+            Just(Op::RetransmitLost),
+            Just(Op::RetransmitHole),
             Just(Op::Rescue),
             Just(Op::Timeout),
         ];
         prop::collection::vec(op, 1..120)
     }
 
-    /// RFC 6675 §4 read literally, over every segment.
+    /// RFC 6675 §4, literally, over every segment.
     fn check(board: &Scoreboard) -> Result<(), TestCaseError> {
         let ring = &board.ring;
         let count = |f: fn(&Sent) -> bool| ring.iter().filter(|s| f(s)).count() as u32;
@@ -578,7 +584,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_counts_are_those_of_rfc6675_read_literally(ops in ops()) {
+        fn the_counts_equal_those_of_rfc6675_taken_literally(ops in ops()) {
             let mut board = Scoreboard::default();
             let (mut next, mut una) = (0, 0);
             for op in ops {
@@ -608,12 +614,12 @@ mod tests {
                         }
                         board.judge();
                     }
-                    Op::RepeatLost => {
+                    Op::RetransmitLost => {
                         if let Some(number) = board.next_lost() {
                             board.retransmit(number, Nanos::ZERO, false);
                         }
                     }
-                    Op::RepeatHole => {
+                    Op::RetransmitHole => {
                         if let Some(number) = board.next_hole() {
                             board.retransmit(number, Nanos::ZERO, false);
                         }

@@ -1,16 +1,16 @@
 //! A segment without its payload, and its header on the wire: RFC 9293 §3.1, options of RFC 9293 §3.2 (maximum
 //! segment size), RFC 7323 (window scale, timestamps) and RFC 2018 (SACK).
 //!
-//! Options are laid out as Linux lays them out, padded with no-operations so that each group fills whole words:
-//! maximum segment size; SACK-permitted and timestamps (together three words); window scale; SACK blocks. Left out:
-//! urgent data, ports (they belong to the flow, not to the machine) and every other option, which decoding skips.
+//! Options have Linux's layout, padded with no-operations so that each group fills whole words: maximum segment size;
+//! SACK-permitted and timestamps (together three words); window scale; SACK blocks. Left out: urgent data, ports (they
+//! belong to the flow) and all other options, which decoding skips.
 
 use std::fmt;
 use std::ops::BitOr;
 
 use super::seq::Seq;
 
-/// Longest TCP header in bytes.
+/// Maximum TCP header in bytes.
 pub const MAX_HEADER_BYTES: usize = 60;
 
 /// Room for options in a header, in bytes.
@@ -29,9 +29,9 @@ impl Flags {
     pub const SYN: Self = Self(0x02);
     /// Reset the connection.
     pub const RST: Self = Self(0x04);
-    /// Push: the sender had nothing more to send when it sent this.
+    /// Push: the sender had nothing more to send.
     pub const PSH: Self = Self(0x08);
-    /// The acknowledgment field counts.
+    /// The acknowledgment field is valid.
     pub const ACK: Self = Self(0x10);
     /// The network marked a packet (RFC 3168 §6.1).
     pub const ECE: Self = Self(0x40);
@@ -67,7 +67,7 @@ impl fmt::Debug for Flags {
     }
 }
 
-/// The ECN field of the IP header (RFC 3168 §5). It travels with a segment, but is no part of its TCP header.
+/// The ECN field of the IP header (RFC 3168 §5). It is not part of the TCP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ecn {
     /// The transport does not understand marks: a router must drop instead.
@@ -115,17 +115,17 @@ pub struct SackBlock {
 /// Up to four SACK blocks, as many as a header holds.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct SackBlocks {
-    // What is past `count` stays zero, so that equality is that of the blocks in use.
-    blocks: [SackBlock; Self::MOST],
+    // Blocks past `count` stay zero, so that equality compares the blocks in use.
+    blocks: [SackBlock; Self::MAX],
     count: u8,
 }
 
 impl SackBlocks {
-    /// Most blocks in a header: 40 bytes of options less 4 for kind, length and padding.
-    pub const MOST: usize = 4;
+    /// Maximum number of blocks in a header: 40 bytes of options less 4 for kind, length and padding.
+    pub const MAX: usize = 4;
 
     /// No block.
-    pub const NONE: Self = Self { blocks: [SackBlock { start: Seq(0), end: Seq(0) }; Self::MOST], count: 0 };
+    pub const NONE: Self = Self { blocks: [SackBlock { start: Seq(0), end: Seq(0) }; Self::MAX], count: 0 };
 
     /// Appends a block; a fifth is dropped.
     pub fn push(&mut self, block: SackBlock) {
@@ -140,7 +140,7 @@ impl SackBlocks {
         &self.blocks[..usize::from(self.count)]
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub const fn len(&self) -> usize {
         self.count as usize
     }
@@ -160,18 +160,18 @@ impl fmt::Debug for SackBlocks {
 /// The timestamps option (RFC 7323 §3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamps {
-    /// The clock of the sender of this segment.
+    /// Clock of the sender of this segment.
     pub value: u32,
-    /// What it last took from the other side.
+    /// Last value received from the other side.
     pub echo: u32,
 }
 
-/// Everything of a segment but its payload.
+/// A segment without its payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
-    /// Number of the first octet, or of SYN or FIN where there is none.
+    /// Number of the first octet, or of SYN or FIN if there is no payload.
     pub seq: Seq,
-    /// Next octet expected from the other side, where the ACK bit is set.
+    /// Next octet expected from the other side, if the ACK bit is set.
     pub ack: Seq,
     /// Control bits.
     pub flags: Flags,
@@ -179,13 +179,13 @@ pub struct Segment {
     pub window: u16,
     /// Payload in bytes.
     pub len: u32,
-    /// Maximum segment size that the sender takes in, in bytes.
+    /// Maximum segment size that the sender accepts, in bytes.
     pub mss: Option<u16>,
-    /// How far later windows are shifted.
+    /// Shift of later windows.
     pub window_scale: Option<u8>,
     /// SACK may be used.
     pub sack_permitted: bool,
-    /// What arrived past the acknowledgment.
+    /// Data that arrived past the acknowledgment.
     pub sack: SackBlocks,
     /// Timestamps.
     pub timestamps: Option<Timestamps>,
@@ -193,14 +193,14 @@ pub struct Segment {
     pub ecn: Ecn,
 }
 
-/// Why a header could not be read.
+/// Why a header is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderError {
-    /// Fewer bytes than the header says or the standard asks for.
+    /// Fewer bytes than the header's length or the standard's minimum.
     Truncated,
     /// The data offset is under five words.
     BadOffset,
-    /// An option's length is impossible or reaches past the header.
+    /// An option's length is invalid or exceeds the header.
     BadOption,
 }
 
@@ -216,7 +216,7 @@ impl fmt::Display for HeaderError {
 
 impl std::error::Error for HeaderError {}
 
-/// A header as read from the wire.
+/// A decoded header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded {
     /// The segment.
@@ -255,13 +255,13 @@ impl Segment {
         mss + scale + rest
     }
 
-    /// How many of the SACK blocks fit beside the other options.
+    /// Number of SACK blocks that fit with the other options.
     fn sack_blocks_on_wire(&self) -> u32 {
         let room = MAX_OPTION_BYTES - self.fixed_option_bytes();
         (self.sack.len() as u32).min(room.saturating_sub(4) / 8)
     }
 
-    /// Length of the header in bytes: 20 and the options as [`Segment::encode_header`] writes them.
+    /// Length of the header in bytes: 20 plus the options as written by [`Segment::encode_header`].
     pub fn header_bytes(&self) -> u32 {
         let sack = match self.sack_blocks_on_wire() {
             0 => 0,
@@ -270,7 +270,7 @@ impl Segment {
         20 + self.fixed_option_bytes() + sack
     }
 
-    /// Writes the header and returns its length. The checksum is left zero: see [`checksum`].
+    /// Writes the header and returns its length. The checksum field is zero: see [`checksum`].
     pub fn encode_header(&self, out: &mut [u8; MAX_HEADER_BYTES], src_port: u16, dst_port: u16) -> usize {
         let length = self.header_bytes();
         let mut at = Writer { out, at: 0 };
@@ -310,11 +310,11 @@ impl Segment {
         at.at
     }
 
-    /// Reads a header at the start of `bytes`; `payload_len` is the length that follows it. Unknown options are
-    /// skipped, known ones of a wrong length are errors.
+    /// Reads a header at the start of `bytes`; `payload_len` is the length of the payload that follows. Unknown options are
+    /// skipped; known ones of a wrong length are errors.
     ///
     /// # Errors
-    /// [`HeaderError`] says what is wrong with the header.
+    /// [`HeaderError`] if the header is truncated or invalid.
     pub fn decode_header(bytes: &[u8], payload_len: u32) -> Result<Decoded, HeaderError> {
         let fixed: &[u8; 20] = bytes.first_chunk().ok_or(HeaderError::Truncated)?;
         let length = usize::from(fixed[12] >> 4) * 4;
@@ -398,8 +398,8 @@ impl Writer<'_> {
     }
 }
 
-/// The checksum of a segment over IPv4 (RFC 9293 §3.1): pseudo-header, header (checksum field zero) and payload, the
-/// latter given as its length and its one's-complement sum (zero for a payload of zeros).
+/// The checksum of a segment over IPv4 (RFC 9293 §3.1): pseudo-header, header (checksum field zero) and payload. The
+/// payload is given by its length and its one's-complement sum (zero for a payload of zeros).
 pub fn checksum(src: [u8; 4], dst: [u8; 4], header: &[u8], payload_len: u32, payload_sum: u16) -> u16 {
     const PROTOCOL_TCP: u32 = 6;
     let words = |bytes: &[u8]| -> u32 {

@@ -1,9 +1,9 @@
-//! Sequence numbers on the wire, modulo 2³² (RFC 9293 §3.4), and their way to and from 64-bit stream offsets.
+//! Sequence numbers on the wire, modulo 2³² (RFC 9293 §3.4), and their conversion to and from 64-bit stream offsets.
 
 use std::fmt;
 use std::ops::{Add, Sub};
 
-/// A sequence number as it stands in a segment. It has no total order; [`Seq::before`] compares as the standard does.
+/// A sequence number in a segment. It has no total order; [`Seq::before`] compares as in the standard.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Seq(pub u32);
 
@@ -13,7 +13,7 @@ impl Seq {
         (self.0.wrapping_sub(other.0) as i32) < 0
     }
 
-    /// How far this number is past `origin`; negative if it is earlier.
+    /// Distance of this number from `origin`; negative if it is earlier.
     pub const fn since(self, origin: Self) -> i64 {
         self.0.wrapping_sub(origin.0) as i32 as i64
     }
@@ -24,7 +24,7 @@ impl Seq {
         Self(self.0.wrapping_add(offset as u32))
     }
 
-    /// The offset in a stream that begins at `origin`, taken as the one nearest to `near`. Negative before the stream.
+    /// The offset nearest to `near` in a stream that begins at `origin`. Negative before the stream.
     pub const fn offset_in(self, origin: Self, near: u64) -> i64 {
         near as i64 + self.since(origin.at(near))
     }
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_is_found_again_from_its_32_bits_anywhere_in_a_long_stream() {
+    fn an_offset_is_recovered_from_its_32_bits_anywhere_in_a_long_stream() {
         let origin = Seq(0xffff_ff00);
         for near in [0_u64, 255, 256, 1 << 31, (1 << 32) - 1, 1 << 32, 7_000_000_000_000] {
             for step in [-1_000_000_i64, -1, 0, 1, 1_000_000] {

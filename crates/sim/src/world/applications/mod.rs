@@ -18,7 +18,7 @@ use fairhop_model::units::Nanos;
 
 use super::core::Core;
 use crate::engine::{Event, EventKind, Timer};
-use crate::packet::{Ecn, Header, ImageId, Packet, flow_of};
+use crate::packet::{Ecn, Header, ImageId, NodeId, Packet, flow_of};
 use aimd::AimdFlows;
 use datagrams::Datagrams;
 use flow::{Flow, FlowKind, payload_bytes};
@@ -192,12 +192,23 @@ impl Applications {
 
     /// A packet has arrived; it is recorded and handed to its application.
     pub(super) fn on_packet(&mut self, core: &mut Core, image: ImageId) {
+        let packet = core.packets.get(image);
+        if packet.is_counted() && core.recorder.is_measured(packet.stream) {
+            core.recorder.packet_arrived(packet, core.events.now());
+        }
+        self.deliver(core, image);
+    }
+
+    /// One of several nodes has received a broadcast; it is recorded for that node and handed to its application.
+    pub(super) fn on_broadcast(&mut self, core: &mut Core, node: NodeId, image: ImageId) {
+        core.recorder.broadcast_received(core.packets.get(image), node, core.events.now());
+        self.deliver(core, image);
+    }
+
+    #[inline]
+    fn deliver(&mut self, core: &mut Core, image: ImageId) {
         let view = core.packets.view(image);
         let (packet, header) = (*view.packet, *view.header);
-        if packet.is_counted() && core.recorder.is_measured(packet.stream) {
-            let now = core.now();
-            core.recorder.packet_arrived(&packet, now);
-        }
         let kind = Kind::of(self.flows[flow_of(packet.stream)].kind);
         for_kind!(self, core, kind, (app, ctx) => app.on_packet(ctx, &packet, &header));
     }

@@ -64,12 +64,12 @@ impl Session {
 pub fn draw_size(law: &SizeLaw, random: &mut Stream) -> u64 {
     match *law {
         SizeLaw::Fixed { bytes } => u64::from(bytes),
-        SizeLaw::Pareto { least_bytes, most_bytes, shape } => {
-            bounded_pareto(f64::from(least_bytes), f64::from(most_bytes), shape, random.unit()).round() as u64
+        SizeLaw::Pareto { min_bytes, max_bytes, shape } => {
+            bounded_pareto(f64::from(min_bytes), f64::from(max_bytes), shape, random.unit()).round() as u64
         }
-        SizeLaw::LogNormal { median_bytes, sigma, most_bytes } => {
+        SizeLaw::LogNormal { median_bytes, sigma, max_bytes } => {
             let size = f64::from(median_bytes) * libm::exp(sigma * random.normal());
-            size.round().clamp(1.0, f64::from(most_bytes)) as u64
+            size.round().clamp(1.0, f64::from(max_bytes)) as u64
         }
     }
 }
@@ -79,7 +79,7 @@ pub fn draw_time(law: &TimeLaw, random: &mut Stream) -> Nanos {
     Nanos::from_secs_f64(match *law {
         TimeLaw::Fixed { seconds } => seconds,
         TimeLaw::Exponential { mean_s } => -mean_s * libm::log(1.0 - random.unit()),
-        TimeLaw::Pareto { least_s, most_s, shape } => bounded_pareto(least_s, most_s, shape, random.unit()),
+        TimeLaw::Pareto { min_s, max_s, shape } => bounded_pareto(min_s, max_s, shape, random.unit()),
     })
 }
 
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn draws_have_the_bounds_the_median_and_the_mean_of_their_law() {
         let (least, most, shape) = (1000.0_f64, 1e6_f64, 1.5_f64);
-        let law = SizeLaw::Pareto { least_bytes: 1000, most_bytes: 1_000_000, shape };
+        let law = SizeLaw::Pareto { min_bytes: 1000, max_bytes: 1_000_000, shape };
         let mut random = Stream::new(1, 2, Purpose::Source);
         let n = 200_000;
         let mut draws: Vec<u64> = (0..n).map(|_| draw_size(&law, &mut random)).collect();
@@ -209,7 +209,7 @@ mod tests {
         assert!((draws[n / 2] as f64 / median - 1.0).abs() < 0.01, "median {}, {median}", draws[n / 2]);
         assert!((measured / mean - 1.0).abs() < 0.03, "mean {measured}, {mean}");
 
-        let law = SizeLaw::LogNormal { median_bytes: 10_000, sigma: 1.0, most_bytes: 50_000 };
+        let law = SizeLaw::LogNormal { median_bytes: 10_000, sigma: 1.0, max_bytes: 50_000 };
         let mut draws: Vec<u64> = (0..n).map(|_| draw_size(&law, &mut random)).collect();
         draws.sort_unstable();
         assert_eq!(draws[n - 1], 50_000);

@@ -1,4 +1,4 @@
-//! Flows, sources and machines of a scenario's traffic.
+//! Flows, traffic sources and transport endpoints of a scenario's traffic.
 
 use fairhop_model::headers;
 use fairhop_model::units::Nanos;
@@ -20,7 +20,7 @@ use crate::packet::{NodeId, stream};
 use crate::recorder::TransactionRecord;
 use crate::rtcp::Reception;
 use crate::scenario::{
-    CodecName, Place, Scenario, SizeLaw, TcpHyStart, TcpProfile, TcpRecovery, TcpVariant, TimeLaw, Traffic,
+    self, Place, Scenario, SizeLaw, TcpHyStart, TcpProfile, TcpRecovery, TcpVariant, TimeLaw, Traffic,
 };
 use crate::world::applications::aimd::AimdStream;
 use crate::world::applications::datagrams::{DatagramEvent, DatagramSource, Interval};
@@ -70,8 +70,8 @@ impl<'a> Plan<'a> {
         };
         let index = self.applications.flows.len();
         match traffic {
-            Traffic::Call { codec, rtcp_interval_s, .. } => {
-                let codec = codec_of(*codec);
+            Traffic::Call(scenario::Call { codec, rtcp_interval_s, .. }) => {
+                let codec = *codec;
                 flow.kind = FlowKind::Call(codec);
                 let profile = codec.profile();
                 let bytes = headers::IP_UDP_RTP + profile.payload_bytes;
@@ -84,45 +84,46 @@ impl<'a> Plan<'a> {
                     }
                 }
             }
-            Traffic::Bulk { .. } => {
+            Traffic::Bulk(bulk) => {
                 flow.kind = FlowKind::Bulk(self.applications.tcp.transfers.len());
-                self.transfer(index, &flow, traffic);
+                self.transfer(index, &flow, bulk);
             }
-            Traffic::Aimd { .. } => {
+            Traffic::Aimd(aimd) => {
                 flow.kind = FlowKind::Aimd(self.applications.aimd.streams.len());
-                self.aimd(index, &flow, traffic);
+                self.aimd(index, &flow, aimd);
             }
-            Traffic::Quic { .. } => {
+            Traffic::Quic(quic) => {
                 flow.kind = FlowKind::Quic(self.applications.quic.transfers.len());
-                self.quic(index, &flow, traffic);
+                self.quic(index, &flow, quic);
             }
-            Traffic::Cbr { rate_kbps, payload_bytes, .. } => {
+            Traffic::Cbr(scenario::Cbr { rate_kbps, payload_bytes, .. }) => {
                 let bytes = headers::IP_UDP + payload_bytes;
                 let seconds = f64::from(*payload_bytes) * 8.0 / (rate_kbps * 1000.0);
                 self.datagrams(index, &flow, false, bytes, seconds, 1, None);
             }
-            Traffic::Burst { rate_kbps, packet_bytes, burst_packets, .. } => {
+            Traffic::Burst(scenario::Burst { rate_kbps, packet_bytes, burst_packets, .. }) => {
                 flow.kind = FlowKind::Burst;
                 let seconds =
                     f64::from(*packet_bytes) * 8.0 * f64::from(*burst_packets) / (rate_kbps * 1000.0);
                 self.datagrams(index, &flow, false, *packet_bytes, seconds, *burst_packets, None);
             }
-            Traffic::Web { size, think, .. } => {
+            Traffic::Web(web) => {
                 flow.kind = FlowKind::Web(self.applications.tcp.sessions.len());
-                let configs = tcp_configs(traffic);
-                self.session(index, &flow, *size, *think, None, configs);
+                let options = TcpOptions::of_web(web);
+                self.session(index, &flow, web.size, web.think, None, options.configs());
             }
-            Traffic::Request { request_bytes, response, think, .. } => {
+            Traffic::Request(request) => {
                 flow.kind = FlowKind::Request(self.applications.tcp.sessions.len());
-                let configs = tcp_configs(traffic);
-                self.session(index, &flow, *response, *think, Some(*request_bytes), configs);
+                let options = TcpOptions::of_request(request);
+                let bytes = Some(request.request_bytes);
+                self.session(index, &flow, request.response, request.think, bytes, options.configs());
             }
-            Traffic::Video { .. } => {
+            Traffic::Video(video) => {
                 flow.kind = FlowKind::Video(self.applications.videos.streams.len());
-                self.video(index, &flow, traffic);
+                self.video(index, &flow, video);
             }
         }
-        // The data of a request flow is what comes back.
+        // The measured data of a request flow are the responses.
         self.measured.push(!matches!(flow.kind, FlowKind::Request(_)));
         self.measured.push(matches!(flow.kind, FlowKind::Call(_) | FlowKind::Request(_)));
         self.applications.flows.push(flow);
@@ -144,7 +145,7 @@ impl<'a> Plan<'a> {
         self.applications.tcp.sources.push(source);
     }
 
-    /// Where the congestion control of a stream begins its random choices.
+    /// Seed of the random choices of a stream's congestion control.
     fn congestion_seed(&self, stream: u32) -> u64 {
         Stream::new(self.seed, u64::from(stream), Purpose::Congestion).seed()
     }
@@ -215,8 +216,8 @@ impl<'a> Plan<'a> {
         self.applications.datagrams.reporters.push(reporter);
     }
 
-    fn aimd(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
-        let Traffic::Aimd {
+    fn aimd(&mut self, index: usize, flow: &Flow, aimd: &scenario::Aimd) {
+        let scenario::Aimd {
             alpha,
             beta,
             packet_bytes,
@@ -225,10 +226,7 @@ impl<'a> Plan<'a> {
             rto_min_ms,
             stop_s,
             ..
-        } = traffic
-        else {
-            return;
-        };
+        } = aimd;
         let friendly = AimdSenderConfig::tcp_friendly(*beta);
         let sender = AimdSenderConfig {
             alpha: alpha.unwrap_or(friendly.alpha),
@@ -251,8 +249,8 @@ impl<'a> Plan<'a> {
         self.source(flow.start, Kind::Aimd, stream);
     }
 
-    fn quic(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
-        let Traffic::Quic {
+    fn quic(&mut self, index: usize, flow: &Flow, quic: &scenario::Quic) {
+        let scenario::Quic {
             controller,
             hystart,
             size_bytes,
@@ -261,10 +259,7 @@ impl<'a> Plan<'a> {
             initial_window_packets,
             stop_s,
             ..
-        } = traffic
-        else {
-            return;
-        };
+        } = quic;
         let buffer = u64::from(*receive_buffer_bytes);
         let mut sender = QuicSenderConfig {
             datagram_bytes: *datagram_bytes,
@@ -292,9 +287,9 @@ impl<'a> Plan<'a> {
         self.source(flow.start, Kind::Quic, transfer);
     }
 
-    fn transfer(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
-        let Traffic::Bulk { size_bytes, stop_s, .. } = traffic else { return };
-        let (mut sender, receiver) = tcp_configs(traffic);
+    fn transfer(&mut self, index: usize, flow: &Flow, bulk: &scenario::Bulk) {
+        let scenario::Bulk { size_bytes, stop_s, .. } = bulk;
+        let (mut sender, receiver) = bulk_configs(bulk);
         sender.tuning.seed = self.congestion_seed(stream(index, false));
         let tcp = self.applications.tcp.transfers.len();
         self.applications.tcp.transfers.push(Transfer {
@@ -312,7 +307,7 @@ impl<'a> Plan<'a> {
         );
     }
 
-    /// A session of pages from one end, or of requests from one end that the other answers.
+    /// A session of pages (`request_bytes` is `None`), or of requests and responses.
     fn session(
         &mut self,
         index: usize,
@@ -362,8 +357,8 @@ impl<'a> Plan<'a> {
         self.applications.tcp.sessions.push(session);
     }
 
-    fn video(&mut self, index: usize, flow: &Flow, traffic: &Traffic) {
-        let Traffic::Video {
+    fn video(&mut self, index: usize, flow: &Flow, video: &scenario::Video) {
+        let scenario::Video {
             rate_kbps,
             frames_per_s,
             group_frames,
@@ -372,10 +367,7 @@ impl<'a> Plan<'a> {
             packet_bytes,
             deadline_ms,
             ..
-        } = traffic
-        else {
-            return;
-        };
+        } = video;
         let mut random = Stream::new(self.seed, u64::from(stream(index, false)), Purpose::Source);
         let seconds = 1.0 / frames_per_s;
         let start = flow.start.saturating_add(Nanos::from_secs_f64(random.unit() * seconds));
@@ -419,7 +411,7 @@ fn hystart_of(hystart: TcpHyStart) -> HyStart {
     }
 }
 
-/// The machines of a profile.
+/// Sender and receiver of a profile.
 fn profile_configs(profile: TcpProfile) -> (SenderConfig, ReceiverConfig) {
     match profile {
         TcpProfile::Standard => (SenderConfig::default(), ReceiverConfig::default()),
@@ -427,62 +419,61 @@ fn profile_configs(profile: TcpProfile) -> (SenderConfig, ReceiverConfig) {
     }
 }
 
-/// How the TCP machines of an entry behave: its profile, and what it says beside.
-fn tcp_configs(traffic: &Traffic) -> (SenderConfig, ReceiverConfig) {
-    let (Traffic::Bulk { tcp, profile, mss_bytes, initial_window_packets, rto_min_ms, .. }
-    | Traffic::Web { tcp, profile, mss_bytes, initial_window_packets, rto_min_ms, .. }
-    | Traffic::Request { tcp, profile, mss_bytes, initial_window_packets, rto_min_ms, .. }) = traffic
-    else {
-        return profile_configs(TcpProfile::Standard);
-    };
-    let (mut sender, mut receiver) = profile_configs(*profile);
-    sender.congestion = congestion_of(*tcp);
-    (sender.mss, receiver.mss) = (*mss_bytes, *mss_bytes);
-    sender.initial_window = *initial_window_packets;
-    sender.min_rto = rto_min_ms.map_or(sender.min_rto, Nanos::from_millis_f64);
-    let Traffic::Bulk {
-        byte_counting,
-        receive_buffer_bytes,
-        max_window_packets,
-        delayed_ack_segments,
-        delayed_ack_ms,
-        sack,
-        ecn,
-        timestamps,
-        recovery,
-        prr,
-        undo,
-        hystart,
-        ..
-    } = traffic
-    else {
-        return (sender, receiver);
-    };
-    sender.byte_counting = *byte_counting;
-    sender.max_window = *max_window_packets;
-    receiver.buffer = *receive_buffer_bytes;
-    receiver.delayed_ack_segments = *delayed_ack_segments;
+/// Options of TCP that `bulk`, `web` and `request` share.
+struct TcpOptions {
+    tcp: TcpVariant,
+    profile: TcpProfile,
+    mss_bytes: u32,
+    initial_window_packets: u32,
+    rto_min_ms: Option<f64>,
+}
+
+impl TcpOptions {
+    fn of_bulk(bulk: &scenario::Bulk) -> Self {
+        let &scenario::Bulk { tcp, profile, mss_bytes, initial_window_packets, rto_min_ms, .. } = bulk;
+        Self { tcp, profile, mss_bytes, initial_window_packets, rto_min_ms }
+    }
+
+    fn of_web(web: &scenario::Web) -> Self {
+        let &scenario::Web { tcp, profile, mss_bytes, initial_window_packets, rto_min_ms, .. } = web;
+        Self { tcp, profile, mss_bytes, initial_window_packets, rto_min_ms }
+    }
+
+    fn of_request(request: &scenario::Request) -> Self {
+        let &scenario::Request { tcp, profile, mss_bytes, initial_window_packets, rto_min_ms, .. } = request;
+        Self { tcp, profile, mss_bytes, initial_window_packets, rto_min_ms }
+    }
+
+    /// Sender and receiver of the profile with these options.
+    fn configs(&self) -> (SenderConfig, ReceiverConfig) {
+        let (mut sender, mut receiver) = profile_configs(self.profile);
+        sender.congestion = congestion_of(self.tcp);
+        (sender.mss, receiver.mss) = (self.mss_bytes, self.mss_bytes);
+        sender.initial_window = self.initial_window_packets;
+        sender.min_rto = self.rto_min_ms.map_or(sender.min_rto, Nanos::from_millis_f64);
+        (sender, receiver)
+    }
+}
+
+/// Sender and receiver of a `bulk` entry.
+fn bulk_configs(bulk: &scenario::Bulk) -> (SenderConfig, ReceiverConfig) {
+    let (mut sender, mut receiver) = TcpOptions::of_bulk(bulk).configs();
+    sender.byte_counting = bulk.byte_counting;
+    sender.max_window = bulk.max_window_packets;
+    receiver.buffer = bulk.receive_buffer_bytes;
+    receiver.delayed_ack_segments = bulk.delayed_ack_segments;
     receiver.delayed_ack_timeout =
-        delayed_ack_ms.map_or(receiver.delayed_ack_timeout, Nanos::from_millis_f64);
-    (sender.sack, receiver.sack) = (*sack, *sack);
-    (sender.ecn, receiver.ecn) = (*ecn, *ecn);
-    sender.timestamps = timestamps.unwrap_or(sender.timestamps);
+        bulk.delayed_ack_ms.map_or(receiver.delayed_ack_timeout, Nanos::from_millis_f64);
+    (sender.sack, receiver.sack) = (bulk.sack, bulk.sack);
+    (sender.ecn, receiver.ecn) = (bulk.ecn, bulk.ecn);
+    sender.timestamps = bulk.timestamps.unwrap_or(sender.timestamps);
     receiver.timestamps = sender.timestamps;
-    sender.recovery = recovery.map_or(sender.recovery, |recovery| match recovery {
+    sender.recovery = bulk.recovery.map_or(sender.recovery, |recovery| match recovery {
         TcpRecovery::Rfc6675 => Recovery::Rfc6675,
         TcpRecovery::RackTlp => Recovery::RackTlp,
     });
-    sender.prr = prr.unwrap_or(sender.prr);
-    sender.undo = undo.unwrap_or(sender.undo);
-    sender.tuning.hystart = hystart.map_or(sender.tuning.hystart, hystart_of);
+    sender.prr = bulk.prr.unwrap_or(sender.prr);
+    sender.undo = bulk.undo.unwrap_or(sender.undo);
+    sender.tuning.hystart = bulk.hystart.map_or(sender.tuning.hystart, hystart_of);
     (sender, receiver)
-}
-
-fn codec_of(name: CodecName) -> Codec {
-    match name {
-        CodecName::G729a => Codec::G729a,
-        CodecName::G711 => Codec::G711,
-        CodecName::G7231 => Codec::G7231,
-        CodecName::Opus => Codec::Opus,
-    }
 }

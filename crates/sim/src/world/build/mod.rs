@@ -15,16 +15,17 @@ use super::core::Core;
 use super::mesh::Mesh;
 use super::network::{Network, wires};
 use super::throttle::{Surroundings, Throttle};
-use crate::engine::{EventKind, Events, Purpose, Stream};
+use crate::engine::{EventKind, Events, Interrupt, Interrupted, Purpose, Stream};
 use crate::headers::Addresses;
-use crate::mac::MacParams;
+use crate::mac::{BROADCAST, MacParams};
 use crate::packet::{NodeId, stream};
-use crate::queue::Queue;
-use crate::radio::{LIGHT_M_PER_S, Links, Position, RadioParams};
+use crate::queue::{Discipline, Queue};
+use crate::radio::{LIGHT_M_PER_S, Links, LinksError, MAX_LINKS, Position, RadioParams, decode_limit_m};
 use crate::recorder::Recorder;
 use crate::routing::Routes;
-use crate::scenario::{self, Finding, Scenario};
+use crate::scenario::{self, Finding, Linkage, Scenario};
 use flows::Plan;
+use paths::{Surrounds, check_link_rates};
 use wired::{hosts, wire};
 
 impl World {
@@ -35,16 +36,38 @@ impl World {
     /// What only the placed network can tell: flows without a route, paths set by hand over links that do not work,
     /// random nodes that cannot be connected, radios that reach farther than the timing of 802.11 allows.
     pub fn new(scenario: &Scenario, seed: u64) -> Result<Self, Vec<Finding>> {
-        let radio = RadioParams::new(&scenario.radio);
-        let standard = scenario.radio.standard;
-        let data_rate = standard.rate(scenario.radio.rate_mbps).unwrap_or(standard.rates()[0]);
-        let basic_rates: Vec<Rate> = match &scenario.radio.basic_rates_mbps {
-            Some(rates) => rates.iter().filter_map(|&mbps| standard.rate(mbps)).collect(),
-            None => standard.mandatory_rates().to_vec(),
-        };
-        let mac = MacParams::new(&scenario.radio, &scenario.mac, data_rate, &basic_rates);
-        let links = place(scenario, &radio, data_rate, seed)?;
+        match Self::new_interruptible(scenario, seed, &Interrupt::NEVER) {
+            Ok(world) => Ok(world),
+            Err(SetupError::Findings(findings)) => Err(findings),
+            Err(SetupError::Interrupted) => unreachable!("nothing interrupts"),
+        }
+    }
+
+    /// The same, with a way to stop it: the setup of a large network can take seconds.
+    ///
+    /// # Errors
+    /// Those of [`World::new`], or that it was stopped.
+    pub fn new_interruptible(
+        scenario: &Scenario,
+        seed: u64,
+        interrupt: &Interrupt<'_>,
+    ) -> Result<Self, SetupError> {
+        Self::build(scenario, seed, interrupt, |_| ())
+    }
+
+    /// The same, with parameters of medium access that no scenario has.
+    pub(crate) fn build(
+        scenario: &Scenario,
+        seed: u64,
+        interrupt: &Interrupt<'_>,
+        adjust: impl FnOnce(&mut MacParams),
+    ) -> Result<Self, SetupError> {
+        let radio = scenario.radio_params();
+        let mut mac = scenario.mac_params();
+        adjust(&mut mac);
+        let links = place(scenario, &radio, mac.data_rate, seed, interrupt)?;
         check_reach(&links, &mac)?;
+        check_link_rates(scenario, &links, &radio)?;
 
         let nodes = links.positions().len();
         let hosts = hosts(scenario);
@@ -56,8 +79,9 @@ impl World {
                 plan.add(entry, traffic, name);
             }
         }
-        let routes = Routes::new(&plan.paths_from_start(&links, &wires, &radio, &mac)?, &wires);
-        plan.check_changes(&links, &wires, &radio, &mac)?;
+        let around = Surrounds { links: &links, wires: &wires, radio: &radio, mac: &mac };
+        let (paths, finder) = plan.paths(around, interrupt)?;
+        let routes = Routes::new(&paths, &wires);
         let Plan { applications, measured, starts, .. } = plan;
         let network = Network { routes, hosts, wired };
 
@@ -83,9 +107,9 @@ impl World {
             .is_some()
             .then(|| Control::new(scenario, addresses, Throttle::new(surroundings)))
             .flatten();
-        let changes = Changes::new(scenario);
+        let changes = Changes::new(scenario, finder);
         let duration = Nanos::from_secs_f64(scenario.duration_s);
-        let recorder = recorder(scenario, duration, &applications, &measured, nodes);
+        let recorder = recorder(scenario, duration, &applications, &measured, &mesh);
         let transfers = applications.tcp.transfers.len();
         let mut events = Events::new(nodes, 2 * (starts.len() + 2 * transfers) + nodes + 64);
         for (source, start) in starts.iter().enumerate() {
@@ -105,7 +129,7 @@ impl World {
         Ok(Self {
             scenario: scenario.clone(),
             seed,
-            core: Core::new(events, recorder),
+            core: Core::new(events, recorder, scenario.routing.ttl),
             mesh,
             network,
             applications,
@@ -123,7 +147,7 @@ fn recorder(
     duration: Nanos,
     applications: &Applications,
     measured: &[bool],
-    nodes: usize,
+    mesh: &Mesh,
 ) -> Recorder {
     let mut recorder = Recorder::new(
         Nanos::from_secs_f64(scenario.warmup_s),
@@ -132,47 +156,95 @@ fn recorder(
         Nanos::from_millis_f64(scenario.voice.playout_ms),
         measured,
         applications.tcp.transfers.len(),
-        nodes,
+        mesh.len(),
     );
     for (index, flow) in applications.flows.iter().enumerate() {
         if let Some(bound) = flow.delay_bound {
             recorder.streams[stream(index, false) as usize].playout = bound;
+        }
+        if flow.to == BROADCAST {
+            recorder.expect_receivers(stream(index, false), mesh.broadcast_receivers(flow.from));
         }
     }
     recorder
 }
 
 /// The queue of every station.
-fn station_queue(scenario: &Scenario) -> scenario::Queue {
+fn station_queue(scenario: &Scenario) -> Discipline {
     match (&scenario.control, &scenario.mac.queue) {
         (Some(scenario::Control::Priority { .. }), queue) => {
             let (packets, bytes) = queue.limits();
-            scenario::Queue::Priority { packets, bytes }
+            Discipline::Priority { packets, bytes }
         }
         (_, queue) => queue.clone(),
     }
 }
 
-/// Places the nodes and computes who hears whom.
+/// Why a World was not built.
+#[derive(Clone, Debug)]
+pub enum SetupError {
+    /// An [`Interrupt`] has stopped the setup.
+    Interrupted,
+    /// The scenario cannot be simulated.
+    Findings(Vec<Finding>),
+}
+
+impl From<Interrupted> for SetupError {
+    fn from(_: Interrupted) -> Self {
+        Self::Interrupted
+    }
+}
+
+impl From<Finding> for SetupError {
+    fn from(finding: Finding) -> Self {
+        Self::Findings(vec![finding])
+    }
+}
+
+impl From<Vec<Finding>> for SetupError {
+    fn from(findings: Vec<Finding>) -> Self {
+        Self::Findings(findings)
+    }
+}
+
+/// Places the nodes and computes their links.
 fn place(
     scenario: &Scenario,
     radio: &RadioParams,
     data_rate: Rate,
     seed: u64,
-) -> Result<Links, Vec<Finding>> {
+    interrupt: &Interrupt<'_>,
+) -> Result<Links, SetupError> {
     let mut draws = Stream::new(seed, 0, Purpose::Placement);
     let model = &scenario.radio.propagation;
-    let linked = |at: &[(f64, f64)], from: usize, to: usize| {
-        let power =
-            Links::power_between(model, radio, seed, (from, to), position(at[from]), position(at[to]));
+    let linked = |at: &[Position], from: usize, to: usize| {
+        let power = Links::power_between(model, radio, seed, (from, to), at[from], at[to]);
         radio.decodes(data_rate, power)
     };
-    let at = scenario.topology.positions(|| draws.unit(), linked).map_err(|finding| vec![finding])?;
-    Ok(Links::new(model, radio, seed, at.into_iter().map(position).collect()))
+    let linkage = Linkage { reach_m: decode_limit_m(model, radio, data_rate), linked: &linked };
+    let positions = scenario.topology.positions(|| draws.unit(), &linkage, interrupt)??;
+    Links::new(model, radio, seed, positions, interrupt).map_err(|error| match error {
+        LinksError::Interrupted => SetupError::Interrupted,
+        LinksError::TooMany { mean_per_node } => too_many_links(scenario, mean_per_node).into(),
+    })
 }
 
-fn position((x_m, y_m): (f64, f64)) -> Position {
-    Position { x_m, y_m }
+fn too_many_links(scenario: &Scenario, mean_per_node: u32) -> Finding {
+    let nodes = scenario.topology.node_count();
+    Finding::new(
+        "topology",
+        format!(
+            "each of the {nodes} nodes senses about {mean_per_node} others; the network would have more than the {MAX_LINKS} \
+             links that fit in 512 MiB"
+        ),
+        "too dense",
+        format!(
+            "keep the number of nodes times the number of nodes that each one senses below {MAX_LINKS}: use fewer nodes (at \
+             most {} if all sense each other), place them farther apart, or shorten the reach of the radio \
+             (carrier_sense_m, tx_power_dbm)",
+            MAX_LINKS.isqrt()
+        ),
+    )
 }
 
 /// A signal must reach everybody before an answer to it can begin: the timing of the standard supposes so.

@@ -1,102 +1,145 @@
 //! Paths for all flows, and whether the network stays connected through its changes.
 
+use fairhop_model::phy::Standard;
 use fairhop_model::units::Nanos;
 
-use super::check_reach;
 use super::flows::Plan;
 use super::wired::hosts;
+use super::{SetupError, check_reach};
+use crate::engine::Interrupt;
 use crate::mac::MacParams;
 use crate::packet::NodeId;
 use crate::radio::{Links, RadioParams};
-use crate::routing::{PathFinder, Wires};
-use crate::scenario::{self, Change, Finding};
+use crate::routing::{HopModel, PathFinder, Wires};
+use crate::scenario::{self, Change, Finding, Scenario};
 use crate::world::applications::flow::Flow;
-use crate::world::changes::{both_ways, closed, in_order, make, paths};
+use crate::world::changes::{both_ways, closed, flows_with_ends, in_order, make};
+
+/// The parts of a network that paths depend on.
+#[derive(Clone, Copy)]
+pub(super) struct Surrounds<'a> {
+    pub(super) links: &'a Links,
+    pub(super) wires: &'a Wires,
+    pub(super) radio: &'a RadioParams,
+    pub(super) mac: &'a MacParams,
+}
 
 impl Plan<'_> {
-    /// Paths for every flow, both ways, as the network is at the start.
-    pub(super) fn paths_from_start(
+    /// Paths for every flow, both ways, as the network is at the start, and the finder that has found them. Also checks that the network stays
+    /// connected through its changes.
+    pub(super) fn paths(
         &self,
-        links: &Links,
-        wires: &Wires,
-        radio: &RadioParams,
-        mac: &MacParams,
-    ) -> Result<Vec<Vec<u32>>, Vec<Finding>> {
-        let until = in_order(self.scenario).next().map_or(Nanos::MAX, |(_, at, _)| at);
-        self.paths(links, wires, radio, mac, (Nanos::ZERO, until))
+        around: Surrounds<'_>,
+        interrupt: &Interrupt<'_>,
+    ) -> Result<(Vec<Vec<u32>>, PathFinder), SetupError> {
+        let Surrounds { links, wires, radio, mac } = around;
+        let routing = &self.scenario.routing;
+        let model = HopModel { links, radio, mac, metric: routing.metric };
+        let closed = closed(self.scenario, self.nodes);
+        let mut finder = PathFinder::new(&model, wires, routing, closed, interrupt)?;
+        let changes: Vec<_> = in_order(self.scenario).collect();
+        let first = changes.first().map_or(Nanos::MAX, |&(_, at, _)| at);
+        let found = self.paths_during(&model, &mut finder, (Nanos::ZERO, first), interrupt)?;
+        if !changes.is_empty() {
+            self.check_changes(&changes, around, finder.clone(), interrupt)?;
+        }
+        Ok((both_ways(found.into_iter()), finder))
     }
 
-    /// Paths for every flow, both ways, where those who may send at some time from `during.0` to `during.1` need one.
-    fn paths(
+    /// The paths of flows. Flows that may send at some time from `during.0` to `during.1` need one.
+    fn paths_during(
         &self,
-        links: &Links,
-        wires: &Wires,
-        radio: &RadioParams,
-        mac: &MacParams,
+        model: &HopModel<'_>,
+        finder: &mut PathFinder,
         during: (Nanos, Nanos),
-    ) -> Result<Vec<Vec<u32>>, Vec<Finding>> {
-        let mut finder = PathFinder::new(links, wires, radio, &self.scenario.routing, mac)
-            .past(closed(self.scenario, self.nodes));
+        interrupt: &Interrupt<'_>,
+    ) -> Result<Vec<Vec<u32>>, SetupError> {
         let mut findings = Vec::new();
         for (index, path) in self.scenario.routing.paths.iter().enumerate() {
-            if let Some(hop) = path.windows(2).find(|hop| !finder.usable(hop[0], hop[1])) {
+            if let Some(hop) = path.windows(2).find(|hop| !model.usable(hop[0], hop[1])) {
                 findings.push(Finding::new(
                     format!("routing.paths.{index}"),
                     format!("nodes {} and {} cannot hear each other well enough for a hop", hop[0], hop[1]),
                     "this path does not work",
-                    distance_hint(links, hop[0], hop[1]),
+                    distance_hint(model.links, hop[0], hop[1]),
                 ));
             }
         }
-        let mut told = None;
+        let ends: Vec<_> = flows_with_ends(&self.applications.flows).map(|(_, ends)| ends).collect();
+        let paths = finder.paths(&ends, interrupt)?;
+        let mut reported = None;
         let mut found = Vec::new();
-        for (flow, path) in paths(&self.applications.flows, &mut finder) {
+        for ((flow, _), path) in flows_with_ends(&self.applications.flows).zip(paths) {
             let sends = flow.start < during.1 && during.0 < flow.stop;
-            if path.is_none() && sends && told != Some(flow.entry) {
-                told = Some(flow.entry);
-                findings.push(self.no_route(flow.entry, flow, links));
+            if path.is_none() && sends && reported != Some(flow.entry) {
+                reported = Some(flow.entry);
+                findings.push(self.no_route(flow.entry, flow, model.links));
+            }
+            if let Some(path) = path.as_deref().filter(|path| path.len() > self.max_path_nodes())
+                && sends
+                && reported != Some(flow.entry)
+            {
+                reported = Some(flow.entry);
+                findings.push(self.too_long(flow.entry, path));
             }
             found.extend(path);
         }
-        if findings.is_empty() { Ok(both_ways(found.into_iter())) } else { Err(findings) }
+        if findings.is_empty() { Ok(found) } else { Err(findings.into()) }
     }
 
-    /// Whether the network holds together whatever happens to it.
-    pub(super) fn check_changes(
+    /// Whether the network stays connected through its changes.
+    fn check_changes(
         &self,
-        links: &Links,
-        wires: &Wires,
-        radio: &RadioParams,
-        mac: &MacParams,
-    ) -> Result<(), Vec<Finding>> {
-        let changes: Vec<_> = in_order(self.scenario).collect();
-        let Some(_) = changes.first() else { return Ok(()) };
-        let (mut links, mut mac) = (links.clone(), mac.clone());
+        changes: &[(usize, Nanos, Change)],
+        around: Surrounds<'_>,
+        mut finder: PathFinder,
+        interrupt: &Interrupt<'_>,
+    ) -> Result<(), SetupError> {
+        let (mut links, mut mac) = (around.links.clone(), around.mac.clone());
+        let mut changed = Vec::new();
         for (number, (place, at, change)) in changes.iter().enumerate() {
-            make(change, self.scenario.radio.standard, &mut links, &mut mac);
+            interrupt.check()?;
+            changed.push(make(change, self.scenario.radio.standard, &mut links, &mut mac));
             let until = changes.get(number + 1).map_or(Nanos::MAX, |&(_, next, _)| next);
             if until == *at {
                 continue; // with the next one
             }
             let path = format!("change.{place}");
-            check_change(&path, change, &links)?;
-            let after = |findings: Vec<Finding>| -> Vec<Finding> {
-                let told = |finding: Finding| Finding {
-                    path: path.clone(),
-                    message: format!("after this change, {}", finding.message),
-                    ..finding
-                };
-                findings.into_iter().map(told).collect()
+            check_change(&path, change, &links, around.radio, self.scenario.radio.standard)?;
+            let after = |error: SetupError| match error {
+                SetupError::Interrupted => error,
+                SetupError::Findings(findings) => {
+                    let after_change = |finding: Finding| Finding {
+                        path: path.clone(),
+                        message: format!("after this change, {}", finding.message),
+                        ..finding
+                    };
+                    SetupError::Findings(findings.into_iter().map(after_change).collect())
+                }
             };
-            check_reach(&links, &mac).map_err(after)?;
-            self.paths(&links, wires, radio, &mac, (*at, until)).map_err(after)?;
+            check_reach(&links, &mac).map_err(SetupError::from).map_err(after)?;
+            let model = HopModel {
+                links: &links,
+                radio: around.radio,
+                mac: &mac,
+                metric: self.scenario.routing.metric,
+            };
+            finder.update(&model, &changed);
+            changed.clear();
+            self.paths_during(&model, &mut finder, (*at, until), interrupt).map_err(after)?;
         }
         Ok(())
     }
 }
 
 /// Whether a change makes sense among the links that there are then.
-fn check_change(path: &str, change: &Change, links: &Links) -> Result<(), Vec<Finding>> {
+fn check_change(
+    path: &str,
+    change: &Change,
+    links: &Links,
+    radio: &RadioParams,
+    standard: Standard,
+) -> Result<(), Vec<Finding>> {
     let at = links.positions();
     let finding = match *change {
         Change::Move { node, .. } => {
@@ -111,22 +154,68 @@ fn check_change(path: &str, change: &Change, links: &Links) -> Result<(), Vec<Fi
                 )
             })
         }
-        Change::Rate { from, to: Some(to), .. } if links.between(from as usize, to as usize).is_none() => {
-            Some(Finding::new(
-                format!("{path}.to"),
-                format!(
-                    "nodes {from} and {to} cannot hear each other: there is no hop whose rate could change"
-                ),
-                "not a neighbour",
-                distance_hint(links, from, to),
-            ))
-        }
-        Change::Rate { .. } => None,
+        Change::Rate { from, to: Some(to), .. } => check_neighbour(path, (from, to), links, radio, standard),
+        Change::Rate { to: None, .. } => None,
     };
     finding.map_or(Ok(()), |finding| Err(vec![finding]))
 }
 
+/// Whether the rates of single links are those of neighbours.
+pub(super) fn check_link_rates(
+    scenario: &Scenario,
+    links: &Links,
+    radio: &RadioParams,
+) -> Result<(), Vec<Finding>> {
+    let rates = scenario.radio.rates.iter().enumerate();
+    let findings: Vec<Finding> = rates
+        .filter_map(|(i, link)| {
+            let path = format!("radio.rates.{i}");
+            check_neighbour(&path, (link.from, link.to), links, radio, scenario.radio.standard)
+        })
+        .collect();
+    if findings.is_empty() { Ok(()) } else { Err(findings) }
+}
+
+/// The error of a rate between nodes that are not neighbours: the receiver decodes no frame of the sender at any rate.
+fn check_neighbour(
+    path: &str,
+    (from, to): (u32, u32),
+    links: &Links,
+    radio: &RadioParams,
+    standard: Standard,
+) -> Option<Finding> {
+    let power = links.between(from as usize, to as usize).map(|link| link.power);
+    let decodes = power.is_some_and(|power| standard.rates().iter().any(|&rate| radio.decodes(rate, power)));
+    (!decodes).then(|| {
+        Finding::new(
+            format!("{path}.to"),
+            format!("node {to} is not a neighbour of node {from}: it decodes none of its frames at any rate"),
+            "not a neighbour",
+            distance_hint(links, from, to),
+        )
+    })
+}
+
 impl Plan<'_> {
+    /// Nodes and hosts of the longest path that a packet survives: each one between its ends lowers the TTL.
+    fn max_path_nodes(&self) -> usize {
+        usize::from(self.scenario.routing.ttl) + 1
+    }
+
+    fn too_long(&self, entry: usize, path: &[u32]) -> Finding {
+        let (hops, ttl) = (path.len() - 1, self.scenario.routing.ttl);
+        Finding::new(
+            format!("traffic.{entry}.to"),
+            format!("the path has {hops} hops, but packets are dropped after {ttl}"),
+            "too far",
+            if hops <= usize::from(u8::MAX) {
+                format!("set `routing.ttl` to {hops} or more, or choose nearer ends")
+            } else {
+                format!("choose nearer ends: no IP packet survives more than {} hops", u8::MAX)
+            },
+        )
+    }
+
     /// A flow has no path. The one from or to the Internet misses the way to the gateway.
     fn no_route(&self, entry: usize, flow: &Flow, links: &Links) -> Finding {
         let gateway = self.scenario.topology.gateway();

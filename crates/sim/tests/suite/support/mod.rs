@@ -1,8 +1,6 @@
-//! A small laboratory for tests: worlds put together in a few lines and everything that can be seen of them from
-//! outside, frame by frame.
-// Each test program uses a part of it.
-#![allow(dead_code, unreachable_pub)]
-// All of it is for tests, though the lint knows only functions marked so.
+//! A laboratory for tests: scenarios put together in a few lines, and a record of every frame and wired packet of their
+//! runs.
+// The lint exempts functions marked as tests only.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};
@@ -12,50 +10,61 @@ use fairhop_model::units::Nanos;
 use fairhop_sim::mac::{BROADCAST, Frame, FrameKind};
 use fairhop_sim::packet::{Body, NodeId, PacketView};
 use fairhop_sim::scenario::{
-    Capture, Internet, NamedPlace, NodeAt, Place, Propagation, QueueLimit, Reception, Scenario, Topology,
-    Traffic, load, ready_made,
+    Capture, Change, Internet, NamedPlace, NodeAt, Place, Propagation, QueueLimit, Reception, Scenario,
+    Topology, load, ready_made,
 };
 use fairhop_sim::world::{Tap, World};
 
-/// Received power in dBm that a [`Lab`] of links decodes.
-pub const DECODED: f64 = -60.0;
+/// Received power in dBm that is decoded in a [`Lab::of_links`].
+pub(crate) const DECODED: f64 = -60.0;
 /// Received power that locks the receiver but is not decoded.
-pub const WEAK: f64 = -74.0;
+pub(crate) const WEAK: f64 = -74.0;
 /// Received power that is sensed as energy but does not lock the receiver.
-pub const FELT: f64 = -84.0;
+pub(crate) const FELT: f64 = -84.0;
 
 /// All neighbours.
-pub const ALL: Place = Place::Named(NamedPlace::Broadcast);
+pub(crate) const ALL: Place = Place::Named(NamedPlace::Broadcast);
 /// The host behind the gateway.
-pub const INTERNET: Place = Place::Named(NamedPlace::Internet);
+pub(crate) const INTERNET: Place = Place::Named(NamedPlace::Internet);
 
-pub const fn us(us: u64) -> Nanos {
+pub(crate) const fn us(us: u64) -> Nanos {
     Nanos::from_micros(us)
 }
 
-pub const fn ms(ms: u64) -> Nanos {
+pub(crate) const fn ms(ms: u64) -> Nanos {
     Nanos::from_millis(ms)
 }
 
-pub fn node(number: u32) -> Place {
+/// The keys `from` and `to` of an entry of the traffic.
+fn ends(from: Place, to: Place) -> String {
+    let [from, to] = [from, to].map(|place| toml::Value::try_from(place).unwrap());
+    format!("from = {from}\nto = {to}\n")
+}
+
+pub(crate) fn node(number: u32) -> Place {
     Place::Node(number)
 }
 
-/// The number of an RTCP report, which no statistic of its call counts.
-pub const REPORT: u32 = u32::MAX;
+/// A change of the network during the run, from TOML.
+pub(crate) fn change(text: &str) -> Change {
+    toml::from_str(text).unwrap()
+}
 
-/// A scenario in the making.
+/// [`SeenPacket::number`] of RTCP reports, which the statistics of their call leave out.
+pub(crate) const REPORT: u32 = u32::MAX;
+
+/// A scenario under construction.
 #[derive(Clone, Debug)]
-pub struct Lab {
-    pub scenario: Scenario,
-    /// How many packets [`Lab::packets`] has put in.
+pub(crate) struct Lab {
+    pub(crate) scenario: Scenario,
+    /// Packets added by [`Lab::packets`].
     packets: u64,
 }
 
 impl Lab {
-    /// Nodes on a line, 30 m (100 ns of light) apart, that hear each other as `links` says: both ways, with so many
-    /// dBm. No other pair hears each other. Overlaps destroy (`none`) unless the test says otherwise.
-    pub fn of_links(nodes: usize, links: &[(usize, usize, f64)]) -> Self {
+    /// Nodes on a line, 30 m (100 ns of light) apart. Each of `links` is a pair of nodes and the received power in dBm, both
+    /// ways; no other pair is in reach. Overlapping frames are lost (`none`) unless the test sets another capture rule.
+    pub(crate) fn of_links(nodes: usize, links: &[(usize, usize, f64)]) -> Self {
         let mut lab = Self::at((0..nodes).map(|n| (30.0 * n as f64, 0.0)));
         lab.scenario.radio.propagation = Propagation::Matrix { loss_db: vec![vec![1000.0; nodes]; nodes] };
         lab.scenario.radio.tx_power_dbm = 0.0;
@@ -69,8 +78,8 @@ impl Lab {
         lab
     }
 
-    /// Nodes at places in metres, in a world of circles (250 m, 550 m).
-    pub fn at(places: impl IntoIterator<Item = (f64, f64)>) -> Self {
+    /// Nodes at places in metres under the range model (250 m, 550 m).
+    pub(crate) fn at(places: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let nodes = places.into_iter().map(|(x_m, y_m)| NodeAt { x_m, y_m }).collect();
         let mut scenario: Scenario = toml::from_str(
             "name = \"test\"\nduration_s = 1.0\ntopology = { kind = \"explicit\", nodes = [] }",
@@ -82,8 +91,8 @@ impl Lab {
         Self { scenario, packets: 0 }
     }
 
-    /// A ready-made scenario, cut to so many seconds: what would begin later is left out.
-    pub fn ready(name: &str, duration_s: f64, warmup_s: f64) -> Self {
+    /// A ready-made scenario of this duration, without the traffic and changes that would begin later.
+    pub(crate) fn ready(name: &str, duration_s: f64, warmup_s: f64) -> Self {
         let ready = ready_made(name).unwrap();
         let mut scenario = load(&ready.file_name(), ready.text, &[]).unwrap().scenario;
         scenario.duration_s = duration_s;
@@ -93,159 +102,125 @@ impl Lab {
         Self { scenario, packets: 0 }
     }
 
-    /// Everything of another laboratory but its nodes and links.
-    pub fn adopt(self, other: Self) -> Self {
+    /// The nodes and links of this laboratory with all the rest of another one.
+    pub(crate) fn adopt(self, other: Self) -> Self {
         let mut lab = other;
         lab.scenario.topology = self.scenario.topology;
         lab.scenario.radio.propagation = self.scenario.radio.propagation;
         lab
     }
 
-    /// In a [`Lab::of_links`]: node `to` receives node `from` with so many dBm; the other way is not touched.
-    pub fn hears(&mut self, to: usize, from: usize, dbm: f64) {
+    /// In a [`Lab::of_links`]: sets the power at which node `to` receives node `from`, one way.
+    pub(crate) fn hears(&mut self, to: usize, from: usize, dbm: f64) {
         if let Propagation::Matrix { loss_db } = &mut self.scenario.radio.propagation {
             loss_db[from][to] = -dbm;
         }
     }
 
-    pub fn phy(mut self, phy: PhyCase) -> Self {
+    pub(crate) fn phy(mut self, phy: PhyCase) -> Self {
         let radio = &mut self.scenario.radio;
         (radio.standard, radio.rate_mbps, radio.preamble) = (phy.standard, phy.rate_mbps, phy.preamble);
         radio.basic_rates_mbps = phy.basic_mbps.map(<[f64]>::to_vec);
         self
     }
 
-    pub fn rate(mut self, rate_mbps: f64, basic_mbps: &[f64]) -> Self {
+    pub(crate) fn rate(mut self, rate_mbps: f64, basic_mbps: &[f64]) -> Self {
         self.scenario.radio.rate_mbps = rate_mbps;
         self.scenario.radio.basic_rates_mbps = Some(basic_mbps.to_vec());
         self
     }
 
-    pub fn capture(mut self, capture: Capture) -> Self {
+    pub(crate) fn capture(mut self, capture: Capture) -> Self {
         self.scenario.radio.capture = capture;
         self
     }
 
-    pub fn reception(mut self, reception: Reception) -> Self {
+    pub(crate) fn reception(mut self, reception: Reception) -> Self {
         self.scenario.radio.reception = reception;
         self
     }
 
-    pub fn rts(mut self) -> Self {
+    pub(crate) fn rts(mut self) -> Self {
         self.scenario.mac.rts_threshold_bytes = Some(0);
         self
     }
 
-    pub fn queue(mut self, limit: QueueLimit) -> Self {
+    pub(crate) fn queue(mut self, limit: QueueLimit) -> Self {
         self.scenario.mac.queue = limit.into();
         self
     }
 
-    pub fn attempts(mut self, short: u32, long: u32) -> Self {
+    pub(crate) fn attempts(mut self, short: u32, long: u32) -> Self {
         (self.scenario.mac.short_retry_limit, self.scenario.mac.long_retry_limit) = (short, long);
         self
     }
 
-    pub fn internet(mut self, rate_mbps: f64, delay_ms: f64, queue: QueueLimit) -> Self {
+    pub(crate) fn internet(mut self, rate_mbps: f64, delay_ms: f64, queue: QueueLimit) -> Self {
         self.scenario.internet = Some(Internet { delay_ms, rate_mbps, queue: queue.into() });
         self
     }
 
-    pub fn seconds(mut self, duration_s: f64) -> Self {
+    pub(crate) fn seconds(mut self, duration_s: f64) -> Self {
         self.scenario.duration_s = duration_s;
         self
     }
 
-    pub fn with(mut self, traffic: &str) -> Self {
+    pub(crate) fn with(mut self, traffic: &str) -> Self {
         self.scenario.traffic.push(toml::from_str(traffic).unwrap());
         self
     }
 
-    /// `count` IP packets of so many bytes at once, at this time and a random fraction of `count` µs more.
-    pub fn packets(mut self, from: Place, to: Place, count: u32, bytes: u32, at: Nanos) -> Self {
-        self.packets += u64::from(count);
-        // 10 Gb/s: the interval, over which the start is drawn, is 0.8 ns a byte; one interval lasts one burst.
-        let interval_s = f64::from(count * bytes) * 0.8e-9;
+    /// `count` IP packets of `bytes` at once, at `at` plus a random time of up to `count` µs.
+    pub(crate) fn packets(mut self, from: Place, to: Place, count: u32, bytes: u32, at: Nanos) -> Self {
         assert!(bytes <= 1250, "longer packets spread the start over more than a microsecond each");
-        let start_s = at.as_secs_f64();
-        let stop_s = Some(start_s + interval_s);
-        let (name, rate_kbps) = (None, 1e7);
-        self.scenario.traffic.push(if to == ALL {
+        self.packets += u64::from(count);
+        // 10 Gb/s: the interval over which the start is drawn is 0.8 ns a byte, and one interval lasts one burst.
+        let own = if to == ALL {
             assert_eq!(count, 1);
-            let payload_bytes = bytes - 28;
-            let stop_s = Some(start_s + f64::from(payload_bytes) * 0.8e-9);
-            Traffic::Cbr {
-                name,
-                from,
-                to,
-                count: 1,
-                dscp: None,
-                rate_kbps,
-                payload_bytes,
-                delay_bound_ms: None,
-                start_s,
-                stop_s,
-            }
+            format!("kind = \"cbr\"\npayload_bytes = {}", bytes - 28)
         } else {
-            let burst_packets = count;
-            Traffic::Burst {
-                name,
-                from,
-                to,
-                count: 1,
-                dscp: None,
-                burst_packets,
-                rate_kbps,
-                packet_bytes: bytes,
-                start_s,
-                stop_s,
-            }
-        });
-        self
+            format!("kind = \"burst\"\nburst_packets = {count}\npacket_bytes = {bytes}")
+        };
+        let interval_bytes = if to == ALL { bytes - 28 } else { count * bytes };
+        let start_s = at.as_secs_f64();
+        let stop_s = start_s + f64::from(interval_bytes) * 0.8e-9;
+        let ends = ends(from, to);
+        self.with(&format!("{own}\n{ends}rate_kbps = 1e7\nstart_s = {start_s:?}\nstop_s = {stop_s:?}"))
     }
 
-    /// One IP packet of so many bytes.
-    pub fn packet(self, from: Place, to: Place, bytes: u32, at: Nanos) -> Self {
+    /// One IP packet of `bytes`.
+    pub(crate) fn packet(self, from: Place, to: Place, bytes: u32, at: Nanos) -> Self {
         self.packets(from, to, 1, bytes, at)
     }
 
-    /// IP packets of so many bytes, offered so often a second.
-    pub fn stream(mut self, from: Place, to: Place, bytes: u32, per_second: f64) -> Self {
+    /// IP packets of `bytes`, `per_second` of them.
+    pub(crate) fn stream(self, from: Place, to: Place, bytes: u32, per_second: f64) -> Self {
         let payload_bytes = bytes - 28;
         let rate_kbps = per_second * f64::from(payload_bytes) * 8e-3;
-        self.scenario.traffic.push(Traffic::Cbr {
-            name: None,
-            from,
-            to,
-            count: 1,
-            dscp: None,
-            rate_kbps,
-            payload_bytes,
-            delay_bound_ms: None,
-            start_s: 0.0,
-            stop_s: None,
-        });
-        self
+        let ends = ends(from, to);
+        self.with(&format!(
+            "kind = \"cbr\"\n{ends}rate_kbps = {rate_kbps:?}\npayload_bytes = {payload_bytes}"
+        ))
     }
 
-    /// The world, not yet run.
-    pub fn world(&self, seed: u64) -> World {
+    /// The [`World`], not yet run.
+    pub(crate) fn world(&self, seed: u64) -> World {
         let findings = self.scenario.findings();
         assert!(findings.is_empty(), "{findings:?}");
         World::new(&self.scenario, seed).unwrap_or_else(|findings| panic!("{findings:?}"))
     }
 
-    /// So many runs of a world whose traffic is [`Lab::packets`] alone, under the seeds from 1 on. Left out are seeds that
-    /// draw the very end of the interval in which a packet may start: it then never does.
-    pub fn runs(&self, count: usize) -> impl Iterator<Item = Run> {
+    /// `count` runs of a scenario whose only traffic is [`Lab::packets`], under the seeds 1, 2, … without those that draw the
+    /// very end of a start interval: that packet is never sent.
+    pub(crate) fn runs(&self, count: usize) -> impl Iterator<Item = Run> {
         let complete = |run: &Run| {
             run.world.recorder().streams.iter().map(|stream| stream.sent).sum::<u64>() == self.packets
         };
         (1..).map(|seed| self.run(seed)).filter(complete).take(count)
     }
 
-    /// Runs to the end and tells what was seen.
-    pub fn run(&self, seed: u64) -> Run {
+    /// Runs to the end and returns everything that was seen.
+    pub(crate) fn run(&self, seed: u64) -> Run {
         let mut world = self.world(seed);
         let seen = Arc::new(Mutex::new(Sights::default()));
         world.set_tap(Box::new(Watch(Arc::clone(&seen))));
@@ -257,33 +232,33 @@ impl Lab {
 
 /// A physical layer and its times in µs, worked out by hand.
 #[derive(Clone, Copy, Debug)]
-pub struct PhyCase {
-    pub standard: Standard,
-    pub rate_mbps: f64,
-    pub preamble: Preamble,
-    pub basic_mbps: Option<&'static [f64]>,
+pub(crate) struct PhyCase {
+    pub(crate) standard: Standard,
+    pub(crate) rate_mbps: f64,
+    pub(crate) preamble: Preamble,
+    pub(crate) basic_mbps: Option<&'static [f64]>,
     /// An IP packet of 1200 bytes, 1236 on the air.
-    pub data: u64,
+    pub(crate) data: u64,
     /// ACK or CTS.
-    pub ack: u64,
-    pub ack_rate: Rate,
-    pub rts: u64,
-    pub slot: u64,
-    pub sifs: u64,
-    pub difs: u64,
-    pub eifs: u64,
-    /// From the end of a frame to the end of the wait for its answer.
-    pub timeout: u64,
-    pub cw_min: u32,
+    pub(crate) ack: u64,
+    pub(crate) ack_rate: Rate,
+    pub(crate) rts: u64,
+    pub(crate) slot: u64,
+    pub(crate) sifs: u64,
+    pub(crate) difs: u64,
+    pub(crate) eifs: u64,
+    /// From the end of a frame to the timeout of its response.
+    pub(crate) timeout: u64,
+    pub(crate) cw_min: u32,
 }
 
-/// Bytes of an IP packet of the length that [`PhyCase::data`] is for.
-pub const IP_BYTES: u32 = 1200;
+/// Bytes of the IP packet of which [`PhyCase::data`] is the time.
+pub(crate) const IP_BYTES: u32 = 1200;
 
 /// 1236 bytes are 9888 bits; with service and tail 9910. An ACK has 112 bits (134), an RTS 160 (182).
 /// DIFS = SIFS + 2 slots; EIFS = SIFS + ACK at the lowest mandatory rate + DIFS; timeout = SIFS + slot + preamble and
 /// header of the answer.
-pub const PHYS: [PhyCase; 5] = [
+pub(crate) const PHYS: [PhyCase; 5] = [
     PhyCase {
         // 48 bits a symbol: 207, 3 and 4 symbols of 4 µs behind 20 µs. EIFS: 16 + 44 + 34.
         standard: Standard::Dot11a,
@@ -371,14 +346,14 @@ pub const PHYS: [PhyCase; 5] = [
     },
 ];
 
-/// A packet as seen on the air.
+/// A packet seen on the air or on a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SeenPacket {
-    pub stream: u32,
-    /// Its number in a stream of datagrams, or [`REPORT`].
-    pub number: u32,
-    pub bytes: u32,
-    pub created: Nanos,
+pub(crate) struct SeenPacket {
+    pub(crate) stream: u32,
+    /// Sequence number in a stream of datagrams, or [`REPORT`].
+    pub(crate) number: u32,
+    pub(crate) bytes: u32,
+    pub(crate) created: Nanos,
 }
 
 impl SeenPacket {
@@ -395,51 +370,51 @@ impl SeenPacket {
     }
 }
 
-/// A frame that a station sent, or received.
+/// A frame that a station sent or received.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
-    pub node: NodeId,
-    pub received: bool,
-    /// When it began on the node's antenna.
-    pub at: Nanos,
-    /// When it ended there.
-    pub end: Nanos,
-    pub from: NodeId,
-    pub to: u32,
-    pub kind: FrameKind,
-    pub rate: Rate,
-    pub bytes: u32,
-    pub retry: bool,
-    pub sequence: u16,
-    pub nav: Nanos,
-    pub packet: Option<SeenPacket>,
+pub(crate) struct Seen {
+    pub(crate) node: NodeId,
+    pub(crate) received: bool,
+    /// Start at the node's antenna.
+    pub(crate) at: Nanos,
+    /// End at the node's antenna.
+    pub(crate) end: Nanos,
+    pub(crate) from: NodeId,
+    pub(crate) to: u32,
+    pub(crate) kind: FrameKind,
+    pub(crate) rate: Rate,
+    pub(crate) bytes: u32,
+    pub(crate) retry: bool,
+    pub(crate) sequence: u16,
+    pub(crate) nav: Nanos,
+    pub(crate) packet: Option<SeenPacket>,
 }
 
 impl Seen {
-    pub fn is_data(&self) -> bool {
+    pub(crate) fn is_data(&self) -> bool {
         self.kind == FrameKind::Data
     }
 
-    pub fn is_broadcast(&self) -> bool {
+    pub(crate) fn is_broadcast(&self) -> bool {
         self.to == BROADCAST
     }
 
-    pub fn time(&self) -> Nanos {
+    pub(crate) fn time(&self) -> Nanos {
         self.end - self.at
     }
 
-    pub fn overlaps(&self, other: &Self) -> bool {
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.at < other.end && other.at < self.end
     }
 }
 
-/// A packet that entered the wired link or came out of it.
+/// A packet that entered or left a wired link.
 #[derive(Clone, Copy, Debug)]
-pub struct SeenWired {
-    pub node: NodeId,
-    pub at: Nanos,
-    pub packet: SeenPacket,
-    pub arrived: bool,
+pub(crate) struct SeenWired {
+    pub(crate) node: NodeId,
+    pub(crate) at: Nanos,
+    pub(crate) packet: SeenPacket,
+    pub(crate) arrived: bool,
 }
 
 #[derive(Debug, Default)]
@@ -482,48 +457,48 @@ impl Tap for Watch {
     }
 }
 
-/// A run that is over.
-pub struct Run {
-    pub world: World,
-    /// Every frame sent and received, in the order in which it was known.
-    pub frames: Vec<Seen>,
-    /// Everything that entered or left the wired link.
-    pub wired: Vec<SeenWired>,
+/// A finished run.
+pub(crate) struct Run {
+    pub(crate) world: World,
+    /// Every frame sent and received, in the order of the events.
+    pub(crate) frames: Vec<Seen>,
+    /// Every packet that entered or left a wired link.
+    pub(crate) wired: Vec<SeenWired>,
 }
 
 impl Run {
-    pub fn sent(&self, node: NodeId) -> impl Iterator<Item = &Seen> {
+    pub(crate) fn sent(&self, node: NodeId) -> impl Iterator<Item = &Seen> {
         self.frames.iter().filter(move |frame| !frame.received && frame.node == node)
     }
 
-    pub fn sent_kind(&self, node: NodeId, kind: FrameKind) -> Vec<&Seen> {
+    pub(crate) fn sent_kind(&self, node: NodeId, kind: FrameKind) -> Vec<&Seen> {
         self.sent(node).filter(|frame| frame.kind == kind).collect()
     }
 
-    pub fn data(&self, node: NodeId) -> Vec<&Seen> {
+    pub(crate) fn data(&self, node: NodeId) -> Vec<&Seen> {
         self.sent_kind(node, FrameKind::Data)
     }
 
-    pub fn received(&self, node: NodeId) -> impl Iterator<Item = &Seen> {
+    pub(crate) fn received(&self, node: NodeId) -> impl Iterator<Item = &Seen> {
         self.frames.iter().filter(move |frame| frame.received && frame.node == node)
     }
 
-    /// The reception of a sent frame at a node, if it was received there.
-    pub fn reception(&self, of: &Seen, at: NodeId) -> Option<&Seen> {
+    /// The reception of a sent frame at a node, where it was received.
+    pub(crate) fn reception(&self, of: &Seen, at: NodeId) -> Option<&Seen> {
         let delay = self.delay(of.node, at);
         self.received(at).find(|frame| frame.from == of.node && frame.at == of.at + delay)
     }
 
     /// Propagation delay.
-    pub fn delay(&self, from: NodeId, to: NodeId) -> Nanos {
+    pub(crate) fn delay(&self, from: NodeId, to: NodeId) -> Nanos {
         self.world
             .links()
             .between(from as usize, to as usize)
             .map_or(Nanos::ZERO, fairhop_sim::radio::Link::delay)
     }
 
-    /// The nodes that a stream's packets went through, by the data frames that were received: (from, to).
-    pub fn hops(&self, stream: u32) -> Vec<(NodeId, NodeId)> {
+    /// The hops (from, to) of a stream's packets, by the data frames that were received.
+    pub(crate) fn hops(&self, stream: u32) -> Vec<(NodeId, NodeId)> {
         let mut hops = Vec::new();
         for frame in self.frames.iter().filter(|f| f.received && f.is_data()) {
             let hop = (frame.from, frame.node);
@@ -536,14 +511,14 @@ impl Run {
 }
 
 /// The whole number of slots from `free` to `start`; `None` where it is not whole or `start` is earlier.
-pub fn slots(start: Nanos, free: Nanos, slot: Nanos) -> Option<u64> {
+pub(crate) fn slots(start: Nanos, free: Nanos, slot: Nanos) -> Option<u64> {
     let wait = start.0.checked_sub(free.0)?;
     wait.is_multiple_of(slot.0).then_some(wait / slot.0)
 }
 
 /// Asserts that counts of equally likely outcomes are spread evenly: chi-square at 1 in 1000, with the critical value
 /// of Wilson and Hilferty (1931).
-pub fn assert_uniform(counts: &[u64], what: &str) {
+pub(crate) fn assert_uniform(counts: &[u64], what: &str) {
     let total: u64 = counts.iter().sum();
     let expected = total as f64 / counts.len() as f64;
     assert!(expected >= 5.0, "{what}: too few draws ({total}) for {} outcomes", counts.len());
@@ -554,13 +529,13 @@ pub fn assert_uniform(counts: &[u64], what: &str) {
     assert!(chi_square < critical, "{what}: chi-square {chi_square:.1} of {critical:.1}, counts {counts:?}");
 }
 
-/// Asserts that `hits` of `trials` agree with a chance, at 4.5 standard deviations.
-pub fn assert_chance(hits: u64, trials: u64, chance: f64, what: &str) {
+/// Asserts that `hits` of `trials` agree with a probability within 4.5 standard deviations.
+pub(crate) fn assert_chance(hits: u64, trials: u64, chance: f64, what: &str) {
     let (hits, trials) = (hits as f64, trials as f64);
     let deviation = (trials * chance * (1.0 - chance)).sqrt();
     assert!(
         (hits - trials * chance).abs() <= 4.5 * deviation,
-        "{what}: {hits} of {trials} where {:.1} ± {deviation:.1} are due",
+        "{what}: {hits} of {trials}, expected {:.1} ± {deviation:.1}",
         trials * chance
     );
 }

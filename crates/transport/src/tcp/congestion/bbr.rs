@@ -1,15 +1,15 @@
 //! BBR version 1 (Cardwell et al., "BBR: Congestion-Based Congestion Control", 2016; draft-cardwell-iccrg-bbr-00), with
 //! the constants and the integer arithmetic of Linux 6.1's `tcp_bbr.c`.
 //!
-//! A model of the path, the largest delivery rate of ten round trips and the least round-trip time of ten seconds, sets
-//! the pace and the window. STARTUP doubles the rate each round trip until it stops growing, DRAIN empties the queue
-//! that this made, PROBE_BW cycles through eight gains, and PROBE_RTT keeps four packets in flight for 200 ms when the
-//! least round-trip time has not been seen again. The rest is Linux's too: packet conservation in the first round trip
-//! of a recovery, a window that allows for aggregated acknowledgments, and a long-term rate where a policer shows.
+//! A model of the path sets the pacing rate and the window: the maximum delivery rate of ten round trips and the minimum
+//! round-trip time of ten seconds. STARTUP doubles the rate each round trip until it stops growing, DRAIN empties the
+//! resulting queue, PROBE_BW cycles through eight gains, and PROBE_RTT keeps four packets in flight for 200 ms if the
+//! minimum round-trip time was not measured again. Also from Linux: packet conservation in the first round trip of a
+//! recovery, a window that allows for aggregated acknowledgments, and a long-term rate if a policer is detected.
 //!
-//! Rates are segments per microsecond, times 2^24; gains are multiples of 1/256. The phase in which PROBE_BW begins is
-//! random in Linux; here it follows from a seed. Left out: TSO, so that the allowance for whole bursts is one segment
-//! each at rates below 1.2 Mb/s and two above, as in Linux.
+//! Rates are segments per microsecond, times 2^24; gains are multiples of 1/256. The first phase of PROBE_BW is random in
+//! Linux; here it follows from a seed. Left out: TSO, so that the allowance for a burst is one segment at rates below
+//! 1.2 Mb/s and two above, as in Linux.
 
 use fairhop_model::units::Nanos;
 
@@ -21,35 +21,35 @@ const BW_UNIT: u64 = 1 << BW_SCALE;
 /// Shift of gains, and their unit.
 const GAIN_SCALE: u32 = 8;
 const GAIN_UNIT: u64 = 1 << GAIN_SCALE;
-/// 2 / ln 2: doubles the rate each round trip.
+/// 2 / ln 2: doubles the rate every round trip.
 const HIGH_GAIN: u64 = GAIN_UNIT * 2885 / 1000 + 1;
 const DRAIN_GAIN: u64 = GAIN_UNIT * 1000 / 2885;
 const CWND_GAIN: u64 = GAIN_UNIT * 2;
 const CYCLE: [u64; 8] =
     [GAIN_UNIT * 5 / 4, GAIN_UNIT * 3 / 4, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT];
-/// PROBE_BW begins in one of so many phases, never in the draining one.
+/// Number of phases in which PROBE_BW may begin; the draining one is excluded.
 const CYCLE_RANDOM: u64 = 7;
-/// Round trips of the rate's maximum, and time of the round trip's minimum.
+/// Window of the maximum rate in round trips, and of the minimum round-trip time.
 const BW_ROUNDS: u32 = 10;
 const MIN_RTT_WINDOW: Nanos = Nanos::from_secs(10);
 const PROBE_RTT_TIME: Nanos = Nanos::from_millis(200);
 const MIN_CWND: u32 = 4;
-/// The pace stays so many per cent under the rate, to keep the queue short.
+/// Per cent by which the pacing rate is below the estimated rate, to keep the queue short.
 const PACING_MARGIN: u64 = 1;
-/// STARTUP has filled the pipe when the rate has not grown by a quarter for three round trips.
+/// STARTUP has filled the path when the rate has not grown by a quarter for three round trips.
 const FULL_BW_GAIN: u64 = GAIN_UNIT * 5 / 4;
 const FULL_BW_ROUNDS: u32 = 3;
 /// Bits per second below which one segment is sent at a time.
 const LOW_RATE: u64 = 1_200_000;
 const INITIAL_CWND: u32 = 10;
-/// Long-term sampling: round trips of an interval at least, loss (of 256) from which it counts as lossy, how alike two
-/// intervals must be (of 256, or in bytes per second), and round trips for which the rate is used.
+/// Long-term sampling: minimum round trips of an interval, minimum loss of a lossy interval (in 256ths), maximum
+/// difference of two intervals (in 256ths, or in bytes per second), and round trips for which the rate is used.
 const LT_MIN_ROUNDS: u32 = 4;
 const LT_LOSS: u64 = 50;
 const LT_RATIO: u64 = GAIN_UNIT / 8;
 const LT_DIFF: u64 = 4000 / 8;
 const LT_MAX_ROUNDS: u32 = 48;
-/// Aggregation: round trips of its maximum, most segments in an epoch, and most time that it may be worth.
+/// Aggregation: window of its maximum in round trips, maximum segments in an epoch, and maximum time it accounts for.
 const EXTRA_ROUNDS: u32 = 5;
 const EXTRA_EPOCH: u64 = 1 << 20;
 const EXTRA_TIME_US: u64 = 100_000;
@@ -62,7 +62,7 @@ enum Mode {
     ProbeRtt,
 }
 
-/// A maximum over a window of rounds, kept as the three best of ever later parts of it (Linux's `minmax`).
+/// A maximum over a window of rounds, kept as the best samples of three successive parts of it (Linux's `minmax`).
 #[derive(Clone, Copy, Debug, Default)]
 struct WindowedMax {
     best: [(u32, u64); 3],
@@ -100,7 +100,7 @@ impl WindowedMax {
     }
 }
 
-/// The rate of a policer, if there seems to be one.
+/// The rate of a policer, if one is detected.
 #[derive(Clone, Copy, Debug, Default)]
 struct LongTerm {
     sampling: bool,
@@ -140,7 +140,7 @@ pub struct Bbr {
     packet_conservation: bool,
     idle_restart: bool,
     long_term: LongTerm,
-    /// When an acknowledgment last said something to have arrived.
+    /// When an acknowledgment last reported new data.
     delivered_at: Nanos,
     delivered: u64,
     lost: u64,
@@ -152,7 +152,7 @@ pub struct Bbr {
 }
 
 impl Bbr {
-    /// A fresh instance; the seed says in which phases PROBE_BW begins.
+    /// A new instance; the seed determines the first phases of PROBE_BW.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -200,7 +200,7 @@ impl Bbr {
         rate >> BW_SCALE
     }
 
-    /// The window's worth at the high gain, before there is a rate.
+    /// Pacing rate before the first rate sample: the window per round trip at the high gain.
     fn pace_by_rtt(&mut self, cwnd: u32, srtt: Option<Nanos>) {
         self.has_seen_rtt |= srtt.is_some();
         let rtt_us = srtt.map_or(1000, |srtt| (srtt.0 / 1000).max(1));
@@ -217,10 +217,10 @@ impl Bbr {
         }
     }
 
-    /// Segments that leave in one burst: what the pace sends in 1 ms, at least one or two.
+    /// Segments of a burst: the amount paced in 1 ms, at least one or two.
     fn burst(&self) -> u32 {
-        let least = if self.pacing_rate < LOW_RATE >> 3 { 1 } else { 2 };
-        ((self.pacing_rate >> 10).min(65_535) / self.mss).clamp(least, 0x7f) as u32
+        let min = if self.pacing_rate < LOW_RATE >> 3 { 1 } else { 2 };
+        ((self.pacing_rate >> 10).min(65_535) / self.mss).clamp(min, 0x7f) as u32
     }
 
     /// gain · bw · min_rtt, rounded up.
@@ -240,7 +240,7 @@ impl Bbr {
         self.with_budget(self.bdp(bw, gain))
     }
 
-    /// What will be in the network when the next packet leaves, with what is in flight now.
+    /// Segments in the network when the next packet leaves, given those in flight now.
     fn in_network(&self, ack: &AckEvent, in_flight: u32) -> u32 {
         let wait_us = ack.release.saturating_sub(ack.now).0 / 1000;
         let delivered = ((self.bw() * wait_us) >> BW_SCALE) as u32;
@@ -248,7 +248,7 @@ impl Bbr {
         (in_flight + burst).saturating_sub(delivered)
     }
 
-    // The model.
+    // Path model.
 
     fn update_bw(&mut self, ack: &AckEvent) {
         self.round_start = false;
@@ -279,7 +279,7 @@ impl Bbr {
         self.begin_long_term_interval();
     }
 
-    /// A token-bucket policer shows in two intervals of the same rate and much loss.
+    /// Two intervals of the same rate with much loss indicate a token-bucket policer.
     fn sample_long_term(&mut self, losses: bool, app_limited: bool) {
         if self.long_term.used {
             if self.mode == Mode::ProbeBw && self.round_start {
@@ -339,7 +339,7 @@ impl Bbr {
         self.begin_long_term_interval();
     }
 
-    /// How many more segments arrived than the rate says, at most, in five to ten round trips.
+    /// Maximum, over five to ten round trips, of the segments that arrived beyond the estimated rate.
     fn update_aggregation(&mut self, window: &Window, ack: &AckEvent) {
         if ack.newly_delivered == 0 || ack.rate.is_none() {
             return;
@@ -368,11 +368,11 @@ impl Bbr {
         if !self.full_bw_reached {
             return 0;
         }
-        let most = ((self.bw() * EXTRA_TIME_US) >> BW_SCALE) as u32;
-        self.extra[0].max(self.extra[1]).min(most)
+        let max = ((self.bw() * EXTRA_TIME_US) >> BW_SCALE) as u32;
+        self.extra[0].max(self.extra[1]).min(max)
     }
 
-    // The modes.
+    // Modes.
 
     fn enter_probe_bw(&mut self) {
         self.mode = Mode::ProbeBw;
@@ -444,7 +444,7 @@ impl Bbr {
     fn update_min_rtt(&mut self, window: &mut Window, ack: &AckEvent) {
         let expired = ack.now > self.min_rtt_at.saturating_add(MIN_RTT_WINDOW);
         if let Some(rtt) = ack.rtt
-            && (self.min_rtt.is_none_or(|least| rtt <= least) || (expired && !ack.maybe_delayed))
+            && (self.min_rtt.is_none_or(|min| rtt <= min) || (expired && !ack.maybe_delayed))
         {
             self.min_rtt = Some(rtt);
             self.min_rtt_at = ack.now;
@@ -494,14 +494,14 @@ impl Bbr {
         };
     }
 
-    // The window.
+    // Window.
 
     fn save_cwnd(&mut self, cwnd: u32) {
         let undisturbed = matches!(self.prior_phase, Phase::Open | Phase::Cwr) && self.mode != Mode::ProbeRtt;
         self.prior_cwnd = if undisturbed { cwnd } else { self.prior_cwnd.max(cwnd) };
     }
 
-    /// The window in recovery, and after it; the flag says that it is not to grow further.
+    /// The window in and after recovery; the flag means that it must not grow further.
     fn recover_or_restore(&mut self, cwnd: u32, ack: &AckEvent) -> (u32, bool) {
         let mut cwnd = if ack.newly_lost > 0 { cwnd.saturating_sub(ack.newly_lost).max(1) } else { cwnd };
         let recovering = |phase| matches!(phase, Phase::Recovery | Phase::Loss);
@@ -613,11 +613,11 @@ impl CongestionControl for Bbr {
         Some(self.pacing_rate)
     }
 
-    fn wants_rate(&self) -> bool {
+    fn needs_rate(&self) -> bool {
         true
     }
 
-    fn holds_back(&self) -> bool {
+    fn limits_itself(&self) -> bool {
         self.mode == Mode::ProbeRtt
     }
 
@@ -634,7 +634,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_windowed_maximum_is_one_of_the_window_and_no_less_than_that_of_its_last_quarter(
+        fn the_windowed_maximum_is_from_the_window_and_not_below_that_of_its_last_quarter(
             values in prop::collection::vec(1..1000_u64, 1..60),
         ) {
             let mut max = WindowedMax::default();
@@ -649,7 +649,7 @@ mod tests {
 
     #[test]
     fn the_gains_are_those_of_the_paper() {
-        // 2.885, its inverse, 5/4 and 3/4, of 256.
+        // 2.885, its inverse, 5/4 and 3/4, in 256ths.
         assert_eq!((HIGH_GAIN, DRAIN_GAIN, CYCLE[0], CYCLE[1]), (739, 88, 320, 192));
     }
 

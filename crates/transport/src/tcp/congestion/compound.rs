@@ -1,17 +1,18 @@
 //! Compound TCP (Tan, Song, Zhang, Sridharan, INFOCOM 2006; draft-sridharan-tcpm-ctcp).
 //!
-//! The window is the sum of Reno's and of a second one, `dwnd`, which grows fast while few packets wait in queues and
-//! gives way as soon as many do: with win = cwnd + dwnd and, from the delay as in Vegas, diff packets waiting, each
-//! round trip in congestion avoidance makes of dwnd
+//! The window is the sum of Reno's and of a second one, `dwnd`, which grows fast while few packets are queued and shrinks
+//! when many are. Let win = cwnd + dwnd, and diff the number of queued packets, estimated from the delay as in Vegas. Each
+//! round trip of congestion avoidance changes dwnd to
 //!
-//! - dwnd + (α·win^k − 1)⁺ where diff < γ,
-//! - (dwnd − ζ·diff)⁺ otherwise (the draft writes η for ζ),
-//! - and a loss (win·(1 − β) − cwnd/2)⁺, so that it leaves win·(1 − β) in all.
+//! - dwnd + (α·win^k − 1)⁺ if diff < γ,
+//! - (dwnd − ζ·diff)⁺ otherwise (the draft writes η for ζ).
 //!
-//! Reno's part grows by one segment a round trip. In slow start and after a timeout dwnd is zero. As in the Linux
-//! module that was once proposed (`tcp_compound.c`, never part of the kernel), the delay of a round trip is the least of
-//! its samples, and one with at most two samples changes nothing. Left out: the tuning of γ from the buffers on the
-//! path (the authors' TUBE), which the paper does not have.
+//! A loss changes it to (win·(1 − β) − cwnd/2)⁺, so that win·(1 − β) is left in total.
+//!
+//! Reno's part grows by one segment per round trip. In slow start and after a timeout dwnd is zero. As in the proposed
+//! Linux module (`tcp_compound.c`, never part of the kernel), the delay of a round trip is the minimum of its samples, and
+//! a round trip with at most two samples changes nothing. Left out: the tuning of γ from the buffers on the path (the
+//! authors' TUBE), which is not in the paper.
 
 use fairhop_model::units::Nanos;
 
@@ -21,20 +22,20 @@ use super::{AckEvent, AdditiveIncrease, CongestionControl, LossEvent, Phase, Win
 /// The constants of the paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CompoundParameters {
-    /// α: how fast dwnd grows.
+    /// α: factor of dwnd's growth.
     pub alpha: f64,
-    /// β: what a loss takes of the window.
+    /// β: part of the window that a loss removes.
     pub beta: f64,
-    /// k: how that growth depends on the window.
+    /// k: exponent of the window in dwnd's growth.
     pub k: f64,
-    /// γ: packets waiting that make dwnd give way.
+    /// γ: queued packets at which dwnd begins to shrink.
     pub gamma: f64,
-    /// ζ: how fast it does.
+    /// ζ: segments that dwnd loses per queued packet.
     pub zeta: f64,
 }
 
 impl CompoundParameters {
-    /// The paper's choice: the response of HighSpeed TCP, with 3/4 for 0.8 because it is quickly computed.
+    /// The paper's choice: the response of HighSpeed TCP, with 3/4 instead of 0.8, which is faster to compute.
     pub const PAPER: Self = Self { alpha: 0.125, beta: 0.5, k: 0.75, gamma: 30.0, zeta: 1.0 };
 }
 
@@ -45,9 +46,9 @@ pub struct Compound {
     growth: AdditiveIncrease,
     round_trips: RoundTrips,
     dwnd: f64,
-    /// Whole segments of dwnd, which the window contains.
+    /// Whole segments of dwnd, included in the window.
     added: u32,
-    /// Recovery or a timeout is being gone through.
+    /// In recovery, or after a timeout.
     off: bool,
     round_end: u64,
     nxt: u64,
@@ -76,17 +77,17 @@ impl Compound {
 
     fn start_round(&mut self, nxt: u64) {
         self.round_end = nxt;
-        self.round_trips.forget_recent();
+        self.round_trips.reset_recent();
     }
 
-    /// Sets dwnd beside `reno` segments.
+    /// Sets the window to `reno` segments plus dwnd.
     fn compose(&mut self, window: &mut Window, reno: u32, dwnd: f64) {
         self.dwnd = dwnd.max(0.0);
         self.added = self.dwnd as u32;
         window.cwnd = reno.saturating_add(self.added);
     }
 
-    /// Reno's part. Somebody else may have cut the window.
+    /// Reno's part. The sender may have reduced the window.
     fn reno(&mut self, window: &Window) -> u32 {
         if self.added >= window.cwnd {
             self.dwnd = 0.0;
@@ -95,15 +96,15 @@ impl Compound {
         window.cwnd - self.added
     }
 
-    /// Once a round trip.
+    /// Once per round trip.
     fn adjust(&mut self, window: &mut Window) {
         let p = self.parameters;
         let reno = self.reno(window);
-        let waiting = self.round_trips.waiting(window.cwnd);
-        let change = if waiting < p.gamma {
+        let queued = self.round_trips.queued(window.cwnd);
+        let change = if queued < p.gamma {
             (p.alpha * libm::pow(f64::from(window.cwnd), p.k) - 1.0).max(0.0)
         } else {
-            -p.zeta * waiting
+            -p.zeta * queued
         };
         self.compose(window, reno, self.dwnd + change);
     }
@@ -113,7 +114,7 @@ impl CongestionControl for Compound {
     fn on_ack(&mut self, window: &mut Window, ack: &AckEvent) {
         self.nxt = ack.nxt;
         if let Some(rtt) = ack.rtt {
-            self.round_trips.take(rtt);
+            self.round_trips.on_sample(rtt);
         }
         let was_off = std::mem::replace(&mut self.off, ack.phase != Phase::Open);
         if was_off && !self.off {
@@ -154,7 +155,7 @@ impl CongestionControl for Compound {
     }
 
     fn on_restart(&mut self, window: &mut Window, _now: Nanos) {
-        // All that is left of the window is Reno's.
+        // The remaining window is Reno's.
         let all = window.cwnd;
         self.compose(window, all, 0.0);
         self.growth = AdditiveIncrease::default();
@@ -167,7 +168,7 @@ mod tests {
     use super::super::testing::{ack, loss};
     use super::*;
 
-    /// A round trip at `rtt_ms` after one sample at 100 ms; acknowledgments that let nothing grow but at its end.
+    /// A round trip at `rtt_ms` after one sample at 100 ms. Its acknowledgments change the window only at the end.
     fn round(compound: &mut Compound, window: &mut Window, rtt_ms: u64) {
         let sample = |rtt_ms| AckEvent {
             una: 0,
@@ -188,10 +189,10 @@ mod tests {
     fn the_second_window_grows_by_an_eighth_of_the_three_quarters_power_less_one() {
         let mut compound = Compound::default();
         let mut window = Window { cwnd: 256, ssthresh: 100 };
-        // 256^(3/4) = 64, 64/8 − 1 = 7. Nothing waits.
+        // 256^(3/4) = 64, 64/8 − 1 = 7. Nothing is queued.
         round(&mut compound, &mut window, 100);
         assert_eq!((window.cwnd, compound.added), (263, 7));
-        // 263 at 110 ms: 23.9 wait, fewer than 30. 263^(3/4) = 65.31, 7.16 more.
+        // 263 at 110 ms: 23.9 are queued, fewer than 30. 263^(3/4) = 65.31, 7.16 more.
         round(&mut compound, &mut window, 110);
         assert_eq!((window.cwnd, compound.added), (270, 14));
         assert!((compound.dwnd - 14.163).abs() < 0.001, "{}", compound.dwnd);
@@ -202,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn thirty_waiting_packets_make_the_second_window_give_way() {
+    fn thirty_queued_packets_shrink_the_second_window() {
         let mut compound = Compound { dwnd: 100.0, added: 100, ..Compound::default() };
         let mut window = Window { cwnd: 250, ssthresh: 100 };
-        // 250 at 125 ms: 50 wait.
+        // 250 at 125 ms: 50 are queued.
         round(&mut compound, &mut window, 125);
         assert_eq!((window.cwnd, compound.added), (200, 50));
-        // 200 at 200 ms: 100 wait, and no more than all of it goes.
+        // 200 at 200 ms: 100 are queued; dwnd falls to zero.
         round(&mut compound, &mut window, 200);
         assert_eq!((window.cwnd, compound.added), (150, 0));
     }

@@ -1,10 +1,10 @@
 //! CUBIC (RFC 9438) in the integer arithmetic of Linux 6.1's `tcp_cubic.c`: times in milliseconds (HZ = 1000) or 1/1024
-//! s, C = 410/1024 (0.4), β = 717/1024 (0.7), fast convergence, and the estimate of what Reno would have (the RFC's
-//! Reno-friendly region) with Linux's rounding of 3(1 − β)/(1 + β).
+//! s, C = 410/1024 (0.4), β = 717/1024 (0.7), fast convergence, and the estimate of Reno's window (the RFC's Reno-friendly
+//! region) with Linux's rounding of 3(1 − β)/(1 + β).
 //!
-//! As in Linux, the window that growth starts from is the one after the reduction, and the time of the target is one
-//! least round trip ahead (RFC 9438 §4.2's W_cubic(t + RTT)). Slow start ends as [`super::HyStart`] says. Left out: what
-//! TSO does to HyStart, as packets here are single.
+//! As in Linux, growth starts from the window after the reduction, and the target is computed one minimum round trip
+//! ahead (RFC 9438 §4.2's W_cubic(t + RTT)). [`super::HyStart`] ends slow start. Left out: the effect of TSO on HyStart,
+//! because packets here are single.
 
 use fairhop_model::units::Nanos;
 
@@ -15,17 +15,17 @@ use super::{
 
 /// Unit of β and C.
 const SCALE: u32 = 1024;
-/// β: what is left of the window.
+/// β: part of the window that a reduction keeps.
 const BETA: u32 = 717;
 /// 1024·C·10, as Linux scales it for a nominal round trip of 100 ms.
 const CUBE_RTT_SCALE: u64 = 410;
-/// 2^40 / 410: K³ in (1/1024 s)³ for a deficit of one segment.
+/// 2^40 / 410: K³ in (1/1024 s)³ per segment below W_max.
 const CUBE_FACTOR: u64 = (1 << 40) / CUBE_RTT_SCALE;
-/// 8·(1 + β) / 3(1 − β): eighths of a window of acknowledged segments for which Reno would add one.
+/// 8·(1 + β) / 3(1 − β): acknowledged segments, in eighths of a window, for which Reno adds one.
 const RENO_SCALE: u32 = 8 * (SCALE + BETA) / 3 / (SCALE - BETA);
-/// The target is looked at again at the latest after so many milliseconds.
+/// Maximum time between two computations of the target, in milliseconds.
 const RECOMPUTE_MS: u64 = 31;
-/// Milliseconds after a reduction in which delays are not taken for the path's.
+/// Time after a reduction in which delays are ignored, in milliseconds.
 const SETTLING_MS: u64 = 1000;
 const MIN_SSTHRESH: u32 = 2;
 
@@ -33,27 +33,27 @@ const MIN_SSTHRESH: u32 = 2;
 #[derive(Clone, Debug)]
 pub struct Cubic {
     growth: AdditiveIncrease,
-    /// Segments acknowledged for one of growth.
+    /// Acknowledged segments per segment of growth.
     count: u32,
-    /// W_max, after fast convergence; 0: none yet.
+    /// W_max after fast convergence; 0 before the first loss.
     last_max: u32,
-    /// The window and the time in ms for which `count` was computed last.
+    /// Window and time in ms of the last computation of `count`.
     last_cwnd: u32,
     last_ms: u64,
-    /// Origin point of the curve in segments, K in 1/1024 s, and when the epoch began.
+    /// Origin point of the curve in segments, K in 1/1024 s, and start of the epoch.
     origin: u32,
     k: u64,
     epoch_ms: Option<u64>,
-    /// Segments acknowledged since the estimate of Reno's window last grew, and that window.
+    /// Segments acknowledged since the estimate of Reno's window last grew, and the estimate.
     acked: u32,
     reno_cwnd: u32,
-    /// Shortest delay in microseconds; 0: none yet.
+    /// Minimum delay in microseconds; 0 before the first sample.
     delay_min_us: u64,
     hystart: Hystart,
 }
 
 impl Cubic {
-    /// A fresh instance, with that way to end slow start.
+    /// A new instance with the given end of slow start.
     pub fn new(hystart: HyStart) -> Self {
         Self {
             growth: AdditiveIncrease::default(),
@@ -72,12 +72,12 @@ impl Cubic {
     }
 
     /// Linux's `bictcp_reset` and the start of a round of HyStart.
-    fn start_over(&mut self, now: Nanos, nxt: u64) {
+    fn reset(&mut self, now: Nanos, nxt: u64) {
         *self = Self { growth: self.growth, ..Self::new(self.hystart.kind()) };
-        self.hystart.start_over(now, nxt);
+        self.hystart.reset(now, nxt);
     }
 
-    /// Linux's `bictcp_update`: how many segments are to be acknowledged for one of growth.
+    /// Linux's `bictcp_update`: computes the acknowledged segments per segment of growth.
     fn update(&mut self, now_ms: u64, cwnd: u32, acked: u32) {
         self.acked = self.acked.saturating_add(acked);
         if self.last_cwnd == cwnd && now_ms - self.last_ms <= RECOMPUTE_MS {
@@ -93,7 +93,7 @@ impl Cubic {
             let target = self.target(now_ms, epoch_ms);
             self.count =
                 if target > u64::from(cwnd) { cwnd / (target - u64::from(cwnd)) as u32 } else { 100 * cwnd };
-            // Without a loss so far, the curve says nothing.
+            // Before the first loss the curve is not defined.
             if self.last_max == 0 {
                 self.count = self.count.min(20);
             }
@@ -123,7 +123,7 @@ impl Cubic {
         if t < self.k { origin.saturating_sub(delta) } else { origin + delta }
     }
 
-    /// RFC 9438 §4.3: no slower than Reno would be.
+    /// RFC 9438 §4.3: grows at least as fast as Reno.
     fn stay_friendly(&mut self, cwnd: u32) {
         let per_segment = ((cwnd * RENO_SCALE) >> 3).max(1);
         while self.acked > per_segment {
@@ -135,7 +135,7 @@ impl Cubic {
         }
     }
 
-    /// Linux's `cubictcp_acked`: the shortest delay, and whether slow start should end.
+    /// Linux's `cubictcp_acked`: updates the minimum delay and checks whether slow start ends.
     fn watch_delay(&mut self, window: &mut Window, ack: &AckEvent, rtt: Nanos) {
         let now_ms = ack.now.0 / 1_000_000;
         if self.epoch_ms.is_some_and(|epoch| now_ms.saturating_sub(epoch) < SETTLING_MS) {
@@ -164,7 +164,7 @@ impl Cubic {
     }
 }
 
-/// The cube root of `a`, which Linux rounds to the nearest or one below.
+/// The cube root of `a`, rounded down. Linux's is the nearest integer or one below.
 fn cube_root(a: u64) -> u64 {
     let mut x = libm::cbrt(a as f64) as u64;
     while (x + 1).pow(3) <= a {
@@ -178,11 +178,11 @@ fn cube_root(a: u64) -> u64 {
 
 impl CongestionControl for Cubic {
     fn on_open(&mut self, _window: &mut Window, open: &OpenEvent) {
-        self.hystart.start_over(open.now, 0);
+        self.hystart.reset(open.now, 0);
     }
 
     fn on_start(&mut self, _window: &mut Window, start: &StartEvent) {
-        // The curve does not go on while nothing is sent (RFC 9438 §5.8).
+        // The curve stops while nothing is sent (RFC 9438 §5.8).
         if let Some(epoch_ms) = &mut self.epoch_ms {
             *epoch_ms = (*epoch_ms + start.idle.0 / 1_000_000).min(start.now.0 / 1_000_000);
         }
@@ -221,12 +221,12 @@ impl CongestionControl for Cubic {
         window.ssthresh = self.reduced(window.cwnd);
         window.cwnd = 1;
         self.growth = AdditiveIncrease::default();
-        self.start_over(loss.now, loss.nxt);
+        self.reset(loss.now, loss.nxt);
     }
 
     fn on_repeated_timeout(&mut self, _window: &mut Window, loss: &LossEvent) {
         self.growth = AdditiveIncrease::default();
-        self.start_over(loss.now, loss.nxt);
+        self.reset(loss.now, loss.nxt);
     }
 
     fn on_restart(&mut self, _window: &mut Window, _now: Nanos) {
@@ -254,7 +254,7 @@ mod tests {
             let t = now.saturating_sub(begin).0 as f64 / 1e9;
             let curve = 0.4 * libm::pow(t - libm::cbrt(300.0 / 0.4), 3.0) + 1000.0;
             let off = f64::from(window.cwnd) - curve;
-            // A round trip behind the target, which is one ahead: within what one round trip brings, at most 12 here.
+            // The window follows the target, which is one round trip ahead: within the growth of a round trip, at most 12.
             assert!(off.abs() < 0.015 * curve, "t {t:.2}: {} against {curve:.1}", window.cwnd);
             for _ in 0..10 {
                 let event = AckEvent { now, rtt: Some(rtt), phase: Phase::Open, ..ack(window.cwnd / 10) };
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc9438_4_7_fast_convergence_gives_way_when_the_window_did_not_come_back() {
+    fn rfc9438_4_7_fast_convergence_lowers_w_max_when_the_window_did_not_recover() {
         let mut cubic = Cubic::new(HyStart::Off);
         let mut window = Window { cwnd: 100, ssthresh: 100 };
         cubic.on_enter_recovery(&mut window, &loss(100));
@@ -278,8 +278,8 @@ mod tests {
     }
 
     #[test]
-    fn rfc9438_4_3_a_small_window_grows_as_fast_as_reno_would() {
-        // W_max = 10, β = 0.7: with Reno's own mean, 3(1 − β)/(1 + β) = 0.53 segments a round trip.
+    fn rfc9438_4_3_a_small_window_grows_as_fast_as_renos() {
+        // W_max = 10, β = 0.7: with Reno's mean window, 3(1 − β)/(1 + β) = 0.53 segments per round trip.
         let mut cubic = Cubic::new(HyStart::Off);
         let mut window = Window { cwnd: 10, ssthresh: 10 };
         cubic.on_enter_recovery(&mut window, &loss(10));
@@ -289,7 +289,7 @@ mod tests {
             cubic.on_ack(&mut window, &event);
             now += Nanos::from_millis(10);
         }
-        // The curve alone would have brought it from 7 to 8 in 0.2 s.
+        // The curve alone grows from 7 to 8 in 0.2 s.
         assert!((9..=11).contains(&(window.cwnd - begin)), "{}", window.cwnd);
     }
 

@@ -1,42 +1,42 @@
-//! The end of slow start before there is a loss: HyStart as Linux has it (Ha and Rhee 2011; `tcp_cubic.c` of 6.1), or
-//! HyStart++ (RFC 9406).
+//! The end of slow start before a loss: HyStart as in Linux (Ha and Rhee 2011; `tcp_cubic.c` of 6.1), or HyStart++
+//! (RFC 9406).
 //!
-//! HyStart sets the threshold to the window when acknowledgments have come in an unbroken train for half the least
-//! delay, or when the least of a round's first delays is longer than the path's least by an eighth. HyStart++ only looks
-//! at the delay, between two rounds, and then grows on at a quarter of the pace for up to five rounds, in which a delay
-//! that has come down again shows that it was no queue.
+//! HyStart sets the threshold to the window when acknowledgments have formed a train over half the minimum delay, or when
+//! the minimum of a round's first delays exceeds the path's minimum by an eighth. HyStart++ compares only the delays of
+//! two rounds. It then grows at a quarter of the rate for up to five rounds, and returns to slow start if the delay falls
+//! again, because the increase was no queue.
 
 use fairhop_model::units::Nanos;
 
 use super::{AckEvent, HyStart, Window};
 
-/// Windows below this are left alone (Linux's `hystart_low_window`).
+/// Minimum window for HyStart (Linux's `hystart_low_window`).
 const LOW_WINDOW: u32 = 16;
-/// Acknowledgments so close belong to one train, in microseconds (`hystart_ack_delta_us`).
+/// Maximum time between acknowledgments of a train, in microseconds (`hystart_ack_delta_us`).
 const TRAIN_GAP_US: u64 = 2000;
-/// Delays looked at in a round (`HYSTART_MIN_SAMPLES`, RFC 9406's N_RTT_SAMPLE).
+/// Delay samples per round (`HYSTART_MIN_SAMPLES`, RFC 9406's N_RTT_SAMPLE).
 const SAMPLES: u32 = 8;
-/// Bounds of what a delay may be longer than the path's, in microseconds (both documents).
-const LEAST_THRESHOLD_US: u64 = 4000;
-const MOST_THRESHOLD_US: u64 = 16_000;
-/// RFC 9406 §4.3: rounds of conservative slow start, and how much slower it grows.
+/// Bounds of the tolerated delay increase in microseconds (both documents).
+const MIN_THRESHOLD_US: u64 = 4000;
+const MAX_THRESHOLD_US: u64 = 16_000;
+/// RFC 9406 §4.3: rounds of conservative slow start, and the divisor of its growth.
 const CSS_ROUNDS: u32 = 5;
 const CSS_GROWTH_DIVISOR: u32 = 4;
 
-/// State of either.
+/// State of both kinds.
 #[derive(Clone, Debug)]
 pub(super) struct Hystart {
     kind: HyStart,
     found: bool,
-    /// The round ends when what is before this offset has arrived.
+    /// The round ends when all data before this offset have arrived.
     round_end: u64,
     round_start: Nanos,
     last_ack: Nanos,
     samples: u32,
-    /// Least delay of this round, and of the last one, in microseconds.
-    least_us: u64,
-    last_least_us: u64,
-    /// RFC 9406: the delay that led to conservative slow start, its rounds so far, and credit towards a segment.
+    /// Minimum delay of this round and of the last one, in microseconds.
+    min_us: u64,
+    last_min_us: u64,
+    /// RFC 9406: the delay that started conservative slow start, its rounds so far, and credit towards a segment.
     css_baseline_us: Option<u64>,
     css_rounds: u32,
     css_credit: u32,
@@ -51,8 +51,8 @@ impl Hystart {
             round_start: Nanos::ZERO,
             last_ack: Nanos::ZERO,
             samples: 0,
-            least_us: u64::MAX,
-            last_least_us: u64::MAX,
+            min_us: u64::MAX,
+            last_min_us: u64::MAX,
             css_baseline_us: None,
             css_rounds: 0,
             css_credit: 0,
@@ -63,13 +63,13 @@ impl Hystart {
         self.kind
     }
 
-    /// Slow start begins, again or for the first time.
-    pub(super) fn start_over(&mut self, now: Nanos, nxt: u64) {
+    /// Slow start begins.
+    pub(super) fn reset(&mut self, now: Nanos, nxt: u64) {
         *self = Self::new(self.kind);
         self.begin_round(now, nxt);
     }
 
-    /// Its end has been found otherwise.
+    /// A loss ends slow start.
     pub(super) fn on_loss(&mut self) {
         self.css_baseline_us = None;
     }
@@ -78,12 +78,12 @@ impl Hystart {
         self.round_start = now;
         self.last_ack = now;
         self.round_end = nxt;
-        self.last_least_us = self.least_us;
-        self.least_us = u64::MAX;
+        self.last_min_us = self.min_us;
+        self.min_us = u64::MAX;
         self.samples = 0;
     }
 
-    /// An acknowledgment in slow start with that delay, against the least so far.
+    /// An acknowledgment in slow start with its delay and the minimum delay so far.
     pub(super) fn on_ack(
         &mut self,
         window: &mut Window,
@@ -99,7 +99,7 @@ impl Hystart {
                     self.begin_round(ack.now, ack.nxt);
                 }
                 if !self.found && window.cwnd >= LOW_WINDOW {
-                    self.look_for_end(ack, delay_us, delay_min_us, cushion_us);
+                    self.detect_end(ack, delay_us, delay_min_us, cushion_us);
                     if self.found {
                         window.ssthresh = window.cwnd;
                     }
@@ -110,18 +110,18 @@ impl Hystart {
     }
 
     /// Linux's `hystart_update`.
-    fn look_for_end(&mut self, ack: &AckEvent, delay_us: u64, delay_min_us: u64, cushion_us: u64) {
+    fn detect_end(&mut self, ack: &AckEvent, delay_us: u64, delay_min_us: u64, cushion_us: u64) {
         let since = |then: Nanos| ack.now.saturating_sub(then).0 / 1000;
         if since(self.last_ack) <= TRAIN_GAP_US {
             self.last_ack = ack.now;
             self.found |= since(self.round_start) > (delay_min_us + cushion_us) >> 1;
         }
-        self.least_us = self.least_us.min(delay_us);
+        self.min_us = self.min_us.min(delay_us);
         if self.samples < SAMPLES {
             self.samples += 1;
         } else {
-            let threshold = (delay_min_us >> 3).clamp(LEAST_THRESHOLD_US, MOST_THRESHOLD_US);
-            self.found |= self.least_us > delay_min_us + threshold;
+            let threshold = (delay_min_us >> 3).clamp(MIN_THRESHOLD_US, MAX_THRESHOLD_US);
+            self.found |= self.min_us > delay_min_us + threshold;
         }
     }
 
@@ -138,19 +138,19 @@ impl Hystart {
                 }
             }
         }
-        self.least_us = self.least_us.min(delay_us);
+        self.min_us = self.min_us.min(delay_us);
         self.samples += 1;
         if self.samples < SAMPLES {
             return;
         }
         match self.css_baseline_us {
-            // The delay came down again: it was no queue of this flow's.
-            Some(baseline) if self.least_us < baseline => self.css_baseline_us = None,
+            // The delay fell again: the increase was no queue of this flow.
+            Some(baseline) if self.min_us < baseline => self.css_baseline_us = None,
             Some(_) => {}
-            None if self.last_least_us < u64::MAX => {
-                let threshold = (self.last_least_us / 8).clamp(LEAST_THRESHOLD_US, MOST_THRESHOLD_US);
-                if self.least_us >= self.last_least_us + threshold {
-                    self.css_baseline_us = Some(self.least_us);
+            None if self.last_min_us < u64::MAX => {
+                let threshold = (self.last_min_us / 8).clamp(MIN_THRESHOLD_US, MAX_THRESHOLD_US);
+                if self.min_us >= self.last_min_us + threshold {
+                    self.css_baseline_us = Some(self.min_us);
                     self.css_rounds = 0;
                     self.css_credit = 0;
                 }
@@ -159,7 +159,7 @@ impl Hystart {
         }
     }
 
-    /// Slow start, or RFC 9406's conservative one; returns what of `acked` is left.
+    /// Grows in slow start or RFC 9406's conservative slow start; returns how many of `acked` are left.
     pub(super) fn grow(&mut self, window: &mut Window, acked: u32) -> u32 {
         if self.css_baseline_us.is_none() {
             return window.slow_start(acked);
@@ -171,8 +171,8 @@ impl Hystart {
     }
 }
 
-/// What Linux adds to the length of a train for aggregation (`hystart_ack_delay`): four of its largest packets at the
-/// pacing rate of slow start, which is twice the window in a round trip; at most 1 ms, which it is below 2 Gb/s.
+/// Linux's addition to the length of a train for aggregation (`hystart_ack_delay`): four of its largest packets at the
+/// pacing rate of slow start, which is twice the window per round trip; at most 1 ms, the value below 2 Gb/s.
 pub(super) fn ack_train_cushion_us(cwnd: u32, mss: u32, srtt: Option<Nanos>) -> u64 {
     const LARGEST_PACKET: u64 = 65_536;
     let Some(srtt) = srtt else { return 0 };
@@ -185,11 +185,11 @@ mod tests {
     use super::super::testing::ack;
     use super::*;
 
-    /// Rounds of so many acknowledgments at so many microseconds.
+    /// Rounds, each with a number of acknowledgments and a delay in microseconds.
     fn rounds(hystart: &mut Hystart, window: &mut Window, rounds: &[(u64, u64)]) {
         let (mut now, mut una) = (hystart.last_ack, hystart.round_end);
         for &(acks, delay_us) in rounds {
-            // What is out when a round begins is what it acknowledges.
+            // A round acknowledges the data that are in flight at its start.
             let nxt = una + acks;
             for _ in 0..acks {
                 una += 1;
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_whose_least_delay_is_an_eighth_longer_ends_slow_start() {
+    fn a_round_whose_minimum_delay_is_an_eighth_longer_ends_slow_start() {
         let mut window = Window { cwnd: 20, ssthresh: Window::UNKNOWN };
         let mut hystart = Hystart::new(HyStart::Classic);
         rounds(&mut hystart, &mut window, &[(20, 40_000), (40, 44_900)]);
@@ -218,11 +218,11 @@ mod tests {
         rounds(&mut hystart, &mut window, &[(20, 40_000)]);
         assert_eq!(window.cwnd, 40);
         rounds(&mut hystart, &mut window, &[(40, 46_000)]);
-        // Seven at the full pace, until there are eight samples; 33 at a quarter.
+        // Seven at full growth, until there are eight samples; 33 at a quarter.
         assert!(hystart.css_baseline_us.is_some());
         assert_eq!(window, Window { cwnd: 40 + 7 + 8, ssthresh: Window::UNKNOWN });
         rounds(&mut hystart, &mut window, &[(40, 40_500)]);
-        // Seven more at a quarter, with the one left over two segments, then 33 in full.
+        // Seven more at a quarter are, with the remainder, two segments; then 33 at full growth.
         assert!(hystart.css_baseline_us.is_none());
         assert_eq!(window, Window { cwnd: 55 + 2 + 33, ssthresh: Window::UNKNOWN });
     }

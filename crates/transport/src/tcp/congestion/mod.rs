@@ -1,12 +1,12 @@
-//! Congestion control: what a variant is told, what it decides, and the closed set of variants.
+//! Congestion control: the events a variant receives, what it decides, and the closed set of variants.
 //!
-//! The window is counted in segments, as Linux counts it, and not in bytes as RFC 5681 writes it: a variant then does
-//! the same integer arithmetic as its Linux original, and a trace of `cwnd` can be laid over one of a real kernel.
-//! Segments of bulk data are full-sized; a short one counts as a whole one, which is on the safe side.
+//! The window is counted in segments, as in Linux, and not in bytes as in RFC 5681. A variant then uses the same integer
+//! arithmetic as its Linux original, and a trace of `cwnd` can be compared with one of a real kernel. Segments of bulk
+//! data are full-sized; a short one counts as a whole one, which is conservative.
 //!
-//! A variant decides how far the window falls when data are lost and how it grows when data arrive. Everything else
-//! is the sender's: which segments are lost, what is sent next, and that the window does not grow while it is not used
-//! (RFC 7661's concern, done as Linux does it; see `Sender`).
+//! A variant decides how far the window falls when data are lost and how it grows when data arrive. The sender decides
+//! everything else: which segments are lost, what is sent next, and that the window does not grow while it is not used
+//! (RFC 7661; done as in Linux, see `Sender`).
 
 mod bbr;
 mod compound;
@@ -68,29 +68,29 @@ impl CongestionKind {
     ];
 }
 
-/// What some variants can be told beside their name.
+/// Options of some variants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
-    /// How slow start ends before it has filled the queue, where the variant has that (CUBIC).
+    /// How CUBIC ends slow start before the queue is full.
     pub hystart: HyStart,
-    /// Where the variant's random choices begin (the first phase of BBR's gain cycle). Flows that start together
-    /// should not have the same.
+    /// Seed of the variant's random choices (the first phase of BBR's gain cycle). Flows that start together should have
+    /// different seeds.
     pub seed: u64,
 }
 
-/// How slow start looks for its end before there is a loss.
+/// How slow start finds its end before a loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HyStart {
     /// Slow start ends with a loss.
     Off,
-    /// Ha and Rhee's, as in Linux: a train of acknowledgments as long as half a round trip, or a longer delay.
+    /// Ha and Rhee's, as in Linux: a train of acknowledgments as long as half a round trip, or an increased delay.
     #[default]
     Classic,
-    /// HyStart++ (RFC 9406): a longer delay leads to conservative slow start first.
+    /// HyStart++ (RFC 9406): an increased delay leads to conservative slow start first.
     PlusPlus,
 }
 
-/// What the sender may have in flight, in segments.
+/// Congestion window and slow-start threshold, in segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Congestion window.
@@ -103,14 +103,14 @@ impl Window {
     /// No loss has been seen: slow start has no end.
     pub const UNKNOWN: u32 = u32::MAX;
 
-    /// Whether the window is still looking for its size (RFC 5681 §3.1; at `cwnd = ssthresh` either is allowed, Linux
-    /// and this take congestion avoidance).
+    /// Whether the window is in slow start (RFC 5681 §3.1). At `cwnd = ssthresh` the RFC allows both; this is congestion
+    /// avoidance, as in Linux.
     pub const fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
-    /// RFC 5681 §3.1: grows by what was delivered, to the threshold and no further; returns what of `delivered` is
-    /// left (Linux's `tcp_slow_start`).
+    /// RFC 5681 §3.1: grows by the delivered segments up to the threshold; returns how many of `delivered` are left
+    /// (Linux's `tcp_slow_start`).
     pub fn slow_start(&mut self, delivered: u32) -> u32 {
         let grown = self.cwnd.saturating_add(delivered).min(self.ssthresh);
         let left = delivered - (grown - self.cwnd);
@@ -118,18 +118,18 @@ impl Window {
         left
     }
 
-    /// Half of the window, but two segments (Linux's `tcp_reno_ssthresh`).
+    /// Half of the window, at least two segments (Linux's `tcp_reno_ssthresh`).
     pub fn half(&self) -> u32 {
         (self.cwnd / 2).max(2)
     }
 
-    /// The threshold is at least three quarters of the window (Linux's `tcp_current_ssthresh`).
+    /// Raises the threshold to at least three quarters of the window (Linux's `tcp_current_ssthresh`).
     pub fn keep_three_quarters(&mut self) {
         self.ssthresh = self.ssthresh.max((self.cwnd >> 1) + (self.cwnd >> 2));
     }
 }
 
-/// Growth by one segment for so many delivered (Linux's `tcp_cong_avoid_ai`, RFC 5681 §3.1, RFC 3465).
+/// Growth by one segment per number of segments delivered (Linux's `tcp_cong_avoid_ai`, RFC 5681 §3.1, RFC 3465).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AdditiveIncrease {
     /// Segments delivered since the window last grew.
@@ -137,7 +137,7 @@ pub struct AdditiveIncrease {
 }
 
 impl AdditiveIncrease {
-    /// Takes `delivered` segments in; the window grows by one for every `per_segment`.
+    /// Counts `delivered` segments; the window grows by one for every `per_segment`.
     pub fn grow(&mut self, window: &mut Window, per_segment: u32, delivered: u32) {
         let per_segment = per_segment.max(1);
         if self.credit >= per_segment {
@@ -167,93 +167,95 @@ impl AdditiveIncrease {
     }
 }
 
-/// Where loss recovery stands.
+/// State of loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing is known to be lost.
+    /// No known loss.
     Open,
     /// The window is being reduced because the network marked a packet (RFC 3168); nothing is known to be lost.
     Cwr,
     /// Fast recovery (RFC 6582, RFC 6675, RFC 8985).
     Recovery,
-    /// What was in flight when the timer ran out is being repeated (RFC 5681 §3.1).
+    /// The timer expired, and the data then in flight are being retransmitted (RFC 5681 §3.1).
     Loss,
 }
 
-/// How fast data arrived lately (draft-cheng-iccrg-delivery-rate-estimation, Linux's `tcp_rate.c`), measured from when
-/// the newest of the segments was sent that this acknowledgment says to have arrived.
+/// Delivery rate (draft-cheng-iccrg-delivery-rate-estimation, Linux's `tcp_rate.c`) over the interval that began when the
+/// newest segment reported by this acknowledgment was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateSample {
     /// Segments delivered in the interval.
     pub delivered: u32,
-    /// Segments that had been delivered, since the connection began, when that newest one was sent.
+    /// Segments delivered since the connection began when that newest one was sent.
     pub prior_delivered: u64,
-    /// The longer of the time in which they were sent and the time in which they were acknowledged.
+    /// The longer of the time over which they were sent and the time over which they were acknowledged.
     pub interval: Nanos,
-    /// The application, and not the network, bounded the rate when that segment was sent.
+    /// The application limited the rate when that segment was sent.
     pub app_limited: bool,
-    /// That segment had been sent before.
+    /// That segment was a retransmission.
     pub retransmitted: bool,
 }
 
 /// Data arrived at the other side.
 #[derive(Clone, Copy, Debug)]
 pub struct AckEvent {
-    /// When the acknowledgment came.
+    /// Arrival time of the acknowledgment.
     pub now: Nanos,
-    /// Segments that this acknowledgment newly says to have arrived, cumulatively or selectively.
+    /// Segments newly reported as arrived, cumulatively or selectively.
     pub newly_delivered: u32,
-    /// Segments that the cumulative acknowledgment passed, whether or not SACKed before (Linux's `pkts_acked`).
+    /// Segments newly covered by the cumulative acknowledgment, SACKed before or not (Linux's `pkts_acked`).
     pub newly_acked: u32,
-    /// Bytes that the cumulative acknowledgment passed.
+    /// Bytes newly covered by the cumulative acknowledgment.
     pub acked_bytes: u64,
-    /// Segments that this acknowledgment made known as lost.
+    /// Segments declared lost because of this acknowledgment.
     pub newly_lost: u32,
-    /// For how many segments this acknowledgment lets the window grow: as many as it delivers with byte counting
-    /// (RFC 3465, as in Linux), otherwise one (RFC 5681 §3.1, as in ns-2 and ns-3).
+    /// Segments that count for growth: all newly delivered with byte counting (RFC 3465, as in Linux), otherwise one
+    /// (RFC 5681 §3.1, as in ns-2 and ns-3).
     pub growth_credit: u32,
     /// Segments delivered since the connection began.
     pub delivered: u64,
-    /// Times that a segment was taken to be lost since the connection began.
+    /// Segments declared lost since the connection began; one that is lost twice counts twice.
     pub lost: u64,
-    /// When the next packet may leave, where the sender paces.
+    /// Earliest time of the next packet, if the sender paces.
     pub release: Nanos,
-    /// SND.UNA and SND.NXT as stream offsets, for variants that think in round trips: one is over when `una` passes
-    /// the `nxt` of its beginning.
+    /// SND.UNA and SND.NXT as stream offsets. Variants that count round trips end one when `una` passes the `nxt` of its
+    /// start.
     pub una: u64,
     /// See `una`.
     pub nxt: u64,
     /// The cumulative acknowledgment moved.
     pub advanced: bool,
-    /// A round-trip time, where this acknowledgment gives one: of the last segment that it covers, so that the time
-    /// which an ACK was held back counts little.
+    /// A round-trip time, if this acknowledgment gives one: that of the segment SACKed last, else of the last one covered,
+    /// so that delayed acknowledgments add little.
     pub rtt: Option<Nanos>,
-    /// The smoothed round-trip time, this sample included.
+    /// Smoothed round-trip time, with this sample.
     pub srtt: Option<Nanos>,
     /// Shortest round-trip time so far.
     pub min_rtt: Option<Nanos>,
-    /// The acknowledgment of a single segment, which the receiver may have held back.
+    /// The acknowledgment covers a single segment, so that the receiver may have delayed it.
     pub maybe_delayed: bool,
-    /// How fast data arrived; none where it cannot be told, and always none unless
-    /// [`CongestionControl::wants_rate`].
+    /// Delivery rate; none if it is unknown, and always none unless [`CongestionControl::needs_rate`].
     pub rate: Option<RateSample>,
     /// Segments in flight before this acknowledgment.
     pub prior_in_flight: u32,
     /// Segments in flight after it.
     pub in_flight: u32,
-    /// The window, and not the application or the receiver, was what held the sender back.
+    /// The congestion window limited the sender, and not the application or the receiver.
     pub cwnd_limited: bool,
-    /// The receiver echoes that the network marked a packet (RFC 3168).
+    /// The receiver echoes a mark of the network (RFC 3168).
     pub ece: bool,
     /// Payload of a full segment in bytes.
     pub mss: u32,
-    /// Where loss recovery stands after it.
+    /// State of loss recovery after it.
     pub phase: Phase,
+    /// Segments have arrived past a hole that is not filled. With [`Phase::Open`] this is Linux's state Disorder
+    /// (`TCP_CA_Disorder`): a loss is possible but not established.
+    pub disordered: bool,
 }
 
 impl AckEvent {
     /// Whether the window may grow: new data were acknowledged, and no reduction is under way (Linux's
-    /// `tcp_may_raise_cwnd`). Whether the window was in use at all (`cwnd_limited`) is for the variant to ask.
+    /// `tcp_may_raise_cwnd`). The variant checks whether the window was in use (`cwnd_limited`).
     pub fn may_grow(&self) -> bool {
         self.advanced && matches!(self.phase, Phase::Open | Phase::Loss)
     }
@@ -271,17 +273,17 @@ pub enum Reason {
 /// Data were lost, or a packet was marked.
 #[derive(Clone, Copy, Debug)]
 pub struct LossEvent {
-    /// When it was noticed.
+    /// When it was detected.
     pub now: Nanos,
-    /// Which of the two.
+    /// Loss or mark.
     pub reason: Reason,
     /// Segments sent and not cumulatively acknowledged (RFC 5681's FlightSize).
     pub flight: u32,
-    /// Segments in flight (RFC 6675's pipe), what is lost taken off.
+    /// Segments in flight (RFC 6675's pipe), without the lost ones.
     pub in_flight: u32,
     /// Segments delivered since the connection began.
     pub delivered: u64,
-    /// Times that a segment was taken to be lost since the connection began.
+    /// Segments declared lost since the connection began; one that is lost twice counts twice.
     pub lost: u64,
     /// SND.UNA and SND.NXT as stream offsets.
     pub una: u64,
@@ -293,7 +295,7 @@ pub struct LossEvent {
     pub min_rtt: Option<Nanos>,
     /// Payload of a full segment in bytes.
     pub mss: u32,
-    /// Where loss recovery stood before.
+    /// State of loss recovery before.
     pub phase: Phase,
 }
 
@@ -302,20 +304,20 @@ pub struct LossEvent {
 pub struct OpenEvent {
     /// When.
     pub now: Nanos,
-    /// The round-trip time of the handshake, if its SYN was sent once.
+    /// Round-trip time of the handshake, if its SYN was sent once.
     pub srtt: Option<Nanos>,
     /// Payload of a full segment in bytes.
     pub mss: u32,
 }
 
-/// Data go out after a time in which nothing was in flight.
+/// Data are sent after nothing was in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct StartEvent {
     /// When.
     pub now: Nanos,
     /// Time since data were last sent.
     pub idle: Nanos,
-    /// The application had had nothing to send.
+    /// The application had nothing to send.
     pub app_limited: bool,
     /// SND.UNA and SND.NXT as stream offsets.
     pub una: u64,
@@ -323,60 +325,57 @@ pub struct StartEvent {
     pub nxt: u64,
 }
 
-/// What a variant does at each event. Each verb changes the window in place.
+/// A variant's reactions to events. Each changes the window in place.
 pub trait CongestionControl {
     /// The connection is open.
     fn on_open(&mut self, _window: &mut Window, _open: &OpenEvent) {}
 
-    /// Data go out after a time in which nothing was in flight.
+    /// Data are sent after nothing was in flight.
     fn on_start(&mut self, _window: &mut Window, _start: &StartEvent) {}
 
-    /// An acknowledgment brought news.
+    /// An acknowledgment arrived.
     fn on_ack(&mut self, window: &mut Window, ack: &AckEvent);
 
-    /// Fast recovery, or the reduction that a mark asks for, begins: once per window of data. Sets the threshold and
-    /// the window to what the reduction ends at; with PRR (RFC 6937) the sender spreads the way there over a round
-    /// trip.
+    /// Fast recovery or the reduction for a mark begins, once per window of data. Sets the threshold and the window to
+    /// the values at the end of the reduction; with PRR (RFC 6937) the sender spreads the reduction over a round trip.
     fn on_enter_recovery(&mut self, window: &mut Window, loss: &LossEvent);
 
-    /// Everything that was in flight when fast recovery or the reduction began has arrived.
+    /// Fast recovery or the reduction ends: all data in flight at its start have arrived.
     fn on_exit_recovery(&mut self, window: &mut Window, now: Nanos);
 
-    /// The retransmission timer ran out on a window of data whose loss the variant has not been told of. (Else the
-    /// sender falls to one segment without asking.)
+    /// The retransmission timer expired for a window of data without an earlier loss event. (Otherwise the sender sets
+    /// the window itself and calls [`CongestionControl::on_repeated_timeout`].)
     fn on_timeout(&mut self, window: &mut Window, loss: &LossEvent);
 
-    /// The timer ran out again on a window of data whose loss the variant has been told of. The sender has set the
-    /// window.
+    /// The timer expired for a window of data with an earlier loss event. The sender has set the window.
     fn on_repeated_timeout(&mut self, _window: &mut Window, _loss: &LossEvent) {}
 
-    /// The sender was idle or used less than its window for a retransmission timeout, and the window was cut to fit.
+    /// The window was reduced because the sender was idle or used only a part of it for a retransmission timeout.
     fn on_restart(&mut self, window: &mut Window, now: Nanos);
 
-    /// The last reduction answered to a loss that was none; `prior` is the window of before.
+    /// The last reduction was for a spurious loss; `prior` is the window before it.
     fn on_undo(&mut self, window: &mut Window, prior: Window) {
         window.cwnd = window.cwnd.max(prior.cwnd);
         window.ssthresh = window.ssthresh.max(prior.ssthresh);
     }
 
-    /// Bytes of payload per second at which the sender is to space its packets, if it is to.
+    /// Pacing rate in bytes of payload per second, if the variant paces.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
-    /// Whether acknowledgments should come with a [`RateSample`].
-    fn wants_rate(&self) -> bool {
+    /// Whether acknowledgments need a [`RateSample`].
+    fn needs_rate(&self) -> bool {
         false
     }
 
-    /// Whether the variant itself keeps less in flight than the path may carry, so that rate samples are to be marked as
-    /// limited.
-    fn holds_back(&self) -> bool {
+    /// Whether the variant currently limits the data in flight itself, so that rate samples count as limited.
+    fn limits_itself(&self) -> bool {
         false
     }
 
-    /// Whether the variant sets the window in recovery and after idle times too (Linux's `cong_control`); else the
-    /// sender does.
+    /// Whether the variant also sets the window in recovery and after idle times (Linux's `cong_control`) instead of the
+    /// sender.
     fn owns_window(&self) -> bool {
         false
     }
@@ -399,7 +398,7 @@ pub enum Congestion {
     Compound(Compound),
     /// RFC 9438.
     Cubic(Cubic),
-    /// Cardwell et al., on the heap, as it is several times as large as the others.
+    /// Cardwell et al.; boxed, because it is several times as large as the others.
     Bbr(Box<Bbr>),
 }
 
@@ -419,7 +418,7 @@ impl Congestion {
     }
 }
 
-/// The same call for whichever variant it is.
+/// Calls the same method of the active variant.
 macro_rules! each {
     ($self:expr, $variant:ident => $call:expr) => {
         match $self {
@@ -476,12 +475,12 @@ impl CongestionControl for Congestion {
         each!(self, variant => variant.pacing_rate())
     }
 
-    fn wants_rate(&self) -> bool {
-        each!(self, variant => variant.wants_rate())
+    fn needs_rate(&self) -> bool {
+        each!(self, variant => variant.needs_rate())
     }
 
-    fn holds_back(&self) -> bool {
-        each!(self, variant => variant.holds_back())
+    fn limits_itself(&self) -> bool {
+        each!(self, variant => variant.limits_itself())
     }
 
     fn owns_window(&self) -> bool {
@@ -491,10 +490,10 @@ impl CongestionControl for Congestion {
 
 #[cfg(test)]
 pub(super) mod testing {
-    //! Events for the tests of the variants.
+    //! Events for the variants' tests.
     use super::*;
 
-    /// An acknowledgment of `newly_delivered` segments that says nothing else.
+    /// An acknowledgment of `newly_delivered` segments, everything else neutral.
     pub(crate) fn ack(newly_delivered: u32) -> AckEvent {
         AckEvent {
             now: Nanos::ZERO,
@@ -520,6 +519,7 @@ pub(super) mod testing {
             ece: false,
             mss: 1000,
             phase: Phase::Open,
+            disordered: false,
         }
     }
 

@@ -1,8 +1,8 @@
 //! NewReno: slow start and congestion avoidance of RFC 5681 §3.1, the reductions of RFC 6582 and RFC 6675.
 //!
-//! Growth is counted in the integer arithmetic of Linux's `tcp_reno_cong_avoid`. With byte counting it counts delivered
-//! segments (RFC 3465) and, like Linux, does not limit how much one acknowledgment may add in slow start (RFC 3465's L),
-//! because the window only grows with data that left the network; without, it counts acknowledgments (RFC 5681 §3.1).
+//! Growth uses the integer arithmetic of Linux's `tcp_reno_cong_avoid`. With byte counting it counts delivered segments
+//! (RFC 3465) and, like Linux, does not limit the growth per acknowledgment in slow start (RFC 3465's L), because the
+//! window grows only with data that left the network. Without byte counting it counts acknowledgments (RFC 5681 §3.1).
 
 use fairhop_model::units::Nanos;
 
@@ -15,11 +15,11 @@ pub struct NewReno {
 }
 
 impl NewReno {
-    /// Smallest slow-start threshold, in segments (RFC 5681 equation 4).
+    /// Minimum slow-start threshold in segments (RFC 5681 equation 4).
     const MIN_SSTHRESH: u32 = 2;
 
-    /// RFC 5681 equation (4). FlightSize must not count what limited transmit sent past the window (RFC 5681 §3.2
-    /// step 2), hence the smaller of the two.
+    /// RFC 5681 equation (4). FlightSize must not include segments that limited transmit sent past the window (RFC 5681
+    /// §3.2 step 2), hence the minimum of the two.
     fn halved(window: &Window, flight: u32) -> u32 {
         (window.cwnd.min(flight) / 2).max(Self::MIN_SSTHRESH)
     }
@@ -40,8 +40,8 @@ impl CongestionControl for NewReno {
     }
 
     fn on_enter_recovery(&mut self, window: &mut Window, loss: &LossEvent) {
-        // RFC 6675 §5 step 4.2; without SACK RFC 6582 §3.2 step 2 adds three segments for the duplicates, which here
-        // are out of the count of segments in flight instead.
+        // RFC 6675 §5 step 4.2. Without SACK, RFC 6582 §3.2 step 2 adds three segments for the duplicates; here they are
+        // subtracted from the segments in flight instead.
         window.ssthresh = Self::halved(window, loss.flight);
         window.cwnd = window.ssthresh;
         self.growth = AdditiveIncrease::default();
@@ -53,7 +53,7 @@ impl CongestionControl for NewReno {
     }
 
     fn on_timeout(&mut self, window: &mut Window, loss: &LossEvent) {
-        // RFC 5681 §3.1: the loss window is one segment whatever the initial window.
+        // RFC 5681 §3.1: the loss window is one segment, independent of the initial window.
         window.ssthresh = Self::halved(window, loss.flight);
         window.cwnd = 1;
         self.growth = AdditiveIncrease::default();
@@ -74,7 +74,7 @@ mod tests {
         let mut reno = NewReno::default();
         let mut window = Window { cwnd: 9, ssthresh: 10 };
         reno.on_ack(&mut window, &ack(6));
-        // One of six grows the window to 10, five of ten wait for the next segment.
+        // One of six grows the window to 10; five count towards the next segment.
         assert_eq!((window.cwnd, reno.growth.credit), (10, 5));
         reno.on_ack(&mut window, &ack(5));
         assert_eq!((window.cwnd, reno.growth.credit), (11, 0));

@@ -1,14 +1,13 @@
-//! TCP Vegas (Brakmo and Peterson, IEEE JSAC 13(8), 1995) as Linux has it (`tcp_vegas.c`).
+//! TCP Vegas (Brakmo and Peterson, IEEE JSAC 13(8), 1995) as in Linux (`tcp_vegas.c`).
 //!
-//! Once a round trip the window is compared with what the path would hold with its queues empty: the difference is the
-//! number of packets that wait, and is kept between α and β. Slow start ends as soon as more than γ wait. Integer
-//! arithmetic is Linux's, so that a trace without loss is equal to the kernel's, sample by sample.
+//! Once per round trip the window is compared with what the path holds without queues. The difference is the number of
+//! queued packets, and Vegas keeps it between α and β. Slow start ends when more than γ are queued. The integer
+//! arithmetic is Linux's, so that a trace without loss is within one packet of the kernel's.
 //!
-//! As in Linux and other than in the paper, slow start doubles the window each round trip and not every other one, the
-//! rate is taken from acknowledgments, and how losses are found and repaired is the sender's and no part of this. A
-//! round trip with at most two samples, whose ACKs may all have been held back, counts as Reno's; so does everything
-//! while losses are being repaired. Linux also turns Vegas off from the first SACKed segment on and not only from the
-//! loss; here such acknowledgments, which do not advance, change nothing.
+//! As in Linux and unlike the paper, slow start doubles the window every round trip and not every other one, the rate is
+//! computed from acknowledgments, and the sender detects and repairs losses. A round trip with at most two samples, whose
+//! acknowledgments may all have been delayed, counts as Reno's; so does recovery. Linux also turns Vegas off in Disorder,
+//! from the first SACKed segment on; here it stays on until the loss.
 
 use fairhop_model::units::Nanos;
 
@@ -20,50 +19,50 @@ use super::{AckEvent, AdditiveIncrease, CongestionControl, LossEvent, Phase, Sta
 pub struct Vegas {
     growth: AdditiveIncrease,
     round_trips: RoundTrips,
-    /// Recovery or a timeout has turned Vegas off.
+    /// Vegas is off because of recovery or a timeout.
     off: bool,
-    /// Where SND.NXT was when the round trip began, and where it was last seen.
+    /// SND.NXT at the start of the round trip, and at the last acknowledgment.
     round_end: u64,
     nxt: u64,
 }
 
 impl Vegas {
-    /// Packets that should wait at least (α) and at most (β), and that end slow start (γ). Linux's defaults.
+    /// Minimum (α) and maximum (β) of queued packets, and the number that ends slow start (γ). Linux's defaults.
     const ALPHA: u64 = 2;
     const BETA: u64 = 4;
     const GAMMA: u64 = 1;
 
-    /// Linux's `vegas_enable`: a calculation needs the samples of a whole round trip.
+    /// Linux's `vegas_enable`: the computation needs the samples of a whole round trip.
     fn start_round(&mut self, nxt: u64) {
         self.round_end = nxt;
-        self.round_trips.forget_recent();
+        self.round_trips.reset_recent();
     }
 
-    /// Linux's `tcp_vegas_init`: what was known of the path is forgotten.
-    fn start_over(&mut self) {
+    /// Linux's `tcp_vegas_init`: resets what is known of the path.
+    fn reset(&mut self) {
         self.off = false;
         self.round_trips = RoundTrips::default();
         self.round_end = self.nxt;
     }
 
-    /// Once a round trip (the heart of Linux's `tcp_vegas_cong_avoid`).
+    /// Once per round trip (the core of Linux's `tcp_vegas_cong_avoid`).
     fn adjust(&self, window: &mut Window, acked: u32) {
-        let (base, rtt) = (self.round_trips.base_us, self.round_trips.least_us);
+        let (base, rtt) = (self.round_trips.base_us, self.round_trips.min_us);
         let cwnd = u64::from(window.cwnd);
-        let fitting = cwnd * base / rtt;
-        let waiting = cwnd * (rtt - base) / base;
+        let target = cwnd * base / rtt;
+        let queued = cwnd * (rtt - base) / base;
         if window.in_slow_start() {
-            if waiting > Self::GAMMA {
-                // One more, since the division has rounded down.
-                window.cwnd = window.cwnd.min(fitting as u32 + 1);
+            if queued > Self::GAMMA {
+                // Plus one, because the division rounds down.
+                window.cwnd = window.cwnd.min(target as u32 + 1);
                 window.ssthresh = window.ssthresh.min(window.cwnd);
             } else {
                 window.slow_start(acked);
             }
-        } else if waiting > Self::BETA {
+        } else if queued > Self::BETA {
             window.cwnd -= 1;
             window.ssthresh = window.ssthresh.min(window.cwnd);
-        } else if waiting < Self::ALPHA {
+        } else if queued < Self::ALPHA {
             window.cwnd = window.cwnd.saturating_add(1);
         }
         window.cwnd = window.cwnd.max(2);
@@ -73,13 +72,13 @@ impl Vegas {
 
 impl CongestionControl for Vegas {
     fn on_start(&mut self, _window: &mut Window, _start: &StartEvent) {
-        self.start_over();
+        self.reset();
     }
 
     fn on_ack(&mut self, window: &mut Window, ack: &AckEvent) {
         self.nxt = ack.nxt;
         if let Some(rtt) = ack.rtt {
-            self.round_trips.take(rtt);
+            self.round_trips.on_sample(rtt);
         }
         let was_off = std::mem::replace(&mut self.off, ack.phase != Phase::Open);
         if was_off && !self.off {
@@ -119,7 +118,7 @@ impl CongestionControl for Vegas {
     }
 
     fn on_restart(&mut self, _window: &mut Window, _now: Nanos) {
-        self.start_over();
+        self.reset();
     }
 }
 
@@ -133,7 +132,7 @@ mod tests {
         AckEvent { una: una * 1000, nxt: nxt * 1000, rtt: Some(Nanos::from_micros(rtt_us)), ..ack(1) }
     }
 
-    /// A whole round trip of a window of `cwnd`, all of whose samples are `rtt_us`, after one at `base_us`.
+    /// A round trip of a window of `cwnd` with samples of `rtt_us`, after one sample of `base_us`.
     fn round(window: &mut Window, base_us: u64, rtt_us: u64) {
         let mut vegas = Vegas::default();
         vegas.on_ack(window, &AckEvent { advanced: false, ..after(0, 100, base_us) });
@@ -141,14 +140,14 @@ mod tests {
         let before = window.cwnd;
         for una in 98..=100 {
             vegas.on_ack(&mut *window, &AckEvent { growth_credit: 0, ..after(una, 200, rtt_us) });
-            assert_eq!(window.cwnd, before, "inside of the round trip");
+            assert_eq!(window.cwnd, before, "within the round trip");
         }
         vegas.on_ack(window, &after(101, 200, rtt_us));
     }
 
     #[test]
-    fn a_round_trip_keeps_two_to_four_packets_waiting() {
-        // baseRTT 99,999 + 1 us. 20 packets at 110 ms: 20·10/100 = 2 wait, at 109 ms 1, at 120 ms 4, at 125 ms 5.
+    fn a_round_trip_keeps_two_to_four_packets_queued() {
+        // baseRTT 99,999 + 1 us. 20 packets at 110 ms: 20·10/100 = 2 are queued, at 109 ms 1, at 120 ms 4, at 125 ms 5.
         // The threshold is three quarters of the window: 10 + 5 for 20 and 21, 9 + 4 for 19.
         for (rtt_us, cwnd, ssthresh) in
             [(108_999, 21, 15), (109_999, 20, 15), (119_999, 20, 15), (124_999, 19, 13)]
@@ -160,19 +159,19 @@ mod tests {
     }
 
     #[test]
-    fn slow_start_ends_with_what_fits_and_one_more_when_more_than_one_packet_waits() {
-        // 40 packets at 110 ms instead of 100 ms: 4 wait, 36 fit.
+    fn slow_start_ends_one_above_the_target_when_more_than_one_packet_is_queued() {
+        // 40 packets at 110 ms instead of 100 ms: 4 are queued, the target is 36.
         let mut window = Window { cwnd: 40, ssthresh: Window::UNKNOWN };
         round(&mut window, 99_999, 109_999);
         assert_eq!(window, Window { cwnd: 37, ssthresh: 37 });
-        // 19 packets at 110 ms: 1 waits.
+        // 19 packets at 110 ms: 1 is queued.
         let mut window = Window { cwnd: 19, ssthresh: Window::UNKNOWN };
         round(&mut window, 99_999, 109_999);
         assert_eq!(window, Window { cwnd: 20, ssthresh: Window::UNKNOWN });
     }
 
     #[test]
-    fn with_at_most_two_samples_a_round_trip_it_is_reno() {
+    fn a_round_trip_with_at_most_two_samples_counts_as_renos() {
         let mut vegas = Vegas::default();
         let mut window = Window { cwnd: 2, ssthresh: 2 };
         for round in 0..8 {
@@ -181,7 +180,7 @@ mod tests {
                 &AckEvent { growth_credit: 2, ..after(2 * round + 2, 2 * round + 2, 300_000) },
             );
         }
-        // 16 segments: 2 for the third of the window, 3 for the fourth, 4, 5; two are left.
+        // 16 segments: 2 grow the window to 3, then 3, 4 and 5 more; 2 are left.
         assert_eq!((window.cwnd, vegas.growth.credit), (6, 2));
     }
 
@@ -195,6 +194,6 @@ mod tests {
         assert_eq!(vegas.round_trips.count, 1);
         vegas.on_ack(&mut window, &after(30, 40, 100));
         assert_eq!((vegas.round_end, vegas.round_trips.count, window.cwnd), (40_000, 0, 10));
-        assert_eq!(vegas.round_trips.base_us, 101, "the least round-trip time outlives the loss");
+        assert_eq!(vegas.round_trips.base_us, 101, "the minimum round-trip time outlives the loss");
     }
 }

@@ -1,12 +1,14 @@
-//! TCP Veno (Fu and Liew, IEEE JSAC 21(2), 2003) as Linux has it (`tcp_veno.c`).
+//! TCP Veno (Fu and Liew, IEEE JSAC 21(2), 2003) as in Linux (`tcp_veno.c`).
 //!
-//! Veno counts, like Vegas, the packets that wait in queues, but leaves the growth of the window to Reno while fewer
-//! than β wait, and slows it to one segment every other round trip when more do. A loss while fewer wait is taken for
-//! one of the air and costs a fifth of the window, otherwise half.
+//! Like Vegas, Veno estimates how many packets are queued. It leaves the growth of the window to Reno while fewer than β
+//! are queued, and slows it to one segment every other round trip when more are. A loss while fewer are queued is
+//! attributed to the radio and reduces the window by a fifth, any other loss by half.
 //!
-//! The arithmetic is Linux's, in half packets, the count of packets renewed by every acknowledgment, in slow start
-//! too. So is its effect that an acknowledgment which gives no round-trip time (it covers repeated segments) counts
-//! as congestion.
+//! The arithmetic is Linux's, in half packets. The estimate is renewed by every acknowledgment, in slow start too. As in
+//! Linux, an acknowledgment without a round-trip time (it covers retransmitted segments) counts as congestion, and the
+//! estimate is off in every state but Open (`tcp_veno_state`): in recovery, and also in Disorder, while segments have
+//! arrived past a hole. Otherwise a second loss right after a recovery would find the estimate without samples and halve
+//! the window.
 
 use fairhop_model::units::Nanos;
 
@@ -18,10 +20,10 @@ use super::{AckEvent, AdditiveIncrease, CongestionControl, LossEvent, Phase, Sta
 pub struct Veno {
     growth: AdditiveIncrease,
     round_trips: RoundTrips,
-    /// Recovery or a timeout has turned Veno off.
+    /// The state is not Open: the window grows as Reno's, and the estimate stays.
     off: bool,
-    /// Half packets that wait.
-    waiting: u64,
+    /// Half packets in queues.
+    queued: u64,
     /// In the congestive state: the next full window of acknowledgments adds a segment.
     grow_next: bool,
 }
@@ -32,26 +34,26 @@ impl Default for Veno {
             growth: AdditiveIncrease::default(),
             round_trips: RoundTrips::default(),
             off: false,
-            waiting: 0,
+            queued: 0,
             grow_next: true,
         }
     }
 }
 
 impl Veno {
-    /// Three packets, in half packets: with that many waiting, the network is congested (Linux's `beta`).
+    /// Three packets, in half packets: the network is congested if this many are queued (Linux's `beta`).
     const BETA: u64 = 3 << 1;
 
-    fn start_over(&mut self) {
+    fn reset(&mut self) {
         self.round_trips.base_us = RoundTrips::UNKNOWN_US;
-        self.round_trips.least_us = RoundTrips::UNKNOWN_US;
+        self.round_trips.min_us = RoundTrips::UNKNOWN_US;
         self.grow_next = true;
         self.off = false;
     }
 
     /// Linux's `tcp_veno_ssthresh`.
     fn reduced(&self, window: &Window) -> u32 {
-        if self.waiting < Self::BETA {
+        if self.queued < Self::BETA {
             ((u64::from(window.cwnd) * 4 / 5) as u32).max(2)
         } else {
             window.half()
@@ -60,14 +62,14 @@ impl Veno {
 
     fn grow(&mut self, window: &mut Window, mut acked: u32) {
         let cwnd = u64::from(window.cwnd) << 1;
-        self.waiting = cwnd - cwnd * self.round_trips.base_us / self.round_trips.least_us;
+        self.queued = cwnd - cwnd * self.round_trips.base_us / self.round_trips.min_us;
         if window.in_slow_start() {
             acked = window.slow_start(acked);
             if acked == 0 {
                 return;
             }
         }
-        if self.waiting < Self::BETA {
+        if self.queued < Self::BETA {
             self.growth.grow(window, window.cwnd, acked);
         } else if self.growth.credit >= window.cwnd {
             if self.grow_next {
@@ -83,16 +85,17 @@ impl Veno {
 
 impl CongestionControl for Veno {
     fn on_start(&mut self, _window: &mut Window, _start: &StartEvent) {
-        self.start_over();
+        self.reset();
     }
 
     fn on_ack(&mut self, window: &mut Window, ack: &AckEvent) {
         if let Some(rtt) = ack.rtt {
-            self.round_trips.take(rtt);
+            self.round_trips.on_sample(rtt);
         }
-        let was_off = std::mem::replace(&mut self.off, ack.phase != Phase::Open);
+        let off = ack.phase != Phase::Open || ack.disordered;
+        let was_off = std::mem::replace(&mut self.off, off);
         if was_off && !self.off {
-            self.round_trips.least_us = RoundTrips::UNKNOWN_US;
+            self.round_trips.min_us = RoundTrips::UNKNOWN_US;
         }
         if !ack.may_grow() {
             return;
@@ -110,7 +113,7 @@ impl CongestionControl for Veno {
             self.grow(window, ack.growth_credit);
             window.cwnd = window.cwnd.max(2);
         }
-        self.round_trips.least_us = RoundTrips::UNKNOWN_US;
+        self.round_trips.min_us = RoundTrips::UNKNOWN_US;
     }
 
     fn on_enter_recovery(&mut self, window: &mut Window, _loss: &LossEvent) {
@@ -132,7 +135,7 @@ impl CongestionControl for Veno {
     }
 
     fn on_restart(&mut self, _window: &mut Window, _now: Nanos) {
-        self.start_over();
+        self.reset();
     }
 }
 
@@ -155,29 +158,29 @@ mod tests {
     }
 
     #[test]
-    fn three_waiting_packets_halve_the_growth() {
+    fn three_queued_packets_halve_the_growth() {
         // 33 packets at 110 ms: 66 − 60 = 6 half packets; at 109 ms 66 − 60; at 107 ms 66 − 61 = 5. With 34 at
         // 107 ms 68 − 63 = 5 still.
-        for (rtt_us, waiting, acks_to_grow) in [(110_000, 6, 34), (109_000, 6, 34), (107_000, 5, 33)] {
+        for (rtt_us, queued, acks_to_grow) in [(110_000, 6, 34), (109_000, 6, 34), (107_000, 5, 33)] {
             let (mut veno, mut window) = (warm(), Window { cwnd: 33, ssthresh: 10 });
             let mut acks = 0;
             while window.cwnd == 33 {
                 veno.on_ack(&mut window, &at(rtt_us));
                 acks += 1;
             }
-            assert_eq!((veno.waiting, acks), (waiting, acks_to_grow), "{rtt_us}");
-            // The second segment comes after one window at ease, and after two when congested.
+            assert_eq!((veno.queued, acks), (queued, acks_to_grow), "{rtt_us}");
+            // The second segment comes after one window without congestion, and after two with it.
             let mut acks = 0;
             while window.cwnd == 34 {
                 veno.on_ack(&mut window, &at(rtt_us));
                 acks += 1;
             }
-            assert_eq!(acks, if waiting < 6 { 34 } else { 2 * 35 }, "{rtt_us}");
+            assert_eq!(acks, if queued < 6 { 34 } else { 2 * 35 }, "{rtt_us}");
         }
     }
 
     #[test]
-    fn a_loss_with_few_waiting_packets_costs_a_fifth_and_otherwise_half() {
+    fn a_loss_with_few_queued_packets_costs_a_fifth_and_otherwise_half() {
         for (rtt_us, left) in [(100_000, 26), (104_000, 26), (120_000, 16)] {
             let (mut veno, mut window) = (warm(), Window { cwnd: 33, ssthresh: 10 });
             veno.on_ack(&mut window, &at(rtt_us));
@@ -187,5 +190,17 @@ mod tests {
             timed_out.0.on_timeout(&mut timed_out.1, &loss(33));
             assert_eq!(timed_out.1, Window { cwnd: 1, ssthresh: left });
         }
+    }
+    /// Linux's `tcp_veno_state`: the acknowledgment that ends a recovery may report the next hole.
+    #[test]
+    fn a_loss_right_after_recovery_costs_a_fifth_too() {
+        let (mut veno, mut window) = (warm(), Window { cwnd: 33, ssthresh: 10 });
+        veno.on_ack(&mut window, &at(100_000));
+        veno.on_enter_recovery(&mut window, &loss(33));
+        veno.on_ack(&mut window, &AckEvent { phase: Phase::Recovery, ..at(100_000) });
+        veno.on_exit_recovery(&mut window, Nanos::ZERO);
+        veno.on_ack(&mut window, &AckEvent { disordered: true, ..at(100_000) });
+        veno.on_enter_recovery(&mut window, &loss(26));
+        assert_eq!(window, Window { cwnd: 20, ssthresh: 20 });
     }
 }

@@ -1,64 +1,64 @@
-//! How a sender behaves, and what it counts.
+//! Configuration and counters of a sender.
 
 use fairhop_model::units::Nanos;
 
 use crate::tcp::congestion::{CongestionKind, Tuning};
 use crate::tcp::rtt::{RttArithmetic, RttConfig};
 
-/// How losses are found and repaired with SACK.
+/// Loss detection with SACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recovery {
-    /// RFC 6675: three segments SACKed past a hole. Lost repetitions wait for the timer.
+    /// RFC 6675: three segments SACKed past a hole. Lost retransmissions wait for the timer.
     #[default]
     Rfc6675,
-    /// RFC 8985: by time, repetitions included, and a probe where the tail may be lost.
+    /// RFC 8985: by time, including retransmissions, with a tail loss probe.
     RackTlp,
 }
 
-/// How a sender behaves.
+/// Configuration of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderConfig {
-    /// Largest segment in bytes of payload; timestamps, where they are used, take 12 of them (RFC 9293 §3.7.1).
+    /// Maximum segment in bytes of payload; timestamps, if used, reduce it by 12 (RFC 9293 §3.7.1).
     pub mss: u32,
     /// Segments of the first flight (RFC 6928: 10).
     pub initial_window: u32,
     /// Congestion control.
     pub congestion: CongestionKind,
-    /// Its details.
+    /// Options of the congestion control.
     pub tuning: Tuning,
     /// The window grows with the data that an acknowledgment covers (RFC 3465), not with acknowledgments.
     pub byte_counting: bool,
     /// Offer SACK (RFC 2018).
     pub sack: bool,
-    /// How losses are found where both sides have SACK. Without it RFC 6582 holds.
+    /// Loss detection if both sides have SACK. Without SACK RFC 6582 applies.
     pub recovery: Recovery,
-    /// Spread a reduction of the window over a round trip (RFC 6937), where the variant leaves the window to the sender.
+    /// Spread a reduction of the window over a round trip (RFC 6937), unless the variant sets the window itself.
     pub prr: bool,
-    /// Take a reduction back when the loss proves to have been none: all repetitions reported as duplicates (RFC 2883),
-    /// an echoed timestamp of before them (RFC 3522), or F-RTO with SACK (RFC 5682 §3). As in Linux, with RACK-TLP.
+    /// Undo a reduction if the loss was spurious: all retransmissions reported as duplicates (RFC 2883), an echoed timestamp
+    /// from before them (RFC 3522), or F-RTO with SACK (RFC 5682 §3). Only with RACK-TLP, as in Linux.
     pub undo: bool,
     /// Offer ECN (RFC 3168).
     pub ecn: bool,
     /// Offer timestamps (RFC 7323).
     pub timestamps: bool,
-    /// Most segments between the oldest unacknowledged one and the newest, as if the receiver's window were that
-    /// small. None: no limit but the receiver's.
+    /// Maximum number of segments between the oldest unacknowledged one and the newest, like a receiver's window of that
+    /// size. None: only the receiver's window applies.
     pub max_window: Option<u32>,
-    /// Shortest retransmission timeout (RFC 6298 §2.4: 1 s).
+    /// Minimum retransmission timeout (RFC 6298 §2.4: 1 s).
     pub min_rto: Nanos,
-    /// Retransmission timeout before the first round-trip time (RFC 6298 §2.1: 1 s).
+    /// Retransmission timeout before the first sample (RFC 6298 §2.1: 1 s).
     pub initial_rto: Nanos,
-    /// Longest retransmission timeout and longest time between window probes.
+    /// Maximum retransmission timeout and maximum time between window probes.
     pub max_rto: Nanos,
     /// G of RFC 6298 §2.3.
     pub clock_granularity: Nanos,
-    /// How the timeout follows from round-trip times.
+    /// Computation of the timeout from round-trip times.
     pub rtt_arithmetic: RttArithmetic,
-    /// The connection is given up after so many repetitions of the SYN (Linux: 6).
+    /// Number of SYN retransmissions after which the connection fails (Linux: 6).
     pub syn_retries: u32,
-    /// The connection is given up when the timer has run out so many times in a row and once more (Linux: 15).
+    /// Number of consecutive timeouts that the connection survives; it fails at the next one (Linux: 15).
     pub data_retries: u32,
-    /// The shift that is announced for windows of this side, which receives nothing.
+    /// Window scale announced by this side, which receives no data.
     pub window_scale: u8,
     /// Sequence number of the SYN.
     pub initial_seq: u32,
@@ -94,8 +94,8 @@ impl Default for SenderConfig {
 }
 
 impl SenderConfig {
-    /// A sender that does as Linux 6.1: timestamps, RACK-TLP, PRR, undo with F-RTO, and timeouts of at least 200 ms over
-    /// SRTT. ECN is off, as Linux only answers it by default.
+    /// Linux 6.1: timestamps, RACK-TLP, PRR, undo with F-RTO, and timeouts of at least 200 ms over SRTT. ECN is off, because
+    /// Linux accepts but does not request it by default.
     pub fn linux() -> Self {
         Self {
             timestamps: true,
@@ -110,36 +110,36 @@ impl SenderConfig {
     }
 }
 
-/// What a sender has done. Counts of segments leave out the handshake and bare acknowledgments.
+/// Counters of a sender. Segment counts exclude the handshake and pure acknowledgments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderStats {
-    /// Data segments sent, repetitions included.
+    /// Data segments sent, including retransmissions.
     pub segments_sent: u64,
-    /// Payload bytes sent, repetitions included.
+    /// Payload bytes sent, including retransmissions.
     pub bytes_sent: u64,
-    /// Data segments sent again.
+    /// Data segments retransmitted.
     pub segments_retransmitted: u64,
-    /// Payload bytes sent again.
+    /// Payload bytes retransmitted.
     pub bytes_retransmitted: u64,
-    /// Times that fast recovery began.
+    /// Fast recoveries begun.
     pub fast_recoveries: u64,
-    /// Times that the retransmission timer ran out, for the SYN too.
+    /// Retransmission timeouts, including those of the SYN.
     pub timeouts: u64,
     /// Probes of a closed window.
     pub window_probes: u64,
-    /// Acknowledgments taken in.
+    /// Acknowledgments received.
     pub acks_received: u64,
     /// Duplicate acknowledgments among them.
     pub duplicate_acks: u64,
-    /// Reports that a segment had arrived twice (RFC 2883): as many repetitions were needless.
+    /// Reports of a segment that arrived twice (RFC 2883), that is, of a spurious retransmission.
     pub dsacks: u64,
-    /// Times that the window was reduced because the network marked a packet (RFC 3168).
+    /// Window reductions because of a mark (RFC 3168).
     pub ecn_reductions: u64,
-    /// Reductions taken back because nothing had been lost.
+    /// Reductions undone because the loss was spurious.
     pub undone: u64,
-    /// Probes of the tail (RFC 8985 §7).
+    /// Tail loss probes (RFC 8985 §7).
     pub loss_probes: u64,
-    /// Repetitions that were lost as well, as RACK found.
+    /// Retransmissions that RACK declared lost.
     pub lost_retransmissions: u64,
     /// Round-trip times measured.
     pub rtt_samples: u64,

@@ -1,8 +1,8 @@
-//! RACK-TLP (RFC 8985) and the undoing of needless reductions, in the order in which Linux 6.1 does things when an
-//! acknowledgment comes (`tcp_fastretrans_alert`, `tcp_process_loss`).
+//! RACK-TLP (RFC 8985) and the undo of spurious reductions, in the order of Linux 6.1's processing of an acknowledgment
+//! (`tcp_fastretrans_alert`, `tcp_process_loss`).
 //!
-//! Undone is what DSACK (RFC 2883) shows to have been repeated in vain, what an echoed timestamp shows to have been
-//! acknowledged before it was repeated (RFC 3522), and, after a timeout, what F-RTO with SACK (RFC 5682 §3) finds.
+//! A reduction is undone if DSACK (RFC 2883) reports all retransmissions as duplicates, if an echoed timestamp shows that
+//! the original was acknowledged (RFC 3522), or, after a timeout, if F-RTO with SACK (RFC 5682 §3) detects it.
 
 use fairhop_model::units::Nanos;
 
@@ -12,38 +12,38 @@ use crate::tcp::rack::{Rack, Times};
 use crate::tcp::scoreboard::Arrived;
 use crate::tcp::timestamp_clock;
 
-/// What Linux adds to timers that run in milliseconds (TCP_TIMEOUT_MIN at HZ = 1000).
+/// Linux's addition to timers in milliseconds (TCP_TIMEOUT_MIN at HZ = 1000).
 const TIMER_SLACK: Nanos = Nanos(2_000_000);
 
-/// State of RACK-TLP, kept apart from the sender that does without.
+/// State of RACK-TLP, boxed because other senders do not need it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RackTlp {
     pub(super) rack: Rack,
-    /// SND.NXT when a probe went out whose outcome is open, and whether it was a repetition.
+    /// SND.NXT when the probe was sent whose outcome is open, and whether it was a retransmission.
     probe_end: Option<u64>,
-    probe_repeated: bool,
+    probe_retransmitted: bool,
     /// A probe is to be sent.
     pub(super) probe_due: bool,
     undo: Undo,
-    /// F-RTO is under way, and in this round new data go out instead of repetitions (RFC 5682 §3 step 2).
+    /// F-RTO is active, and in this round new data are sent instead of retransmissions (RFC 5682 §3 step 2).
     frto: bool,
     pub(super) new_data_first: bool,
 }
 
-/// What is needed to take a reduction back.
+/// State for undoing a reduction.
 #[derive(Clone, Copy, Debug, Default)]
 struct Undo {
-    /// SND.UNA when the reduction began.
+    /// SND.UNA at the start of the reduction.
     marker: Option<u64>,
-    /// The window of before, with a threshold that keeps three quarters of it.
+    /// The former window, with a threshold of at least three quarters of it.
     prior: Option<Window>,
-    /// Repetitions not reported as duplicates; none before the first repetition.
-    repetitions: Option<u32>,
-    /// The timestamp of the first repetition.
+    /// Retransmissions not reported as duplicates; none before the first one.
+    retransmissions: Option<u32>,
+    /// Timestamp of the first retransmission.
     stamp: Option<u32>,
 }
 
-/// What an acknowledgment said, for recovery.
+/// Contents of an acknowledgment, for recovery.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     pub(super) advanced: bool,
@@ -53,12 +53,12 @@ pub(super) struct Facts {
     pub(super) dsack: Option<u64>,
     pub(super) echo: Option<u32>,
     pub(super) ece: bool,
-    /// It has payload, or changes the window: no pure duplicate.
+    /// It has payload or changes the window, so that it is no pure duplicate.
     pub(super) not_duplicate: bool,
 }
 
 impl Facts {
-    /// End of the first segment, sent once, that newly arrived.
+    /// End of the first newly arrived segment that was sent once.
     fn original_end(&self) -> Option<u64> {
         let end = |arrived: &Arrived| arrived.first_sent_at.map(|_| arrived.first_end);
         end(&self.covered).into_iter().chain(end(&self.reported)).min()
@@ -77,7 +77,7 @@ impl Sender {
         self.recovery_point.is_none_or(|point| self.una >= point)
     }
 
-    /// An acknowledgment came.
+    /// An acknowledgment arrived.
     pub(super) fn recover_by_time(&mut self, now: Nanos, facts: &Facts) {
         let min_rtt = self.rtt.min_rtt();
         let (una, nxt) = (self.una, self.nxt);
@@ -91,7 +91,7 @@ impl Sender {
         }
         if let Some(end) = facts.dsack {
             this.rack.on_dsack(una, nxt);
-            if let Some(left) = &mut this.undo.repetitions
+            if let Some(left) = &mut this.undo.retransmissions
                 && this.undo.marker.is_some_and(|marker| end > marker)
             {
                 *left = left.saturating_sub(1);
@@ -114,7 +114,7 @@ impl Sender {
             if facts.ece {
                 self.on_ece_by_time(now);
             }
-            if self.board.repeated() == 0 && facts.advanced {
+            if self.board.retransmitted() == 0 && facts.advanced {
                 self.forget_stamp();
             }
             return;
@@ -135,12 +135,12 @@ impl Sender {
         match self.phase {
             Phase::Recovery => {
                 if facts.advanced && self.was_delayed(facts) && self.has_marker() {
-                    if self.board.repeated() > 0 {
+                    if self.board.retransmitted() > 0 {
                         return;
                     }
                     self.undo(now, true);
                     self.phase = Phase::Open;
-                } else if self.all_were_needless() {
+                } else if self.all_were_spurious() {
                     self.undo(now, false);
                     self.phase = Phase::Open;
                 }
@@ -157,7 +157,7 @@ impl Sender {
                 }
             }
             Phase::Open | Phase::Cwr => {
-                if self.phase == Phase::Open && self.all_were_needless() {
+                if self.phase == Phase::Open && self.all_were_spurious() {
                     self.undo(now, false);
                 }
                 self.detect(now);
@@ -180,7 +180,7 @@ impl Sender {
         }
     }
 
-    /// RFC 8985 §6.2 steps 4 and 5. Returns whether a repetition was lost.
+    /// RFC 8985 §6.2 steps 4 and 5. Returns whether a retransmission was lost.
     fn detect(&mut self, now: Nanos) -> bool {
         let times = self.times();
         let recovering = matches!(self.phase, Phase::Recovery | Phase::Loss);
@@ -202,7 +202,7 @@ impl Sender {
         verdict.lost_again > 0
     }
 
-    /// RFC 8985 §6.2 step 5: suspects have had their time.
+    /// RFC 8985 §6.2 step 5: the reordering window has passed.
     pub(super) fn on_reordering_timer(&mut self, now: Nanos) {
         let before = self.board.in_flight();
         let times = self.times();
@@ -244,19 +244,19 @@ impl Sender {
         }
     }
 
-    // Undoing.
+    // Undo.
 
     fn start_undo(&mut self, without_prior: bool) {
         let three_quarters = (self.window.cwnd >> 1) + (self.window.cwnd >> 2);
         let prior = Window { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh.max(three_quarters) };
-        let repeated = self.board.repeated();
+        let retransmitted = self.board.retransmitted();
         let marker = self.una;
         let undoes = self.config.undo;
         let Some(this) = self.racktlp.as_deref_mut() else { return };
         this.undo = Undo {
             marker: undoes.then_some(marker),
             prior: (!without_prior).then_some(prior),
-            repetitions: (repeated > 0).then_some(repeated),
+            retransmissions: (retransmitted > 0).then_some(retransmitted),
             stamp: this.undo.stamp,
         };
     }
@@ -277,23 +277,23 @@ impl Sender {
         }
     }
 
-    /// RFC 3522: the acknowledgment answers a segment of before the first repetition.
+    /// RFC 3522: the acknowledgment echoes a timestamp from before the first retransmission.
     fn was_delayed(&self, facts: &Facts) -> bool {
         let stamp = self.racktlp.as_deref().and_then(|this| this.undo.stamp);
         self.config.undo
             && matches!((stamp, facts.echo), (Some(stamp), Some(echo)) if (echo.wrapping_sub(stamp) as i32) < 0)
     }
 
-    /// Every repetition of the reduction in question was reported as a duplicate (Linux's `tcp_try_undo_dsack`).
-    fn all_were_needless(&self) -> bool {
+    /// Every retransmission of this reduction was reported as a duplicate (Linux's `tcp_try_undo_dsack`).
+    fn all_were_spurious(&self) -> bool {
         self.racktlp
             .as_deref()
-            .is_some_and(|this| this.undo.marker.is_some() && this.undo.repetitions == Some(0))
+            .is_some_and(|this| this.undo.marker.is_some() && this.undo.retransmissions == Some(0))
     }
 
-    /// Linux's `tcp_may_undo`, for acknowledgments that move on.
+    /// Linux's `tcp_may_undo`, for acknowledgments that advance.
     fn may_undo(&self, facts: &Facts) -> bool {
-        self.all_were_needless() || (self.config.undo && self.has_marker() && self.was_delayed(facts))
+        self.all_were_spurious() || (self.config.undo && self.has_marker() && self.was_delayed(facts))
     }
 
     fn try_undo(&mut self, now: Nanos, facts: &Facts, unmark: bool) -> bool {
@@ -307,7 +307,7 @@ impl Sender {
     /// Linux's `tcp_undo_cwnd_reduction`.
     fn undo(&mut self, _now: Nanos, unmark: bool) {
         if unmark {
-            self.board.find_all();
+            self.board.undo_losses();
         }
         self.prr.end();
         let Some(this) = self.racktlp.as_deref_mut() else { return };
@@ -320,10 +320,10 @@ impl Sender {
         self.stats.undone += 1;
     }
 
-    /// A segment goes out again.
-    pub(super) fn note_repetition(&mut self, now: Nanos) {
+    /// A segment is retransmitted.
+    pub(super) fn note_retransmission(&mut self, now: Nanos) {
         if let Some(this) = self.racktlp.as_deref_mut() {
-            this.undo.repetitions = Some(this.undo.repetitions.unwrap_or(0) + 1);
+            this.undo.retransmissions = Some(this.undo.retransmissions.unwrap_or(0) + 1);
             this.undo.stamp.get_or_insert(timestamp_clock(now));
         }
     }
@@ -331,15 +331,15 @@ impl Sender {
     // Timeouts.
 
     /// RFC 8985 §6.3, Linux's `tcp_enter_loss`.
-    pub(super) fn lose_by_timeout(&mut self, now: Nanos, answered_for: bool) {
-        let answered_for = answered_for && !self.reached();
+    pub(super) fn lose_by_timeout(&mut self, now: Nanos, already_reduced: bool) {
+        let already_reduced = already_reduced && !self.reached();
         let fresh = !matches!(self.phase, Phase::Recovery | Phase::Loss);
-        if !answered_for {
+        if !already_reduced {
             self.start_undo(false);
         }
         if let Some(this) = self.racktlp.as_deref_mut() {
             this.frto = self.config.undo && (fresh || self.retries > 1);
-            // The oldest segment goes out again before anything else (RFC 5682 §3 step 1).
+            // The oldest segment is retransmitted first (RFC 5682 §3 step 1).
             this.new_data_first = false;
             this.probe_end = None;
             this.probe_due = false;
@@ -347,7 +347,7 @@ impl Sender {
             self.board.lose_overdue(|sent_at| rack.is_overdue(now, sent_at));
         }
         let loss = self.loss_event(now, Reason::Loss);
-        if answered_for {
+        if already_reduced {
             self.congestion.on_repeated_timeout(&mut self.window, &loss);
         } else {
             self.congestion.on_timeout(&mut self.window, &loss);
@@ -399,8 +399,8 @@ impl Sender {
         }
     }
 
-    /// No new data could be sent in its step 2: F-RTO is over, and what is lost is repeated.
-    pub(super) fn give_up_frto(&mut self) {
+    /// Step 2 of F-RTO has no new data to send: F-RTO ends, and lost segments are retransmitted.
+    pub(super) fn cancel_frto(&mut self) {
         if let Some(this) = self.racktlp.as_deref_mut() {
             this.new_data_first = false;
             this.frto = false;
@@ -418,27 +418,27 @@ impl Sender {
 
     // Timers and probes.
 
-    /// Linux's `tcp_set_xmit_timer`: a probe if it makes sense, else the retransmission timer.
+    /// Linux's `tcp_set_xmit_timer`: the probe timer if a probe is possible, else the retransmission timer.
     fn set_timer(&mut self, now: Nanos) {
         if !self.schedule_probe(now, true) {
             self.rearm(now);
         }
     }
 
-    /// Linux's `tcp_rearm_rto`: a timer that had been put off for a probe counts from when the oldest segment was sent.
+    /// Linux's `tcp_rearm_rto`: after a probe or reordering timer the timeout counts from the sending of the oldest segment.
     pub(super) fn rearm(&mut self, now: Nanos) {
         let Some(head_sent_at) = self.board.head_sent_at() else {
             self.timer = None;
             return;
         };
-        let put_off = matches!(self.timer, Some((Timer::Probe | Timer::Reordering, _)));
-        let from = if put_off { head_sent_at } else { now };
+        let postponed = matches!(self.timer, Some((Timer::Probe | Timer::Reordering, _)));
+        let from = if postponed { head_sent_at } else { now };
         let at = from.saturating_add(self.rtt.rto()).max(now + Nanos(1000));
         self.timer = Some((Timer::Retransmission, at));
     }
 
-    /// RFC 8985 §7.2: a probe after two round trips without news, at the latest when the retransmission timer would run
-    /// out.
+    /// RFC 8985 §7.2: a probe after two round trips without an acknowledgment, at the latest when the retransmission timer
+    /// would expire.
     pub(super) fn schedule_probe(&mut self, now: Nanos, advancing: bool) -> bool {
         let quiet = match self.phase {
             Phase::Open => self.board.sacked() == 0 && !self.board.has_lost(),
@@ -473,25 +473,25 @@ impl Sender {
         self.rearm(now);
     }
 
-    /// RFC 8985 §7.3: the probe went out.
-    pub(super) fn note_probe(&mut self, now: Nanos, repeated: bool) {
+    /// RFC 8985 §7.3: the probe was sent.
+    pub(super) fn note_probe(&mut self, now: Nanos, retransmitted: bool) {
         self.stats.loss_probes += 1;
         let nxt = self.nxt;
         if let Some(this) = self.racktlp.as_deref_mut() {
             this.probe_end = Some(nxt);
-            this.probe_repeated = repeated;
+            this.probe_retransmitted = retransmitted;
         }
         self.timer = None;
         self.rearm(now);
     }
 
-    /// RFC 8985 §7.4: whether the probe has repaired a loss, which is then answered for.
+    /// RFC 8985 §7.4: reduces the window if the probe has repaired a loss.
     fn judge_probe(&mut self, now: Nanos, facts: &Facts) {
         let una = self.una;
         let Some(this) = self.racktlp.as_deref_mut() else { return };
         let Some(end) = this.probe_end.filter(|&end| una >= end) else { return };
         let duplicate = !facts.advanced && !facts.not_duplicate && facts.reported.delivered == 0;
-        if !this.probe_repeated || facts.dsack.is_some() {
+        if !this.probe_retransmitted || facts.dsack.is_some() {
             this.probe_end = None;
         } else if una > end {
             this.probe_end = None;

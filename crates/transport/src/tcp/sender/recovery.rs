@@ -1,5 +1,5 @@
-//! Loss recovery, the reduction that a mark asks for, and the timers: RFC 6675 with SACK, RFC 6582 without, RFC 6298,
-//! RFC 3168 §6.1.2. Recovery by RACK-TLP is in `racktlp`.
+//! Loss recovery, the reduction for a mark, and the timers: RFC 6675 with SACK, RFC 6582 without, RFC 6298, RFC 3168
+//! §6.1.2. Recovery by RACK-TLP is in `racktlp`.
 
 use fairhop_model::units::Nanos;
 
@@ -16,11 +16,11 @@ impl Sender {
             Phase::Recovery if reached => self.exit_recovery(now),
             Phase::Recovery if !self.sack && advanced => {
                 if self.config.congestion == CongestionKind::Reno {
-                    // RFC 5681 §3.2 step 6: what else is missing is left to new duplicates or the timer.
+                    // RFC 5681 §3.2 step 6: further losses wait for new duplicates or the timer.
                     self.exit_recovery(now);
                 } else {
                     self.board.lose_head();
-                    self.repeat_at_once = true;
+                    self.retransmit_now = true;
                 }
             }
             Phase::Loss if reached => self.phase = Phase::Open,
@@ -37,8 +37,8 @@ impl Sender {
         }
     }
 
-    /// RFC 6675 §5 steps 1 and 2; RFC 6582 §3.2 step 2, where duplicates of what was sent before the last recovery
-    /// ended say nothing.
+    /// RFC 6675 §5 steps 1 and 2; RFC 6582 §3.2 step 2, which ignores duplicates of data sent before the end of the last
+    /// recovery.
     fn loss_is_evident(&self) -> bool {
         if self.sack {
             return self.board.has_lost() || self.duplicate_acks >= DUP_THRESH;
@@ -57,20 +57,20 @@ impl Sender {
             self.board.lose_head();
         }
         self.board.restart_holes();
-        self.repeat_at_once = true;
+        self.retransmit_now = true;
         self.rescue_left = self.sack;
         self.partial_ack_seen = false;
     }
 
     pub(super) fn exit_recovery(&mut self, now: Nanos) {
         self.phase = Phase::Open;
-        self.repeat_at_once = false;
+        self.retransmit_now = false;
         self.rescue_left = false;
         self.board.forget_assumed();
         self.end_reduction(now);
     }
 
-    /// The window falls, at once or over the round trip to come.
+    /// Reduces the window, at once or over the next round trip.
     pub(super) fn reduce(&mut self, now: Nanos, reason: Reason) {
         let prior = self.window.cwnd;
         let loss = self.loss_event(now, reason);
@@ -90,7 +90,7 @@ impl Sender {
         self.congestion.on_exit_recovery(&mut self.window, now);
     }
 
-    /// RFC 3168 §6.1.2: a mark is answered like a loss, once in a window of data.
+    /// RFC 3168 §6.1.2: a mark reduces the window like a loss, once per window of data.
     pub(super) fn on_ece(&mut self, now: Nanos) {
         if self.phase != Phase::Open {
             return;
@@ -101,8 +101,7 @@ impl Sender {
         self.phase = Phase::Cwr;
     }
 
-    /// As in Linux, something past the window of data that was marked must have arrived, so that the receiver has seen
-    /// the CWR bit.
+    /// As in Linux, data past the marked window of data must have arrived, so that the receiver has seen the CWR bit.
     pub(super) fn end_cwr(&mut self, now: Nanos) {
         if self.recovery_point.is_none_or(|point| self.una > point) {
             self.phase = Phase::Open;
@@ -111,8 +110,8 @@ impl Sender {
     }
 
     pub(super) fn loss_event(&self, now: Nanos, reason: Reason) -> LossEvent {
-        // A mark asks for half the window (RFC 3168 §6.1.2), and with RACK-TLP Linux is followed, which takes the window
-        // for the flight: when the loss is noticed, much of it may have arrived.
+        // A mark halves the window (RFC 3168 §6.1.2). With RACK-TLP the window counts as the flight, as in Linux: when the
+        // loss is detected, much of the flight may have arrived.
         let outstanding = self.board.outstanding();
         let by_window = reason == Reason::Ecn || self.racktlp.is_some();
         LossEvent {
@@ -131,8 +130,8 @@ impl Sender {
         }
     }
 
-    /// RFC 6298 §5.2 and §5.3; without SACK only the first partial acknowledgment restarts the timer (RFC 6582 §4,
-    /// the impatient variant), with SACK each does, as in Linux.
+    /// RFC 6298 §5.2 and §5.3. With SACK every partial acknowledgment restarts the timer, as in Linux; without SACK only the
+    /// first one does (RFC 6582 §4, the impatient variant).
     pub(super) fn restart_timer(&mut self, now: Nanos) {
         if self.board.is_empty() {
             self.timer = None;
@@ -151,7 +150,7 @@ impl Sender {
         self.timer = Some((timer, now.saturating_add(self.rtt.rto())));
     }
 
-    /// Time has come to `now`; without effect before the time that [`Sender::next_timer`] says.
+    /// The time is `now`. No effect before [`Sender::next_timer`].
     pub fn on_timer(&mut self, now: Nanos) {
         let Some((timer, at)) = self.timer else { return };
         if now < at {
@@ -163,12 +162,12 @@ impl Sender {
             Timer::Reordering => return self.on_reordering_timer(now),
             Timer::Retransmission | Timer::Persist => {}
         }
-        let most = if self.state == SenderState::SynSent {
+        let max = if self.state == SenderState::SynSent {
             self.config.syn_retries
         } else {
             self.config.data_retries
         };
-        if self.retries >= most {
+        if self.retries >= max {
             self.fail();
             return;
         }
@@ -188,20 +187,20 @@ impl Sender {
             self.syn_due = true;
             return;
         }
-        // As in Linux, the threshold falls once for a window of data: not again when the repetition is lost (RFC 5681
-        // §3.1), nor when fast recovery had already answered for it.
-        let answered_for = match self.phase {
+        // As in Linux, the threshold falls once per window of data: not again when the retransmission is lost (RFC 5681
+        // §3.1), nor when fast recovery has already reduced it.
+        let already_reduced = match self.phase {
             Phase::Open => false,
             Phase::Cwr | Phase::Recovery => true,
             Phase::Loss => self.retries > 1,
         };
         self.prr.end();
         if self.racktlp.is_some() {
-            self.lose_by_timeout(now, answered_for);
+            self.lose_by_timeout(now, already_reduced);
             return;
         }
         let loss = self.loss_event(now, Reason::Loss);
-        if answered_for {
+        if already_reduced {
             self.window.cwnd = 1;
             self.congestion.on_repeated_timeout(&mut self.window, &loss);
         } else {
@@ -216,7 +215,7 @@ impl Sender {
         self.phase = Phase::Loss;
         self.recovery_point = Some(self.nxt);
         self.duplicate_acks = 0;
-        self.repeat_at_once = false;
+        self.retransmit_now = false;
         self.rescue_left = false;
     }
 }

@@ -1,0 +1,10 @@
+//! The program from outside: what it prints, what it writes, how it ends. One binary, so that it links once.
+
+mod aimd;
+mod demo;
+mod errors;
+#[cfg(unix)]
+mod interrupts;
+mod runs;
+mod support;
+mod texts;

@@ -1,0 +1,83 @@
+//! Calls and flows that begin or end, and paths that change: what the others bore before says less then.
+//!
+//! A new call gets its airtime at once, before it suffers. For some seconds, the controller also uses less of the budget: the
+//! larger the new part of the calls, the less. It does the same where many flows begin at once or a path becomes longer.
+
+use fairhop_model::units::Nanos;
+
+use super::inputs::CallsChange;
+use super::law::DRAIN_TIME;
+use super::stress::Stress;
+use super::{Adaptive, MIN_HOLD, RETURN_SPEED, SETTLE};
+use crate::policy::{Reason, State};
+
+/// Part of the budget that is used where all calls or flows are new.
+const CAUTION: f64 = 0.7;
+/// Minimum time for which less is used: calls need it to show their loss.
+const CAUTION_TIME: Nanos = Nanos::from_secs(3);
+/// Number of flows beginning within a tick that counts as many, if it is also over a quarter of all flows.
+const MANY_FLOWS: usize = 4;
+
+impl Adaptive {
+    /// A call began: its load is taken from the budget. A call ended: the ceiling rises by its load.
+    pub(super) fn on_calls_changed(&mut self, now: Nanos, change: CallsChange) {
+        let CallsChange { load, came, went } = change;
+        self.ceiling = (self.ceiling - load).max(self.config.first_budget / 10.0);
+        if load > 0.0 && self.state != State::Starved {
+            let before = self.budget;
+            let mut new_part = load / self.calls.iter().map(|known| known.load).sum::<f64>();
+            if new_part > 0.99 {
+                // These are the first calls: what was learnt without calls does not hold for them.
+                self.ceiling = f64::INFINITY;
+                self.budget *= CAUTION;
+                new_part = 0.0;
+            }
+            self.budget = (self.budget - load).max(before / 4.0);
+            let reason = if came { Reason::CallStarted } else { Reason::PathLonger };
+            self.make_room(now, new_part, reason);
+        } else if load < 0.0 {
+            self.hold = MIN_HOLD;
+            self.noise.restart(self.budget);
+            if self.calls.is_empty() {
+                // What was learnt with calls does not hold for a mesh without them.
+                self.ceiling = f64::INFINITY;
+            }
+            if went && self.state == State::Steady {
+                self.reason = Reason::CallEnded;
+            }
+        }
+    }
+
+    /// Reacts to many flows that began at once, or to a path that has become longer.
+    pub(super) fn on_load_grown(&mut self, now: Nanos) {
+        let new_part = self.new_flows as f64 / self.claims.len() as f64;
+        let (new_part, reason) = if self.path_grew {
+            (1.0, Reason::PathLonger)
+        } else if self.new_flows >= MANY_FLOWS && new_part > 0.25 {
+            (new_part, Reason::FlowsStarted)
+        } else {
+            return;
+        };
+        let is_first = now.saturating_sub(self.yielded_at) > MIN_HOLD;
+        if is_first && self.has_learnt && !self.nodes.is_empty() && self.state != State::Starved {
+            self.make_room(now, new_part, reason);
+        }
+    }
+
+    /// Uses less of the budget before a call suffers; `new_part` of the calls or flows is new. Waits for the effect.
+    fn make_room(&mut self, now: Nanos, new_part: f64, reason: Reason) {
+        self.caution = self.caution.min(libm::pow(CAUTION, new_part));
+        self.yielded_at = now;
+        self.noise.restart(self.budget);
+        self.drain_until = now.saturating_add(DRAIN_TIME);
+        (self.cut_at, self.settle_for) = (now, SETTLE);
+        self.enter(State::Protecting, reason);
+    }
+
+    /// Returns to the whole budget once nothing is wrong.
+    pub(super) fn restore_caution(&mut self, now: Nanos, seconds: f64, stress: &Stress) {
+        if now.saturating_sub(self.yielded_at) > CAUTION_TIME && stress.level < 1.0 {
+            self.caution = (self.caution * (1.0 + seconds * RETURN_SPEED)).min(1.0);
+        }
+    }
+}

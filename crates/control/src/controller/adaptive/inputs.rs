@@ -1,0 +1,202 @@
+//! What a tick starts from: the elastic flows with their claims to the budget, and the calls.
+//!
+//! An upload obeys late: its ACKs let a whole window go. It keeps the ACK of one segment per second, whatever the budget is,
+//! because its sender repeats segments that are not acknowledged in time, which loads the mesh as much. Only where calls
+//! suffer at the minimum budget, the interval of ACKs becomes longer.
+
+use fairhop_model::units::Nanos;
+
+use super::stress::Stress;
+use super::{Adaptive, FAST, SLOW, TICK};
+use crate::allocate::{Claim, price};
+use crate::digest::Direction;
+use crate::flow::FlowKey;
+use crate::observer::{CallNow, Flow, FlowBody, FlowKind, Observer};
+use crate::policy::{Policy, State};
+
+/// A flow that was silent for longer makes no claim.
+const ALIVE: Nanos = Nanos::from_secs(1);
+/// The same for uploads: longer than the longest wait for an ACK ([`MAX_ACK_INTERVAL_S`]).
+const ALIVE_UP: Nanos = Nanos::from_secs(5);
+/// A full segment in bits.
+const SEGMENT_BITS: f64 = 8.0 * 1460.0;
+/// Longest time in seconds that an upload is made to wait for an ACK: two doublings of the minimum retransmission timeout (RFC 6298 §2.4).
+const MAX_ACK_INTERVAL_S: f64 = 4.0;
+/// Growth of the ACK interval per second while calls suffer at the minimum budget.
+const ACK_INTERVAL_GROWTH: f64 = 0.25;
+/// Decay of the ACK interval per second otherwise: slower, since each loss costs a retransmission.
+const ACK_INTERVAL_DECAY: f64 = 0.02;
+/// Bits over which the use of the budget is averaged: ten packets of 1500 bytes, so that it does not jump by one packet.
+const USE_BITS: f64 = 8.0 * 15_000.0;
+/// Longest such average in seconds.
+const MAX_USE_SPAN: f64 = 4.0;
+/// A flow that uses less than 1/1.5 of its rate releases the rest; it keeps 1.5 times what it uses.
+const DEMAND_MARGIN: f64 = 1.5;
+/// IP bytes of a voice packet (G.729A, 20 ms).
+const VOICE_BYTES: u32 = 60;
+
+/// Calls began, ended, or have another path.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CallsChange {
+    /// Change of the load of all calls, in bits per second times price of elastic data with the same airtime.
+    pub(super) load: f64,
+    /// A call began.
+    pub(super) came: bool,
+    /// A call ended.
+    pub(super) went: bool,
+}
+
+/// A call, its load when it began, and the price of its path.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KnownCall {
+    key: FlowKey,
+    pub(super) load: f64,
+    price: f64,
+    seen: bool,
+}
+
+impl Adaptive {
+    /// Lengthens the ACK interval of uploads while calls suffer at the minimum budget, and shortens it otherwise. At 1 s no
+    /// sender repeats a segment needlessly (RFC 6298 §2.4); a longer interval takes effect once senders have raised their
+    /// timeouts.
+    pub(super) fn adjust_ack_interval(&mut self, seconds: f64, stress: &Stress) {
+        let is_at_minimum = self.has_uploads && self.budget <= 1.02 * self.min_budget;
+        let calls_suffer = is_at_minimum && !self.nodes.is_empty() && stress.level > 1.0;
+        let change = if calls_suffer { ACK_INTERVAL_GROWTH } else { -ACK_INTERVAL_DECAY };
+        self.ack_interval_s = (self.ack_interval_s * (1.0 + change * seconds)).clamp(1.0, MAX_ACK_INTERVAL_S);
+    }
+
+    /// The use of the budget, averaged over the time of [`USE_BITS`] at the budget. The meters' half second may hold a single
+    /// packet.
+    pub(super) fn smoothed(&mut self, used: f64, seconds: f64) -> f64 {
+        let price = f64::from(self.config.shared_links.max(1));
+        let span = (USE_BITS * price / self.budget.max(1.0)).min(MAX_USE_SPAN);
+        let is_averaged = span > seconds && self.state != State::Learning;
+        self.used += (used - self.used) * if is_averaged { seconds / span } else { 1.0 };
+        self.used
+    }
+
+    /// Collects the claims of the elastic flows that are alive; returns the budget that they use now.
+    pub(super) fn gather_claims(&mut self, now: Nanos, observer: &Observer, policy: &Policy) -> f64 {
+        std::mem::swap(&mut self.claims, &mut self.claims_before);
+        self.claims.clear();
+        (self.new_flows, self.path_grew) = (0, false);
+        (self.hops, self.base) = (0, Nanos::ZERO);
+        (self.min_budget, self.has_uploads) = (0.0, false);
+        let mut used = 0.0;
+        let fresh = observer.active(now.saturating_sub(ALIVE)).count();
+        for (place, (key, flow)) in observer.active(now.saturating_sub(ALIVE_UP)).enumerate() {
+            let uploads = is_upload(flow);
+            if place >= fresh && !uploads {
+                continue;
+            }
+            let Some(rate) = elastic_rate(now, flow) else { continue };
+            self.new_flows += usize::from(now.saturating_sub(flow.began) < TICK);
+            if let FlowBody::Tcp(tcp) = &flow.body
+                && let Some(base) = tcp.mesh_rtt.base()
+            {
+                (self.hops, self.base) = (self.hops.max(flow.hops), self.base.max(base));
+            }
+            let price = price(if flow.hops == 0 { u8::MAX } else { flow.hops }, self.config.shared_links);
+            let before = self.claims_before.binary_search_by_key(key, |claim| claim.key);
+            self.path_grew |= before.is_ok_and(|place| self.claims_before[place].price < price);
+            used += rate * price;
+            if self.claims.len() < self.config.flows {
+                let treatment = policy.treatment(now, key);
+                let granted = treatment.rate.or(treatment.ack_rate);
+                let min_rate = if uploads {
+                    SEGMENT_BITS / self.ack_interval_s
+                } else {
+                    self.config.min_per_flow / price
+                };
+                let demand = match granted {
+                    Some(granted) if rate * DEMAND_MARGIN < granted.0 as f64 => {
+                        (rate * DEMAND_MARGIN).max(granted.0 as f64 / 2.0).max(min_rate)
+                    }
+                    _ => f64::INFINITY,
+                };
+                self.claims.push(Claim { key: *key, price, demand });
+                self.min_budget += min_rate * price;
+                self.has_uploads |= uploads;
+            }
+        }
+        self.claims.sort_unstable_by_key(|claim| claim.key);
+        self.min_budget = self.min_budget.max(self.config.min_per_flow);
+        used
+    }
+
+    /// Collects the calls that are alive, summed by node. Returns what has changed since the last tick, if a call began, ended
+    /// or has another path.
+    pub(super) fn gather_calls(&mut self, now: Nanos, observer: &Observer) -> Option<CallsChange> {
+        self.nodes.clear();
+        self.cadences.clear();
+        for known in &mut self.calls {
+            known.seen = false;
+        }
+        let before = self.calls.len();
+        let mut came = false;
+        let mut load = None;
+        let mut slow = observer.calls(now, SLOW);
+        for call in observer.calls(now, FAST) {
+            self.add_to_node(&call, slow.next().as_ref());
+            self.cadences.extend(call.cadence);
+            let hops = observer.flow(&call.key).map_or(u8::MAX, |flow| flow.hops.max(1));
+            let price = price(hops, self.config.shared_links);
+            match self.calls.iter_mut().find(|known| known.key == call.key) {
+                Some(known) => {
+                    known.seen = true;
+                    if known.price != price {
+                        let longer = known.load * (price / known.price - 1.0);
+                        (known.load, known.price) = (known.load + longer, price);
+                        *load.get_or_insert(0.0) += longer;
+                    }
+                }
+                None => {
+                    let of_call = self.load_of(&call) * price;
+                    self.calls.push(KnownCall { key: call.key, load: of_call, price, seen: true });
+                    *load.get_or_insert(0.0) += of_call;
+                    came = true;
+                }
+            }
+        }
+        self.calls.retain(|known| {
+            if !known.seen {
+                *load.get_or_insert(0.0) -= known.load;
+            }
+            known.seen
+        });
+        load.map(|load| CallsChange { load, came, went: self.calls.len() < before })
+    }
+
+    /// The load of a call on one hop in bits per second, counting the overhead of its packets as bytes.
+    fn load_of(&self, call: &CallNow) -> f64 {
+        let bits = f64::from(8 * (VOICE_BYTES + self.config.packet_overhead));
+        call.packets_per_second * bits
+    }
+}
+
+/// Whether it is a TCP flow with data out of the mesh.
+const fn is_upload(flow: &Flow) -> bool {
+    match &flow.body {
+        FlowBody::Tcp(tcp) => matches!(tcp.data_direction(), Direction::FromMesh),
+        FlowBody::Udp(_) => false,
+    }
+}
+
+/// The present rate of an elastic flow in bits per second, in the direction of its data; none if the flow is closed or not
+/// elastic.
+fn elastic_rate(now: Nanos, flow: &Flow) -> Option<f64> {
+    match &flow.body {
+        FlowBody::Tcp(tcp) if !tcp.is_closed() => {
+            let meter = match tcp.data_direction() {
+                Direction::ToMesh => &tcp.down,
+                Direction::FromMesh => &tcp.up,
+            };
+            Some(meter.rate(now).0 as f64)
+        }
+        FlowBody::Udp(udp) if udp.kind(now) == FlowKind::BulkUdp => {
+            Some((udp.down_meter.rate(now).0 + udp.up_meter.rate(now).0) as f64)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,284 @@
+//! The adaptive controller: finds at run time how much elastic traffic the mesh carries without harm to calls.
+//!
+//! The controller seeks one number, the **budget**: bits per second times price (see [`crate::allocate`]) for all elastic
+//! flows together. It does not know the capacity. Each tick has the steps below; each has a file.
+//!
+//! | file | step |
+//! |---|---|
+//! | `inputs.rs` | the elastic flows with their claims, and the calls |
+//! | `stress.rs` | one number for how calls and queues are; 1 is the limit of what is tolerable |
+//! | `noise.rs` | the part of the calls' loss that less TCP does not reduce |
+//! | `changes.rs` | calls and flows that begin or end, paths that change |
+//! | `law.rs` | the new budget |
+//! | `degradation.rs` | calls that are bad independently of TCP |
+//! | `write.rs` | the budget as a policy: windows, rates, gate |
+//!
+//! **States.** *Off*: no elastic flow; the policy only limits what may come next. *Learning*: the budget doubles every second
+//! until the first significant stress. *Steady*: the budget follows the law. *Protecting*: after a cut, until its effect can be
+//! seen; if calls are still bad, it cuts again. *Starved*: a cut to a small part did not help the calls, so the budget is given
+//! back, and the controller checks the calls again later.
+//!
+//! Left out: flows that share only other regions than the gateway's, and weights.
+
+mod changes;
+mod degradation;
+mod inputs;
+mod law;
+mod noise;
+mod stress;
+mod write;
+
+use fairhop_model::units::Nanos;
+
+use self::degradation::Degradation;
+use self::inputs::KnownCall;
+use self::noise::Noise;
+use self::stress::Node;
+use super::TICK;
+use crate::allocate::Claim;
+use crate::observer::Observer;
+use crate::policy::{Policy, Reason, State};
+
+/// What is tolerable. No value says what the network carries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdaptiveConfig {
+    /// Tolerable fraction of a call's packets lost or late, in the long run.
+    pub loss_or_late: f64,
+    /// Tolerable mean delay of call packets over the fastest one.
+    pub delay: Nanos,
+    /// Tolerable excess of TCP's round trips through the mesh over their base, while there are calls.
+    pub excess: Nanos,
+    /// The same without calls.
+    pub excess_alone: Nanos,
+    /// Initial budget in bits per second times price.
+    pub first_budget: f64,
+    /// Minimum budget for each flow whose data enters the mesh, in bits per second times price.
+    pub min_per_flow: f64,
+    /// MOS that a call should have.
+    pub mos: f64,
+    /// Number of hops that share the air ([`fairhop_model::airtime::shared_links`]).
+    pub shared_links: u32,
+    /// Airtime of a packet beside that of its bytes, in bytes; used to estimate the load of a new call. With 802.11a at
+    /// 12 Mb/s, headers, gaps and ACK take as long as 200 bytes.
+    pub packet_overhead: u32,
+    /// Maximum number of flows that are treated one by one.
+    pub flows: usize,
+}
+
+impl Default for AdaptiveConfig {
+    fn default() -> Self {
+        Self {
+            loss_or_late: 0.005,
+            delay: Nanos::from_millis(20),
+            excess: Nanos::from_millis(12),
+            excess_alone: Nanos::from_millis(40),
+            first_budget: 1e6,
+            min_per_flow: 5_000.0,
+            mos: 3.6,
+            shared_links: 4,
+            packet_overhead: 200,
+            flows: 256,
+        }
+    }
+}
+
+/// Short span over which calls are measured: the shortest in which a breakdown shows (15 packets of a call).
+const FAST: Nanos = Nanos::from_millis(300);
+/// Long span over which calls are measured: the second by which their quality is judged.
+const SLOW: Nanos = Nanos::from_secs(1);
+
+/// Part of the budget that must be used before the budget grows.
+const USED: f64 = 0.85;
+/// Time over which the peak of the carried load is remembered, in seconds: longer than a TCP recovery.
+const CARRIED_FOR: f64 = 4.0;
+/// Initial and shortest hold of a ceiling; also the minimum time between two reactions to new flows.
+const MIN_HOLD: Nanos = Nanos::from_secs(10);
+/// Wait after a cut before its effect is judged: the mesh has emptied and [`FAST`] is past it.
+const SETTLE: Nanos = Nanos::from_millis(500);
+/// Growth of a budget that returns to a known value, per second.
+const RETURN_SPEED: f64 = 0.25;
+/// Time without elastic flows after which the state before them is forgotten: calls last longer.
+const REMEMBERED: Nanos = Nanos::from_secs(60);
+
+/// The controller's memory.
+#[derive(Debug)]
+pub(super) struct Adaptive {
+    config: AdaptiveConfig,
+    state: State,
+    reason: Reason,
+    /// Bits per second times price.
+    budget: f64,
+    /// Budget at which degradation was last seen.
+    ceiling: f64,
+    /// When the ceiling was set, and how long it is not questioned.
+    ceiling_at: Nanos,
+    hold: Nanos,
+    /// Since when the budget probes past the ceiling.
+    probing_since: Option<Nanos>,
+    cut_at: Nanos,
+    /// How long after a cut its effect is judged.
+    settle_for: Nanos,
+    /// Until when queues drain after a cut.
+    drain_until: Nanos,
+    degradation: Option<Degradation>,
+    starved_until: Nanos,
+    /// When the stress was last over a half.
+    stressed_at: Nanos,
+    /// The budget at which stress begins is known.
+    has_learnt: bool,
+    /// When elastic flows began, and when the last one ended.
+    active_since: Nanos,
+    idle_since: Nanos,
+    /// Smoothed use of the budget.
+    used: f64,
+    /// Recent peak of the use: a load that the mesh has carried.
+    carried: f64,
+    /// Maximum over the elastic flows: hops to the mesh end, and base of the round trip through the mesh.
+    hops: u8,
+    base: Nanos,
+    /// TCP payload bytes that the mesh has lost, and when it last lost some.
+    lost: u64,
+    lost_at: Nanos,
+    /// Tolerated fraction lost or late, and since when it is above the configured one.
+    tolerance: f64,
+    tolerant_since: Nanos,
+    noise: Noise,
+    /// Factor on windows computed from round trips, at least 1.
+    window_factor: f64,
+    calls: Vec<KnownCall>,
+    /// Interval and phase of each call's packets out of the mesh.
+    cadences: Vec<(Nanos, Nanos)>,
+    arrivals: Vec<Nanos>,
+    nodes: Vec<Node>,
+    claims: Vec<Claim>,
+    /// Claims of the tick before, the number of flows that have begun since, and whether a path has become longer.
+    claims_before: Vec<Claim>,
+    new_flows: usize,
+    path_grew: bool,
+    /// When the controller last made room for calls or flows, and the part of the budget that is used since then.
+    yielded_at: Nanos,
+    caution: f64,
+    /// Lower bound of the budget.
+    min_budget: f64,
+    /// A flow sends data out of the mesh.
+    has_uploads: bool,
+    /// Maximum time in seconds that an upload waits for an ACK.
+    ack_interval_s: f64,
+    last_tick: Option<Nanos>,
+}
+
+impl Adaptive {
+    pub(super) fn new(config: AdaptiveConfig) -> Self {
+        Self {
+            config,
+            state: State::Off,
+            reason: Reason::NoElasticTraffic,
+            budget: config.first_budget,
+            ceiling: f64::INFINITY,
+            ceiling_at: Nanos::ZERO,
+            hold: MIN_HOLD,
+            probing_since: None,
+            cut_at: Nanos::ZERO,
+            settle_for: SETTLE,
+            drain_until: Nanos::ZERO,
+            degradation: None,
+            starved_until: Nanos::ZERO,
+            stressed_at: Nanos::ZERO,
+            has_learnt: false,
+            active_since: Nanos::ZERO,
+            idle_since: Nanos::ZERO,
+            used: 0.0,
+            carried: 0.0,
+            hops: 0,
+            base: Nanos::ZERO,
+            lost: 0,
+            lost_at: Nanos::ZERO,
+            tolerance: config.loss_or_late,
+            tolerant_since: Nanos::ZERO,
+            noise: Noise::default(),
+            window_factor: 1.0,
+            calls: Vec::new(),
+            cadences: Vec::new(),
+            arrivals: Vec::new(),
+            nodes: Vec::new(),
+            claims: Vec::with_capacity(config.flows),
+            claims_before: Vec::with_capacity(config.flows),
+            new_flows: 0,
+            path_grew: false,
+            yielded_at: Nanos::ZERO,
+            caution: 1.0,
+            min_budget: config.min_per_flow,
+            has_uploads: false,
+            ack_interval_s: 1.0,
+            last_tick: None,
+        }
+    }
+
+    /// The budget of all elastic flows in bits per second times price.
+    pub(super) const fn budget(&self) -> f64 {
+        self.budget
+    }
+
+    pub(super) fn tick(&mut self, now: Nanos, observer: &Observer, policy: &mut Policy) {
+        let seconds = self.last_tick.map_or(TICK, |last| now.saturating_sub(last)).as_secs_f64().min(1.0);
+        self.last_tick = Some(now);
+        let used = self.gather_claims(now, observer, policy);
+        let used = self.smoothed(used, seconds);
+        self.carried = used.max(self.carried * (1.0 - seconds / CARRIED_FOR));
+        let change = self.gather_calls(now, observer);
+        let stress = self.stress(now, observer);
+        let lost = observer.totals().lost_in_mesh;
+        if lost != std::mem::replace(&mut self.lost, lost) {
+            self.lost_at = now;
+        }
+        if stress.level > 0.5 {
+            self.stressed_at = now;
+        }
+        self.learn_noise(now, seconds, &stress);
+        self.adjust_windows(seconds, used, &stress);
+
+        if self.claims.is_empty() {
+            self.idle(now, change);
+        } else {
+            if self.state == State::Off {
+                self.resume(now);
+            }
+            if let Some(change) = change {
+                self.on_calls_changed(now, change);
+            }
+            self.on_load_grown(now);
+            self.restore_caution(now, seconds, &stress);
+            self.decide(now, seconds, used, &stress);
+        }
+        self.adjust_ack_interval(seconds, &stress);
+        self.budget = self.budget.max(self.min_budget);
+        self.ceiling = self.ceiling.max(self.min_budget);
+        self.write(now, observer, &stress, policy);
+    }
+
+    /// No elastic flow. What has been learnt stays valid while the calls are the same.
+    fn idle(&mut self, now: Nanos, change: Option<inputs::CallsChange>) {
+        if self.state != State::Off {
+            self.idle_since = now;
+        }
+        self.has_learnt &= change.is_none();
+        self.enter(State::Off, Reason::NoElasticTraffic);
+    }
+
+    /// Elastic flows again. Flows that were silent for a short time, after a loss for example, continue with what has been
+    /// learnt.
+    fn resume(&mut self, now: Nanos) {
+        if self.has_learnt && now.saturating_sub(self.idle_since) < REMEMBERED {
+            self.enter(State::Steady, Reason::Hold);
+        } else {
+            self.active_since = now;
+            self.has_learnt = false;
+            self.enter(State::Learning, Reason::RoomToGrow);
+        }
+    }
+
+    fn enter(&mut self, state: State, reason: Reason) {
+        self.state = state;
+        self.reason = reason;
+    }
+}

@@ -1,0 +1,199 @@
+//! Stress: how calls and queues are, as one number. 1 is the limit of what is tolerable, and the point to stay at.
+//!
+//! A call is a probe of 50 packets per second each way. Its signals are the fraction *lost or late* (out of the mesh as seen,
+//! into the mesh as its listener reports) and the *delay* over the fastest packet. All calls that end at one node are summed,
+//! since they take one path and one call alone has too few packets; the worst node counts. TCP adds the *excess* of its round
+//! trips through the mesh over their base. Each signal is divided by its tolerable value; the largest quotient is the stress.
+//! Without calls, only the excess counts.
+//!
+//! The tolerable loss follows from the aim. At 0.5 % independent loss, 2.5 % of one-second windows (50 packets) lose two packets
+//! or more, which puts their MOS under 3.6 (G.729A). The number of bad windows grows with the square of the loss, so the two
+//! directions add as squares.
+
+use fairhop_model::units::Nanos;
+
+use super::{Adaptive, SLOW};
+use crate::flow::Address;
+use crate::observer::{CallNow, Observer, Quality};
+use crate::policy::{Reason, State};
+
+/// Fraction lost or late over [`super::FAST`] that is acute without tolerated noise; with noise, more occurs by chance.
+const ACUTE_LOSS: f64 = 0.08;
+/// Minimum number of lost or late packets that is acute: fewer occur by chance.
+const ACUTE_PACKETS: f64 = 3.0;
+/// Delay that is acute, as a part of the playout delay: beyond the playout delay, packets are late.
+const ACUTE_DELAY: f64 = 0.8;
+/// Stress by round trips that is acute where there are calls.
+const ACUTE_EXCESS: f64 = 3.0;
+/// Call packets per second and direction at which the loss is known well enough to stay at the limit: three calls.
+const ENOUGH_PACKETS: f64 = 150.0;
+/// Call packets per second and direction above which losses come in bursts, as calls queue behind each other: six calls.
+const CROWDED_PACKETS: f64 = 300.0;
+
+/// The stress at one tick.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stress {
+    /// 1 is what is tolerable.
+    pub(super) level: f64,
+    /// The level if the number of lost packets is one standard deviation lower.
+    pub(super) lower_level: f64,
+    /// Fraction lost or late over [`SLOW`], both directions combined, worst node.
+    pub(super) combined_loss: f64,
+    /// Call packets per second of that node, in the direction that has more.
+    pub(super) packets: f64,
+    /// The level by round trips and delays alone.
+    pub(super) queue: f64,
+    /// Excess of round trips over their base.
+    pub(super) excess: Nanos,
+    /// A breakdown: cut at once.
+    pub(super) acute: bool,
+    /// Fraction lost or late over [`SLOW`], worst direction of the worst node.
+    pub(super) loss_or_late: f64,
+    /// A call's MOS over [`SLOW`] is under the configured one.
+    pub(super) bad_call: bool,
+    /// The signal with the largest quotient.
+    pub(super) reason: Reason,
+}
+
+/// Sums over the calls that end at one node: into the mesh, out of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node {
+    address: Address,
+    fast: [Sum; 2],
+    slow: [Sum; 2],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    /// Packets that are measured or reported.
+    expected: f64,
+    lost_or_late: f64,
+    /// All packets, inferred ones too.
+    weight: f64,
+    /// Delay times packets, in seconds.
+    delay: f64,
+}
+
+impl Sum {
+    fn add(&mut self, quality: &Quality, is_measured: bool) {
+        let expected = f64::from(quality.expected.max(1));
+        if is_measured {
+            self.expected += expected;
+            self.lost_or_late += expected * (quality.loss + quality.late).min(1.0);
+        }
+        self.weight += expected;
+        self.delay += expected * quality.delay.as_secs_f64();
+    }
+
+    fn mean_delay(&self) -> f64 {
+        if self.weight > 0.0 { self.delay / self.weight } else { 0.0 }
+    }
+
+    fn fraction(&self, packets: f64) -> f64 {
+        if self.expected > 0.0 { packets / self.expected } else { 0.0 }
+    }
+}
+
+/// How close to the limit the budget may be, by the number of call packets per second: 1 at [`ENOUGH_PACKETS`], less where
+/// the loss is known less well.
+pub(super) fn confidence(packets: f64) -> f64 {
+    (packets / ENOUGH_PACKETS).clamp(0.25, 1.0).sqrt()
+}
+
+impl Adaptive {
+    pub(super) fn add_to_node(&mut self, fast: &CallNow, slow: Option<&CallNow>) {
+        let address = fast.key.mesh;
+        let place = self.nodes.iter().position(|node| node.address == address).unwrap_or_else(|| {
+            self.nodes.push(Node { address, fast: <_>::default(), slow: <_>::default() });
+            self.nodes.len() - 1
+        });
+        let node = &mut self.nodes[place];
+        for (sums, call) in [(&mut node.fast, Some(fast)), (&mut node.slow, slow)] {
+            let both = call.map_or([None, None], |call| [call.down, call.up]);
+            // Loss into the mesh that is inferred from the way out adds no information; its delay does.
+            let is_measured = [call.is_some_and(|call| call.down_is_reported), true];
+            for ((sum, quality), is_measured) in sums.iter_mut().zip(both).zip(is_measured) {
+                if let Some(quality) = quality {
+                    sum.add(&quality, is_measured);
+                }
+            }
+        }
+    }
+
+    pub(super) fn stress(&self, now: Nanos, observer: &Observer) -> Stress {
+        let config = &self.config;
+        let mut stress = Stress {
+            level: 0.0,
+            lower_level: 0.0,
+            combined_loss: 0.0,
+            packets: 0.0,
+            queue: 0.0,
+            excess: Nanos::ZERO,
+            acute: false,
+            loss_or_late: 0.0,
+            bad_call: false,
+            reason: Reason::RoomToGrow,
+        };
+        let mut queue = 0.0_f64;
+        let mut packets = 0.0_f64;
+        let mut raise = |level: f64, lower_level: f64, reason: Reason| {
+            stress.lower_level = stress.lower_level.max(lower_level);
+            if level > stress.level {
+                (stress.level, stress.reason) = (level, reason);
+            }
+        };
+        let ignores_calls = self.state == State::Starved;
+        let playout = observer.listening().playout.as_secs_f64();
+        let (mut acute, mut worst, mut combined_max) = (false, 0.0_f64, 0.0_f64);
+        for node in &self.nodes {
+            let measured = node.slow.iter().map(|slow| slow.expected).fold(0.0, f64::max);
+            let (mut combined, mut lower) = (0.0, 0.0);
+            for (fast, slow) in node.fast.iter().zip(&node.slow) {
+                let (loss, delay) = (slow.fraction(slow.lost_or_late), fast.mean_delay());
+                let recent_loss = fast.fraction(fast.lost_or_late);
+                worst = worst.max(loss);
+                let lower_loss = slow.fraction((slow.lost_or_late - libm::sqrt(slow.lost_or_late)).max(0.0));
+                (combined, lower) = (libm::hypot(combined, loss), libm::hypot(lower, lower_loss));
+                if !ignores_calls {
+                    let level = delay / config.delay.as_secs_f64();
+                    let reason = Reason::CallDegraded {
+                        loss_or_late: loss.max(recent_loss),
+                        delay: Nanos::from_secs_f64(delay),
+                    };
+                    raise(level, level, reason);
+                    queue = queue.max(level);
+                    let acute_loss = ACUTE_LOSS * (self.tolerance / config.loss_or_late).sqrt();
+                    acute |= (fast.lost_or_late >= ACUTE_PACKETS && recent_loss >= acute_loss)
+                        || delay > ACUTE_DELAY * playout;
+                }
+            }
+            if combined >= combined_max {
+                (combined_max, packets) = (combined, measured / SLOW.as_secs_f64());
+            }
+            if !ignores_calls && measured > 0.0 {
+                let reason = Reason::CallDegraded { loss_or_late: combined, delay: Nanos::ZERO };
+                let crowding = (CROWDED_PACKETS / measured).clamp(0.5, 1.0);
+                let tolerance = self.tolerance * confidence(measured) * crowding;
+                raise(combined / tolerance, lower / tolerance, reason);
+            }
+        }
+        let has_calls = !self.nodes.is_empty() && !ignores_calls;
+        // On a path of many hops, the calls' packets alone make round trips vary by as much as they take.
+        let tolerable = if has_calls { config.excess } else { config.excess_alone };
+        let tolerable = tolerable.saturating_add(Nanos(2 * self.base.0));
+        if let Some(excess) = observer.mesh_excess(now, None) {
+            let level = excess.as_secs_f64() / tolerable.as_secs_f64().max(1e-3);
+            raise(level, level, Reason::QueueGrows { excess });
+            queue = queue.max(level);
+            stress.excess = excess;
+            acute |= has_calls && level > ACUTE_EXCESS;
+        }
+        (stress.queue, stress.packets) = (queue, packets);
+        stress.acute = acute;
+        stress.loss_or_late = worst;
+        stress.combined_loss = combined_max;
+        stress.bad_call =
+            observer.calls(now, SLOW).any(|call| call.mos().is_some_and(|mos| mos < config.mos));
+        stress
+    }
+}

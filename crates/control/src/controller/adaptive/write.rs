@@ -1,0 +1,169 @@
+//! The budget as a policy: rates by shares of C-load, windows from round trips, and the gate.
+//!
+//! On three hops and more, data enters the mesh at the openings of a [`Gate`], right after packets of calls have arrived, so
+//! that the two meet less often.
+
+use fairhop_model::units::{BitRate, Nanos};
+
+use super::stress::Stress;
+use super::{Adaptive, USED};
+use crate::allocate::split;
+use crate::digest::Direction;
+use crate::gate::{Gate, GateSpec};
+use crate::observer::{Flow, FlowBody, Observer, RoundTrip, TcpFlow};
+use crate::policy::{FlowPolicy, Means, Policy, Reason, Treatment};
+
+/// Part of the budget that is used while queues drain after a cut.
+const DRAIN: f64 = 0.35;
+/// Reduction of the demand at a stress of 1 by queues: damps the oscillation of budget and queue.
+const DAMPING: f64 = 0.04;
+/// Round trip of a side that is not known.
+const UNKNOWN_ROUND_TRIP: Nanos = Nanos::from_millis(10);
+/// How long an end delays the ACK of a single segment (RFC 1122 §4.2.3.2 allows 500 ms; common stacks use up to 200 ms).
+const DELAYED_ACK: Nanos = Nanos::from_millis(200);
+/// Window in bytes of a flow without a treatment of its own: two segments of Ethernet.
+const NEW_FLOW_WINDOW: u32 = 3000;
+/// Window in segments of an upload that one segment keeps busy: one, with room for headers and rounding.
+const ONE_SEGMENT: f64 = 1.25;
+/// Rate of the pacer over that of the windows where windows enforce the budget: the pacer only stops excesses.
+const GUARD_RATE: f64 = 1.25;
+/// Change of the window factor, per second.
+const WINDOW_SPEED: f64 = 0.4;
+/// Maximum window factor.
+const MAX_WINDOW_FACTOR: f64 = 8.0;
+/// Minimum rate in bits per second: a rate of zero would hold packets forever.
+const MIN_RATE: u64 = 1000;
+
+/// Hops from which on data and call packets can collide: with fewer, every node senses every other one's receiver.
+const HIDDEN_FROM: u8 = 3;
+/// Longest period of a gate, in nanoseconds: the common multiple of the usual 20 and 30 ms.
+const MAX_PERIOD: u64 = 60_000_000;
+/// Gate: time after a call packet's due time, as packets may arrive late.
+const GATE_GUARD: Nanos = Nanos::from_millis(1);
+/// A full packet in bits.
+const PACKET_BITS: f64 = 8.0 * 1500.0;
+
+impl Adaptive {
+    /// Round trip of a flow from end to end without queues, but with the airtime of its packets: the smoothed one, limited to
+    /// what is tolerable over the base.
+    fn round_trip(&self, tcp: &TcpFlow) -> Nanos {
+        let of = |side: &RoundTrip| match (side.smoothed(), side.base()) {
+            (Some(smoothed), Some(base)) => smoothed.min(base.saturating_add(self.config.excess)),
+            (_, base) => base.unwrap_or(UNKNOWN_ROUND_TRIP),
+        };
+        of(&tcp.mesh_rtt).saturating_add(of(&tcp.wired_rtt))
+    }
+
+    /// Widens windows while the budget is not used and stress is low, since the round trip they come from may be estimated too
+    /// short; narrows them where queues grow.
+    pub(super) fn adjust_windows(&mut self, seconds: f64, used: f64, stress: &Stress) {
+        let is_queue = matches!(stress.reason, Reason::QueueGrows { .. });
+        if stress.level > 1.0 && is_queue {
+            self.window_factor = (self.window_factor * (1.0 - seconds * WINDOW_SPEED)).max(1.0);
+        } else if used < USED * self.budget && stress.level < 0.8 {
+            self.window_factor = (self.window_factor * (1.0 + seconds * WINDOW_SPEED)).min(MAX_WINDOW_FACTOR);
+        }
+    }
+
+    /// The gate for data at `down` bits per second; none on short paths, without calls, or where their intervals have no short
+    /// common multiple.
+    fn gate(&mut self, down: f64) -> Option<Gate> {
+        if self.hops < HIDDEN_FROM {
+            return None;
+        }
+        let period = self.cadences.iter().try_fold(1_u64, |period, (interval, _)| {
+            let interval = interval.0.max(1);
+            let common = period / gcd(period, interval) * interval;
+            (common <= MAX_PERIOD).then_some(common)
+        })?;
+        self.arrivals.clear();
+        for (interval, phase) in &self.cadences {
+            for turn in 0..period / interval.0.max(1) {
+                self.arrivals.push(Nanos(phase.0 + turn * interval.0));
+            }
+        }
+        // The ACK takes a fifth of a round trip without queues.
+        let transit = Nanos(self.base.0 / 5 * 4);
+        let shared = u64::from(self.config.shared_links.min(u32::from(self.hops)));
+        let wanted = (down * Nanos(period).as_secs_f64() / PACKET_BITS)
+            .ceil()
+            .clamp(1.0, Gate::MAX_OPENINGS as f64) as usize;
+        let spec = |packets| GateSpec {
+            guard: GATE_GUARD,
+            clear: transit,
+            step: Nanos(transit.0 * shared / u64::from(self.hops)),
+            packets,
+        };
+        (1..=wanted).rev().find_map(|packets| Gate::plan(Nanos(period), &mut self.arrivals, spec(packets)))
+    }
+
+    /// Puts the budget into a policy.
+    pub(super) fn write(&mut self, now: Nanos, observer: &Observer, stress: &Stress, policy: &mut Policy) {
+        policy.state = self.state;
+        policy.reason = self.reason;
+        policy.flows.clear();
+        policy.down_acks = None;
+        policy.gate = None;
+        let draining = now < self.drain_until;
+        let damped = self.budget * self.caution * (1.0 - DAMPING * stress.queue.min(2.0));
+        let budget = if draining { self.budget * self.caution * DRAIN } else { damped };
+        let max_price = f64::from(self.config.shared_links.max(1));
+        if self.claims.is_empty() {
+            // New flows, perhaps many at once, find short queues. The pace of ACKs stays: held ACKs may be the reason why no
+            // flow sends.
+            policy.down = Some(rate_of(budget / max_price));
+            policy.others = Treatment { window: Some(NEW_FLOW_WINDOW), ..Treatment::default() };
+            return;
+        }
+        let Ok(rates) = split(budget, &self.claims, &[]) else { return };
+        let equal = budget / self.claims.len() as f64;
+        let (mut down, mut up) = (0.0, 0.0);
+        let (mut windows_fit, mut bursts_are_small) = (true, true);
+        for (claim, rate) in self.claims.iter().zip(rates) {
+            let mut treatment = Treatment { rate: Some(rate_of(rate)), ..Treatment::default() };
+            if let Some(Flow { body: FlowBody::Tcp(tcp), .. }) = observer.flow(&claim.key) {
+                let mss = f64::from(tcp.mss());
+                // At least the equal share: a window that followed the flow's use would keep it there.
+                let fair = rate.max(equal / claim.price);
+                let round_trip = self.round_trip(tcp);
+                let in_path = fair / 8.0 * round_trip.as_secs_f64();
+                windows_fit &= in_path >= mss;
+                bursts_are_small &= in_path <= 4.0 * mss;
+                // What the path holds at this rate, and two segments so that there is always one to send. Each ACK of an upload
+                // may release two segments, which nothing paces: one segment is enough where it fills the path even with a
+                // delayed ACK, and downloads beside such uploads get no more.
+                let with_delay = round_trip.saturating_add(DELAYED_ACK).as_secs_f64();
+                let one = self.has_uploads && self.window_factor * fair / 8.0 * with_delay < mss;
+                let window = if one { ONE_SEGMENT * mss } else { self.window_factor * in_path + 2.0 * mss };
+                treatment.window = Some(window.min(f64::from(u32::MAX)) as u32);
+                if tcp.data_direction() == Direction::FromMesh {
+                    treatment.ack_rate = treatment.rate.take();
+                    up += rate;
+                } else {
+                    down += rate;
+                }
+            } else {
+                down += rate;
+            }
+            policy.flows.push(FlowPolicy { key: claim.key, treatment });
+        }
+        policy.means = match (windows_fit, bursts_are_small) {
+            (false, _) => Means::Pacing,
+            (true, true) => Means::Window,
+            (true, false) => Means::Both,
+        };
+        let guard = if policy.means == Means::Window { GUARD_RATE } else { 1.0 };
+        policy.down = Some(rate_of((guard * down).max(budget / max_price / 10.0)));
+        policy.gate = self.gate(down);
+        policy.up_acks = (up > 0.0).then(|| rate_of(guard * up));
+        policy.others = Treatment { window: Some(NEW_FLOW_WINDOW), ..Treatment::default() };
+    }
+}
+
+const fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+fn rate_of(bits: f64) -> BitRate {
+    BitRate((bits.round() as u64).max(MIN_RATE))
+}

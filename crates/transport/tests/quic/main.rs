@@ -1,8 +1,0 @@
-//! The QUIC-like machines from outside.
-
-#[path = "../common/weather.rs"]
-mod weather;
-
-mod pipe;
-mod recovery;
-mod wire;

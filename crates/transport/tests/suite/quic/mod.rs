@@ -1,0 +1,5 @@
+//! The QUIC-like machines through their public interface.
+
+mod pipe;
+mod recovery;
+mod wire;
