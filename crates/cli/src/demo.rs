@@ -253,12 +253,8 @@ fn comparison(parts: &[Part], runs: &[Summary]) -> String {
     row("acceptable calls", &|run| {
         of_calls(run, format!("{} of {}", fixed(run.totals.calls_ok, 0), run.calls.len()))
     });
-    row("voice packets lost, %", &|run| {
-        of_calls(run, fixed(100.0 * mean_of(&run.calls, |call| call.loss), 2))
-    });
-    row("voice packets too late, %", &|run| {
-        of_calls(run, fixed(100.0 * mean_of(&run.calls, |call| call.late), 2))
-    });
+    row("voice lost, %", &|run| of_calls(run, fixed(100.0 * mean_of(&run.calls, |call| call.loss), 2)));
+    row("voice too late, %", &|run| of_calls(run, fixed(100.0 * mean_of(&run.calls, |call| call.late), 2)));
     row("voice delay, ms", &|run| of_calls(run, fixed(mean_of(&run.calls, |call| call.delay_ms), 1)));
     row("all downloads, Mb/s", &|run| of_flows(run, fixed(run.totals.tcp_goodput_mbps, 2)));
     row("goodput of the sent, %", &|run| {
