@@ -316,19 +316,27 @@ impl Phy {
 
     /// Duration of a frame of `bytes` (with MAC header and frame check sequence) at `rate`.
     pub fn frame_duration(&self, rate: Rate, bytes: u32) -> Nanos {
-        let body = match rate.modulation() {
-            Modulation::Ofdm { .. } => {
-                // 4 µs symbols that carry 16 service bits, the frame, 6 tail bits and padding (17.4.3); 802.11g is
-                // followed by 6 µs of silence (18.3.2.4).
-                let bits_per_symbol = rate.bit_rate().0 * 4 / 1_000_000;
-                let symbols = (16 + 8 * u64::from(bytes) + 6).div_ceil(bits_per_symbol);
-                let extension = if self.standard == Standard::Dot11g { 6 } else { 0 };
-                4 * symbols + extension
-            }
-            Modulation::Dbpsk | Modulation::Dqpsk | Modulation::Cck { .. } => {
-                // 16.3.4: the PSDU's time is rounded up to the microsecond.
-                (8 * u64::from(bytes) * 1_000_000).div_ceil(rate.bit_rate().0)
-            }
+        let bits = 8 * u64::from(bytes);
+        // 4 µs symbols that carry 16 service bits, the frame, 6 tail bits and padding (17.4.3); 802.11g is followed by
+        // 6 µs of silence (18.3.2.4).
+        let extension = if self.standard == Standard::Dot11g { 6 } else { 0 };
+        let ofdm = |symbols: u64| 4 * symbols + extension;
+        let with_service = 16 + bits + 6;
+        // Each rate divides by a constant of its own: the compiler makes multiplications of them.
+        let body = match rate {
+            Rate::Ofdm6 => ofdm(with_service.div_ceil(24)),
+            Rate::Ofdm9 => ofdm(with_service.div_ceil(36)),
+            Rate::Ofdm12 => ofdm(with_service.div_ceil(48)),
+            Rate::Ofdm18 => ofdm(with_service.div_ceil(72)),
+            Rate::Ofdm24 => ofdm(with_service.div_ceil(96)),
+            Rate::Ofdm36 => ofdm(with_service.div_ceil(144)),
+            Rate::Ofdm48 => ofdm(with_service.div_ceil(192)),
+            Rate::Ofdm54 => ofdm(with_service.div_ceil(216)),
+            // 16.3.4: the time of the PSDU is rounded up to the microsecond.
+            Rate::Dsss1 => bits,
+            Rate::Dsss2 => bits / 2,
+            Rate::Cck5_5 => (2 * bits).div_ceil(11),
+            Rate::Cck11 => bits.div_ceil(11),
         };
         self.header_duration(rate) + Nanos::from_micros(body)
     }

@@ -72,8 +72,6 @@ pub(super) struct Mesh {
     on_air: OnAirs,
     /// The state of all stations exceeds the inner caches, so that prefetching pays.
     prefetches: bool,
-    /// What the end of a frame means to its receivers; empty between events.
-    receptions: Vec<(NodeId, Received)>,
     outputs: Vec<Output>,
 }
 
@@ -134,6 +132,18 @@ impl OnAirs {
     }
 }
 
+/// What the end of a frame means to one of its receivers. Apart from the loop over all receivers, in which few have
+/// something to report.
+#[inline]
+fn report_reception(outputs: &mut Vec<Output>, node: NodeId, frame: &Frame, received: Received) {
+    if let Some(Done { packet: image, delivered }) = received.done {
+        outputs.push(Output::done(node, image, delivered));
+    }
+    if received.data == Data::New {
+        outputs.push(Output::Delivered { node, image: frame.packet, broadcast: frame.to == BROADCAST });
+    }
+}
+
 /// The reason of a loss at a station's queue.
 const fn loss_at_station(why: Refused) -> Loss {
     match why {
@@ -158,7 +168,6 @@ impl Mesh {
             stations: Stations::new(&mac, nodes, queue, backoff),
             on_air: OnAirs::new(nodes),
             prefetches: nodes > MAX_CACHED_STATIONS,
-            receptions: Vec::with_capacity(nodes),
             outputs: Vec::with_capacity(nodes + 1),
             pending_links: None,
             radio,
@@ -235,7 +244,9 @@ impl Mesh {
     pub(super) fn response_timeout(&mut self, core: &mut Core, node: NodeId) {
         let arriving = self.receivers[node as usize].locked_since();
         let done = self.at_station(core, node, |stations, ctx| stations.on_timeout(ctx, arriving));
-        self.finish(core, node, done);
+        if let Some(Done { packet: image, delivered }) = done {
+            self.outputs.push(Output::done(node, image, delivered));
+        }
         self.report_drops(core);
     }
 
@@ -290,19 +301,11 @@ impl Mesh {
         }
     }
 
+    /// Records how many packets wait at a station, after it has taken one or is done with one.
     #[inline(always)]
-    fn record_backlog(&self, core: &mut Core, node: NodeId) {
+    pub(super) fn record_backlog(&self, core: &mut Core, node: NodeId) {
         let (backlog, now) = (self.stations.backlog(node as usize), core.events.now());
         core.recorder.nodes[node as usize].set_backlog(backlog, now, core.recorder.warmup);
-    }
-
-    /// A station is done with a packet.
-    #[inline]
-    fn finish(&mut self, core: &mut Core, node: NodeId, done: Option<Done>) {
-        if let Some(Done { packet: image, delivered }) = done {
-            self.outputs.push(Output::done(node, image, delivered));
-            self.record_backlog(core, node);
-        }
     }
 
     /// Puts a frame on the air.
@@ -333,7 +336,7 @@ impl Mesh {
     }
 
     /// A frame has ended at all its receivers. Radios and stations learn of it here; what follows for packets is output.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn frame_end(&mut self, core: &mut Core, node: NodeId) {
         let index = node as usize;
         let Some(OnAir { frame, start, end }) = self.on_air.end(index) else { return };
@@ -343,7 +346,7 @@ impl Mesh {
             self.at_station(core, node, |stations, ctx| stations.medium_idle(ctx, idle_since));
         }
 
-        let Self { links, receivers, stations, mac, radio, receptions, .. } = self;
+        let Self { links, receivers, stations, mac, radio, outputs, .. } = self;
         let Core { events, packets, recorder, tap, .. } = core;
         for_stations!(stations, stations => for link in links.from(index) {
             let peer = link.to as usize;
@@ -361,7 +364,7 @@ impl Mesh {
                 station.medium_idle(ctx, idle_since);
             }
             if received.matters() {
-                receptions.push((link.to, received));
+                report_reception(outputs, link.to, &frame, received);
             }
             if for_me && let Outcome::Lost(why) | Outcome::Missed(why) = outcome {
                 recorder.frame_lost(ended, link.to, why);
@@ -373,17 +376,9 @@ impl Mesh {
                 tap.frame(link.to, start + link.delay(), &frame, node, packet, true);
             }
         });
-        // Apart from the loop over all receivers, in which few have something to report.
-        for position in 0..self.receptions.len() {
-            let (peer, Received { data, done }) = self.receptions[position];
-            self.finish(core, peer, done);
-            if data == Data::New {
-                let broadcast = frame.to == BROADCAST;
-                self.outputs.push(Output::Delivered { node: peer, image: frame.packet, broadcast });
-            }
+        if let Some(Done { packet: image, delivered }) = done {
+            self.outputs.push(Output::done(node, image, delivered));
         }
-        self.receptions.clear();
-        self.finish(core, node, done);
         self.report_drops(core);
     }
 

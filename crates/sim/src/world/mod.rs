@@ -319,10 +319,12 @@ impl World {
                 Output::Delivered { node, image, broadcast } => self.received(node, image, broadcast),
                 Output::Sent { node, image } => {
                     self.core.packets.release(image);
+                    self.mesh.record_backlog(&mut self.core, node);
                     self.feed(node);
                 }
                 Output::Dropped { node, image, reason } => {
                     self.core.drop_image(image, reason);
+                    self.mesh.record_backlog(&mut self.core, node);
                     self.feed(node);
                 }
             }
