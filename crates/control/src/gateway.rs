@@ -231,6 +231,12 @@ impl<P> Gateway<P> {
         self.cross(digest, &digest.flow())
     }
 
+    /// A packet enters the gateway's own queue into the mesh, a radio's for example, and finds `ahead` packets before it. An
+    /// owner that does not know the queue leaves this out: then it is seen by round trips only.
+    pub fn own_queue(&mut self, now: Nanos, ahead: u32) {
+        self.controller.on_own_queue(now, ahead);
+    }
+
     fn cross(&mut self, digest: &Digest, key: &FlowKey) -> Option<u16> {
         self.controller.on_digest(digest);
         let Payload::Tcp(fields) = &digest.payload else { return None };

@@ -107,6 +107,11 @@ pub enum Reason {
         /// Excess over the base.
         excess: Nanos,
     },
+    /// Packets wait in the gateway's own queue into the mesh.
+    OwnQueue {
+        /// Mean wait.
+        wait: Nanos,
+    },
     /// A call began.
     CallStarted,
     /// A call ended.
@@ -173,6 +178,9 @@ impl fmt::Display for Reason {
             }
             Self::QueueGrows { excess } => {
                 write!(f, "round trips through the mesh are {:.0} ms over their base", excess.as_millis_f64())
+            }
+            Self::OwnQueue { wait } => {
+                write!(f, "packets wait {:.0} ms in the gateway's own queue", wait.as_millis_f64())
             }
             Self::CallStarted => f.write_str("a call began"),
             Self::CallEnded => f.write_str("a call ended"),

@@ -76,6 +76,11 @@ impl Controller {
         self.observer.on_digest(digest);
     }
 
+    /// A packet enters the gateway's own queue into the mesh and finds `ahead` packets before it.
+    pub fn on_own_queue(&mut self, now: Nanos, ahead: u32) {
+        self.observer.on_own_queue(now, ahead);
+    }
+
     /// Makes a policy. Times must not go back.
     pub fn tick(&mut self, now: Nanos) -> &Policy {
         match &mut self.kind {

@@ -34,13 +34,17 @@ impl<T: Copy + Ord> WindowedMin<T> {
     }
 }
 
-/// Shortest time for which an end delays an ACK (Linux; RFC 9293 §3.8.6.3 has no minimum).
-pub(crate) const MIN_ACK_DELAY: Nanos = Nanos::from_millis(40);
+/// Longest time for which common receivers delay an ACK: Windows and macOS up to 200 ms, Linux 40 to 200 ms (RFC 1122
+/// §4.2.3.2 allows 500 ms).
+pub(crate) const MAX_ACK_DELAY: Nanos = Nanos::from_millis(200);
 
 /// Round trips of one side of a flow.
 ///
 /// The base is the minimum over one to two minutes. The excess over it is taken from the shortest samples of the last
-/// moments: a delayed ACK (RFC 5681 §4.2) or one more retry on the air lengthens single samples, a queue all of them.
+/// moments: one more retry on the air lengthens single samples, a queue all of them.
+///
+/// A receiver may delay its ACK ([`MAX_ACK_DELAY`]). A sample is *prompt* if it certainly did not. Other samples are only
+/// upper bounds of the round trip: without a prompt sample, a queue is certain only beyond the longest delay of an ACK.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundTrip {
     min: WindowedMin<Nanos>,
@@ -54,29 +58,38 @@ pub struct RoundTrip {
 struct Recent {
     epoch: u64,
     min: Nanos,
-    samples: u32,
-    /// The ACK of at least one of them was not delayed by the receiver.
     is_prompt: bool,
 }
 
-/// How far round trips are over their base.
+/// How far round trips are over a base of theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Excess {
     /// Excess over the base.
     pub over_base: Nanos,
-    /// Number of samples that it is taken from.
-    pub samples: u32,
-    /// The ACK of at least one of them was not delayed by the receiver.
+    /// A receiver did not delay its ACK; otherwise the excess may be the delay of ACKs.
     pub is_prompt: bool,
+}
+
+impl Excess {
+    /// The part that is certainly no delay of ACKs.
+    pub const fn certain(self) -> Nanos {
+        if self.is_prompt { self.over_base } else { self.over_base.saturating_sub(MAX_ACK_DELAY) }
+    }
+
+    /// That of a queue which two flows share: a queue lengthens the round trips of both.
+    pub fn common(self, other: Self) -> Self {
+        Self {
+            over_base: self.over_base.min(other.over_base),
+            is_prompt: self.is_prompt || other.is_prompt,
+        }
+    }
 }
 
 impl RoundTrip {
     /// Buckets that are kept: one second.
     const RECENT: usize = 10;
-    /// Buckets that the excess is taken from, if they have enough samples: 300 to 400 ms.
+    /// Buckets that the excess is taken from, if they have prompt samples: 300 to 400 ms.
     const FRESH: u64 = 4;
-    /// Minimum number of samples for an excess without a prompt one: fewer may all be delayed ACKs.
-    pub(crate) const ENOUGH: u32 = 4;
     /// Length of a bucket: one tick of a controller.
     const BUCKET: Nanos = Nanos::from_millis(100);
     /// Generation of the base: routes change more often, queues last less long.
@@ -87,8 +100,7 @@ impl RoundTrip {
             min: WindowedMin::new(Self::GENERATION),
             handshake: None,
             smoothed: None,
-            recent: [Recent { epoch: u64::MAX, min: Nanos::ZERO, samples: 0, is_prompt: false };
-                Self::RECENT],
+            recent: [Recent { epoch: u64::MAX, min: Nanos::ZERO, is_prompt: false }; Self::RECENT],
         }
     }
 
@@ -100,12 +112,10 @@ impl RoundTrip {
         let epoch = now.div_floor(Self::BUCKET);
         let place = &mut self.recent[(epoch % Self::RECENT as u64) as usize];
         if place.epoch != epoch {
-            *place = Recent { epoch, min: sample, samples: 0, is_prompt: false };
+            *place = Recent { epoch, min: sample, is_prompt: false };
         }
         place.min = place.min.min(sample);
-        place.samples += 1;
-        place.is_prompt |=
-            is_prompt || sample < self.min.value().unwrap_or(sample).saturating_add(MIN_ACK_DELAY);
+        place.is_prompt |= is_prompt;
     }
 
     /// Takes the round trip of a SYN. It is shorter than that of data by the airtime of large packets, so it is the base only
@@ -124,27 +134,67 @@ impl RoundTrip {
         self.smoothed
     }
 
-    /// How far the last 300 to 400 ms are over the base: the mean of the buckets' minima, or with few samples the minimum of
-    /// the last second. None without samples.
-    pub fn excess(&self, now: Nanos) -> Option<Excess> {
+    /// How far the last 300 to 400 ms are over `base`: the mean of the minima of 100 ms with prompt samples, or with none the
+    /// minimum of the last second. None without samples.
+    pub fn excess(&self, now: Nanos, base: Nanos) -> Option<Excess> {
         let newest = now.div_floor(Self::BUCKET);
         let of_last = |epochs: u64| {
             self.recent.iter().filter(move |recent| {
                 recent.epoch != u64::MAX && recent.epoch.saturating_add(epochs) > newest
             })
         };
-        let (sum, count, samples) = of_last(Self::FRESH).fold((0, 0, 0), |(sum, count, samples), recent| {
-            (sum + recent.min.0, count + 1, samples + recent.samples)
-        });
-        let recent = match samples {
-            Self::ENOUGH.. => Nanos(sum / count),
-            _ => of_last(Self::RECENT as u64).map(|recent| recent.min).min()?,
-        };
+        let prompt = of_last(Self::FRESH).filter(|recent| recent.is_prompt);
+        let (sum, count) = prompt.fold((0, 0), |(sum, count), recent| (sum + recent.min.0, count + 1));
         let all = of_last(Self::RECENT as u64);
-        let (samples, is_prompt) = all.fold((0, false), |(samples, prompt), recent| {
-            (samples + recent.samples, prompt || recent.is_prompt)
-        });
-        Some(Excess { over_base: recent.saturating_sub(self.base()?), samples, is_prompt })
+        let is_prompt = all.clone().any(|recent| recent.is_prompt);
+        let min = all.map(|recent| recent.min).min()?;
+        let recent = if count > 0 { Nanos(sum / count) } else { min };
+        Some(Excess { over_base: recent.saturating_sub(base), is_prompt })
+    }
+}
+
+/// The gateway's own queue into the mesh, as the packets that enter it find it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnQueue {
+    recent: [Found; Self::BUCKETS],
+}
+
+/// What the packets of 100 ms found.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    epoch: u64,
+    packets: u32,
+    /// Sum over the packets of the number of packets before them.
+    ahead: u64,
+}
+
+impl OwnQueue {
+    /// Buckets over which the wait is averaged: 300 to 400 ms.
+    const BUCKETS: usize = 4;
+    const BUCKET: Nanos = Nanos::from_millis(100);
+
+    /// A packet enters the queue and finds `ahead` packets before it.
+    pub(crate) fn add(&mut self, now: Nanos, ahead: u32) {
+        let epoch = now.div_floor(Self::BUCKET);
+        let place = &mut self.recent[(epoch % Self::BUCKETS as u64) as usize];
+        if place.epoch != epoch {
+            *place = Found { epoch, ..Found::default() };
+        }
+        place.packets += 1;
+        place.ahead += u64::from(ahead);
+    }
+
+    /// How long packets wait in it now, on average: their number over their rate (Little's law).
+    pub fn wait(&self, now: Nanos) -> Nanos {
+        let newest = now.div_floor(Self::BUCKET);
+        let fresh = self.recent.iter().filter(|found| found.epoch + Self::BUCKETS as u64 > newest);
+        let (packets, ahead) =
+            fresh.fold((0, 0), |(packets, ahead), found| (packets + u64::from(found.packets), ahead + found.ahead));
+        // Mean number `ahead / packets` over the rate `packets / span`. The newest bucket is not complete.
+        let since = Nanos(newest.saturating_sub(Self::BUCKETS as u64 - 1) * Self::BUCKET.0);
+        let span = now.saturating_sub(since);
+        let wait = u128::from(ahead) * u128::from(span.0) / u128::from((packets * packets).max(1));
+        Nanos(u64::try_from(wait).unwrap_or(u64::MAX)).min(span)
     }
 }
 

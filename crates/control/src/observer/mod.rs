@@ -24,7 +24,7 @@ use fairhop_model::units::Nanos;
 use fairhop_model::voice;
 
 pub use call::{Listening, Quality, Stream};
-pub use meter::{Excess, Meter, RoundTrip};
+pub use meter::{Excess, Meter, OwnQueue, RoundTrip};
 pub use tcp::TcpFlow;
 
 use crate::digest::{Digest, Direction, Payload, RtcpFields};
@@ -174,12 +174,13 @@ pub struct Observer {
     config: ObserverConfig,
     flows: FlowTable<Flow>,
     totals: Totals,
+    own_queue: OwnQueue,
 }
 
 impl Observer {
     /// An observer that has seen no packet.
     pub fn new(config: ObserverConfig) -> Self {
-        Self { config, flows: FlowTable::new(config.flows), totals: Totals::default() }
+        Self { config, flows: FlowTable::new(config.flows), totals: Totals::default(), own_queue: OwnQueue::default() }
     }
 
     /// Takes a digest. Times must not go back, except among packets of one instant.
@@ -244,6 +245,16 @@ impl Observer {
         &self.flows
     }
 
+    /// A packet enters the gateway's own queue into the mesh and finds `ahead` packets before it.
+    pub fn on_own_queue(&mut self, now: Nanos, ahead: u32) {
+        self.own_queue.add(now, ahead);
+    }
+
+    /// The gateway's own queue into the mesh.
+    pub const fn own_queue(&self) -> &OwnQueue {
+        &self.own_queue
+    }
+
     /// Sums.
     pub const fn totals(&self) -> &Totals {
         &self.totals
@@ -254,24 +265,18 @@ impl Observer {
         Listening { playout: self.config.playout, min_delay: self.config.min_delay }
     }
 
-    /// How far the round trips of TCP through the mesh are over their base now: the minimum over the flows that end at `mesh`,
-    /// or over all flows if `mesh` is none. A queue is common to them; the excess of one flow may be its own. None if there are
-    /// only a few samples, all of which may be delayed ACKs.
+    /// How far the round trips of TCP through the mesh certainly are over their base now: the minimum over the flows that end
+    /// at `mesh`, or over all flows if `mesh` is none. A queue is common to them; the excess of one flow may be its own.
     pub fn mesh_excess(&self, now: Nanos, mesh: Option<Address>) -> Option<Nanos> {
         let horizon = now.saturating_sub(Nanos::from_secs(1));
-        let all = self
-            .active(horizon)
+        self.active(horizon)
             .filter(|(key, _)| mesh.is_none_or(|address| key.mesh == address))
             .filter_map(|(_, flow)| match &flow.body {
-                FlowBody::Tcp(tcp) => tcp.mesh_rtt.excess(now),
+                FlowBody::Tcp(tcp) => tcp.mesh_rtt.excess(now, tcp.mesh_rtt.base()?),
                 FlowBody::Udp(_) => None,
             })
-            .reduce(|a, b| Excess {
-                over_base: a.over_base.min(b.over_base),
-                samples: a.samples + b.samples,
-                is_prompt: a.is_prompt || b.is_prompt,
-            })?;
-        (all.is_prompt || all.samples >= RoundTrip::ENOUGH).then_some(all.over_base)
+            .reduce(Excess::common)
+            .map(Excess::certain)
     }
 
     /// Calls that are alive, with their quality over the last `span`.

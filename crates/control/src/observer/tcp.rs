@@ -9,15 +9,22 @@
 //! a second one.
 //!
 //! A receiver that acknowledges every second segment delays the ACK of a single one by up to half a second (RFC 5681 §4.2),
-//! which looks like a queue. Once a flow has shown ACKs of two segments, ACKs of single ones give no sample.
+//! which looks like a queue. Its ACK is *prompt* in two cases: it acknowledges two segments that passed close to each other,
+//! or the receiver has just acknowledged two such segments one by one, so that it delays nothing now.
 //!
 //! A flow whose SYNs have not been seen has no known window scale and is never clamped. Left out: SACK blocks (losses are
 //! seen by retransmissions), Eifel detection of spurious retransmissions.
 
 use fairhop_model::units::Nanos;
 
-use super::meter::{MIN_ACK_DELAY, Meter, RoundTrip};
+use super::meter::{Meter, RoundTrip};
 use crate::digest::{Direction, TcpFields, tcp_flag};
+
+/// Two segments within this time are close: shorter than any delay of an ACK, so that the receiver has both before it would
+/// acknowledge the first alone.
+const CLOSE: Nanos = Nanos::from_millis(15);
+/// How long a receiver that acknowledges single segments is believed to go on. Linux changes between the two (quick ACKs).
+const SINGLES_FOR: Nanos = Nanos::from_millis(500);
 
 /// Whether sequence number `a` is before `b` (RFC 9293 §3.4).
 pub(crate) const fn before(a: u32, b: u32) -> bool {
@@ -118,8 +125,10 @@ pub struct End {
     /// Its data that has not passed: up to two holes.
     holes: [(u32, u32); 2],
     unacked: Unacked,
-    /// The other end acknowledges two segments at once.
-    acked_in_pairs: bool,
+    /// When the last segment passed that is acknowledged, and until when the other end is believed to acknowledge each
+    /// segment.
+    acked_at: Option<Nanos>,
+    singles_until: Nanos,
     /// A timestamp that has not been echoed yet, and when it passed.
     waiting_echo: Option<(u32, Nanos)>,
     last_timestamp: u32,
@@ -308,12 +317,14 @@ impl End {
         let was_thinned = self.unacked.thinning > 0;
         let (before, Segment { end, length, at }) = self.unacked.acknowledge(ack)?;
         let are_many = was_thinned && bytes > u64::from(length);
-        let is_pair = are_many || before.is_some();
-        self.acked_in_pairs |= is_pair;
+        let is_close = |before: Option<Nanos>| before.is_some_and(|before| at.saturating_sub(before) < CLOSE);
+        let last = self.acked_at.replace(at);
+        if !are_many && before.is_none() && is_close(last) {
+            self.singles_until = now.saturating_add(SINGLES_FOR);
+        }
         // Of two segments that are far apart, the first may have had its own ACK, which was lost.
-        let is_prompt = are_many || before.is_some_and(|before| at.saturating_sub(before) < MIN_ACK_DELAY);
-        let is_known = end == ack || was_thinned;
-        (is_known && (is_pair || !self.acked_in_pairs)).then(|| (now.saturating_sub(at), is_prompt))
+        let is_prompt = are_many || is_close(before) || now < self.singles_until;
+        (end == ack || was_thinned).then(|| (now.saturating_sub(at), is_prompt))
     }
 
     /// Takes an acknowledgment that this end sends; returns the number of bytes that it acknowledges for the first time.

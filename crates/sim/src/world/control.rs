@@ -186,9 +186,10 @@ impl World {
     /// Sends on what may leave the pacers and shapers of a gateway now.
     pub(super) fn poll_gateway(&mut self, index: usize) {
         while let Some(control) = &mut self.control
-            && let Some(image) = control.gateway_mut(index).poll(&mut self.core)
+            && let gateway = control.gateway_mut(index)
+            && let node = gateway.node()
+            && let Some(image) = gateway.poll(&mut self.core, self.mesh.backlog(node as usize))
         {
-            let node = control.gateway_mut(index).node();
             self.send_on(node, image);
         }
     }

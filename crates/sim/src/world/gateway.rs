@@ -131,8 +131,14 @@ impl Gateway {
         }
     }
 
-    /// A packet is about to cross. True where it goes on now; otherwise it waits here, or is dropped.
-    pub(super) fn cross(&mut self, core: &mut Core, image: ImageId, direction: Direction) -> bool {
+    /// A packet is about to cross; `backlog` packets wait at the gateway's station. True where it goes on now; otherwise it waits here, or is dropped.
+    pub(super) fn cross(
+        &mut self,
+        core: &mut Core,
+        image: ImageId,
+        direction: Direction,
+        backlog: usize,
+    ) -> bool {
         let now = core.now();
         let verdict = match direction {
             Direction::ToMesh if self.down.is_some() => Verdict::Pass(image),
@@ -161,7 +167,7 @@ impl Gateway {
             }
             (Verdict::Pass(_), None) => {
                 if direction == Direction::ToMesh {
-                    self.enter_mesh(core, image);
+                    self.enter_mesh(core, image, backlog);
                 }
                 true
             }
@@ -173,14 +179,14 @@ impl Gateway {
         }
     }
 
-    /// The next packet that may leave a pacer or shaper now. Sets the timer where there is none.
-    pub(super) fn poll(&mut self, core: &mut Core) -> Option<ImageId> {
+    /// The next packet that may leave a pacer or shaper now; `backlog` packets wait at the gateway's station. Sets the timer where there is none.
+    pub(super) fn poll(&mut self, core: &mut Core, backlog: usize) -> Option<ImageId> {
         let now = core.now();
         let shaped = self.poll_shapers(core);
         self.drop_refused(core);
         if let Some((image, direction)) = shaped {
             if direction == Direction::ToMesh {
-                self.enter_mesh(core, image);
+                self.enter_mesh(core, image, backlog);
             }
             return Some(image);
         }
@@ -192,7 +198,7 @@ impl Gateway {
             core.packets.mark(released.packet);
         }
         if released.direction == Direction::ToMesh {
-            self.enter_mesh(core, released.packet);
+            self.enter_mesh(core, released.packet, backlog);
         }
         Some(released.packet)
     }
@@ -223,7 +229,8 @@ impl Gateway {
     }
 
     /// A packet leaves for the mesh: the controller learns of it, and its window may become smaller.
-    fn enter_mesh(&mut self, core: &mut Core, image: ImageId) {
+    fn enter_mesh(&mut self, core: &mut Core, image: ImageId, backlog: usize) {
+        self.pipeline.own_queue(core.now(), backlog as u32);
         let digest = self.digest(core.now(), core.packets.view(image), Direction::ToMesh);
         let window = self.pipeline.crossing(&digest);
         set_window(core, image, window);

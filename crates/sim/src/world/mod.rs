@@ -371,7 +371,8 @@ impl World {
         if let Some(control) = &mut self.control
             && let Some(direction) = crossing(ingress, next)
             && let Some(index) = control.gateway_at(node)
-            && !control.gateway_mut(index).cross(&mut self.core, image, direction)
+            && let backlog = self.mesh.backlog(node as usize)
+            && !control.gateway_mut(index).cross(&mut self.core, image, direction, backlog)
         {
             return self.poll_gateway(index);
         }

@@ -188,6 +188,11 @@ impl Adaptive {
             stress.excess = excess;
             acute |= has_calls && level > ACUTE_EXCESS;
         }
+        let wait = observer.own_queue().wait(now);
+        let tolerable = if has_calls { config.delay } else { config.excess_alone };
+        let level = wait.as_secs_f64() / tolerable.as_secs_f64();
+        raise(level, level, Reason::OwnQueue { wait });
+        queue = queue.max(level);
         (stress.queue, stress.packets) = (queue, packets);
         stress.acute = acute;
         stress.loss_or_late = worst;
