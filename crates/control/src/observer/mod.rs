@@ -21,7 +21,7 @@ mod meter;
 pub mod tcp;
 
 use fairhop_model::units::Nanos;
-use fairhop_model::voice;
+use fairhop_model::voice::{self, Codec};
 
 pub use call::{Listening, Quality, Stream};
 pub use meter::{Excess, Meter, OwnQueue, RoundTrip};
@@ -155,6 +155,12 @@ pub struct CallNow {
     pub began: Nanos,
     /// Nominal packets per second, both directions.
     pub packets_per_second: f64,
+    /// The codec whose impairments are used for MOS, and the time between its packets.
+    pub codec: Codec,
+    /// See [`CallNow::codec`].
+    pub interval: Nanos,
+    /// Mean size of its packets in IP bytes.
+    pub packet_bytes: f64,
 }
 
 impl CallNow {
@@ -302,6 +308,7 @@ impl Observer {
             let rate = |stream: &Stream| {
                 if stream.is_alive(horizon) { 1.0 / stream.interval().as_secs_f64().max(0.001) } else { 0.0 }
             };
+            let stream = if udp.up.is_alive(horizon) { &udp.up } else { &udp.down };
             Some(CallNow {
                 key: *key,
                 up,
@@ -314,6 +321,9 @@ impl Observer {
                     .map(|phase| (udp.up.interval(), phase)),
                 began: flow.began,
                 packets_per_second: rate(&udp.up) + rate(&udp.down),
+                codec: stream.codec(),
+                interval: stream.interval(),
+                packet_bytes: udp.bytes as f64 / udp.packets.max(1) as f64,
             })
         })
     }

@@ -140,10 +140,11 @@ macro_rules! kinds_of_control {
                 #[serde(default = "mos")]
                 #[schemars(range(min = 1.0, max = 4.4))]
                 mos: f64,
-                /// Maximum long-term fraction of a call's packets that are lost or late.
-                #[serde(default = "loss_or_late")]
+                /// Maximum long-term fraction of a call's packets that are lost or late. Left out: what the codecs of the
+                /// calls tolerate.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
                 #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 1.0))]
-                loss_or_late: f64,
+                loss_or_late: Option<f64>,
                 /// Maximum mean delay of call packets above that of the fastest packet, in ms.
                 #[serde(default = "delay_ms")]
                 #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000.0))]
@@ -485,10 +486,6 @@ fn pacer_packets() -> u32 {
 
 fn mos() -> f64 {
     AdaptiveConfig::default().mos
-}
-
-fn loss_or_late() -> f64 {
-    AdaptiveConfig::default().loss_or_late
 }
 
 fn delay_ms() -> f64 {

@@ -7,6 +7,7 @@
 use fairhop_model::units::Nanos;
 
 use super::stress::Stress;
+use super::tolerance::Tolerance;
 use super::{Adaptive, FAST, SLOW, TICK};
 use crate::allocate::{Claim, price};
 use crate::digest::Direction;
@@ -32,8 +33,6 @@ const USE_BITS: f64 = 8.0 * 15_000.0;
 const MAX_USE_SPAN: f64 = 4.0;
 /// A flow that uses less than 1/1.5 of its rate releases the rest; it keeps 1.5 times what it uses.
 const DEMAND_MARGIN: f64 = 1.5;
-/// IP bytes of a voice packet (G.729A, 20 ms).
-const VOICE_BYTES: u32 = 60;
 
 /// Calls began, ended, or have another path.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +52,7 @@ pub(super) struct KnownCall {
     pub(super) load: f64,
     price: f64,
     seen: bool,
+    tolerance: Tolerance,
 }
 
 impl Adaptive {
@@ -136,6 +136,7 @@ impl Adaptive {
         let before = self.calls.len();
         let mut came = false;
         let mut load = None;
+        let mut tolerable: Option<Tolerance> = None;
         let mut slow = observer.calls(now, SLOW);
         for call in observer.calls(now, FAST) {
             self.add_to_node(&call, slow.next().as_ref());
@@ -145,6 +146,9 @@ impl Adaptive {
             match self.calls.iter_mut().find(|known| known.key == call.key) {
                 Some(known) => {
                     known.seen = true;
+                    if tolerable.is_none_or(|min| known.tolerance.loss < min.loss) {
+                        tolerable = Some(known.tolerance);
+                    }
                     if known.price != price {
                         let longer = known.load * (price / known.price - 1.0);
                         (known.load, known.price) = (known.load + longer, price);
@@ -152,12 +156,19 @@ impl Adaptive {
                     }
                 }
                 None => {
+                    let mut tolerance =
+                        Tolerance::of(call.codec, call.interval, self.config.mos, observer.listening());
+                    tolerance.loss = self.config.loss_or_late.unwrap_or(tolerance.loss);
                     let of_call = self.load_of(&call) * price;
-                    self.calls.push(KnownCall { key: call.key, load: of_call, price, seen: true });
+                    self.calls.push(KnownCall { key: call.key, load: of_call, price, seen: true, tolerance });
                     *load.get_or_insert(0.0) += of_call;
                     came = true;
                 }
             }
+        }
+        if let Some(tolerable) = tolerable.filter(|tolerable| *tolerable != self.tolerable) {
+            self.tolerance *= tolerable.loss / self.tolerable.loss;
+            self.tolerable = tolerable;
         }
         self.calls.retain(|known| {
             if !known.seen {
@@ -170,7 +181,7 @@ impl Adaptive {
 
     /// The load of a call on one hop in bits per second, counting the overhead of its packets as bytes.
     fn load_of(&self, call: &CallNow) -> f64 {
-        let bits = f64::from(8 * (VOICE_BYTES + self.config.packet_overhead));
+        let bits = 8.0 * (call.packet_bytes + f64::from(self.config.packet_overhead));
         call.packets_per_second * bits
     }
 }

@@ -26,6 +26,7 @@ mod inputs;
 mod law;
 mod noise;
 mod stress;
+mod tolerance;
 mod write;
 
 use fairhop_model::units::Nanos;
@@ -34,6 +35,7 @@ use self::degradation::Degradation;
 use self::inputs::KnownCall;
 use self::noise::Noise;
 use self::stress::Node;
+use self::tolerance::Tolerance;
 use super::TICK;
 use crate::allocate::Claim;
 use crate::observer::Observer;
@@ -42,8 +44,8 @@ use crate::policy::{Policy, Reason, State};
 /// What is tolerable. No value says what the network carries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdaptiveConfig {
-    /// Tolerable fraction of a call's packets lost or late, in the long run.
-    pub loss_or_late: f64,
+    /// Tolerable fraction of a call's packets lost or late, in the long run; none to derive it from the codec.
+    pub loss_or_late: Option<f64>,
     /// Tolerable mean delay of call packets over the fastest one.
     pub delay: Nanos,
     /// Tolerable excess of TCP's round trips through the mesh over their base, while there are calls.
@@ -68,7 +70,7 @@ pub struct AdaptiveConfig {
 impl Default for AdaptiveConfig {
     fn default() -> Self {
         Self {
-            loss_or_late: 0.005,
+            loss_or_late: None,
             delay: Nanos::from_millis(20),
             excess: Nanos::from_millis(12),
             excess_alone: Nanos::from_millis(40),
@@ -87,6 +89,8 @@ const FAST: Nanos = Nanos::from_millis(300);
 /// Long span over which calls are measured: the second by which their quality is judged.
 const SLOW: Nanos = Nanos::from_secs(1);
 
+/// Tolerable loss before the first call: that of G.729A.
+const DEFAULT_TOLERANCE: f64 = 0.005;
 /// Part of the budget that must be used before the budget grows.
 const USED: f64 = 0.85;
 /// Time over which the peak of the carried load is remembered, in seconds: longer than a TCP recovery.
@@ -139,7 +143,9 @@ pub(super) struct Adaptive {
     /// TCP payload bytes that the mesh has lost, and when it last lost some.
     lost: u64,
     lost_at: Nanos,
-    /// Tolerated fraction lost or late, and since when it is above the configured one.
+    /// What the most sensitive call tolerates.
+    tolerable: Tolerance,
+    /// Tolerated fraction lost or late, and since when it is above that of the calls.
     tolerance: f64,
     tolerant_since: Nanos,
     noise: Noise,
@@ -193,7 +199,8 @@ impl Adaptive {
             base: Nanos::ZERO,
             lost: 0,
             lost_at: Nanos::ZERO,
-            tolerance: config.loss_or_late,
+            tolerable: Tolerance { loss: DEFAULT_TOLERANCE, packets: 2 },
+            tolerance: DEFAULT_TOLERANCE,
             tolerant_since: Nanos::ZERO,
             noise: Noise::default(),
             window_factor: 1.0,

@@ -28,8 +28,8 @@ const MIN_PACKETS: f64 = 600.0;
 const SPAN: (f64, f64) = (4.0, 16.0);
 /// How long noise is tolerated before it has to be shown again.
 const MEMORY: Nanos = Nanos::from_secs(60);
-/// Maximum tolerance: with 0.75 % loss each way, one second in ten is bad, and not much more noise is left to tolerate.
-const MAX_TOLERANCE: f64 = 0.0075;
+/// Maximum tolerance over that of the codec: with 0.75 % loss each way instead of 0.5 %, one second of G.729A in ten is bad.
+const MAX_TOLERANCE: f64 = 1.5;
 /// The budget after noise has been recognized, as a part of the peak.
 const RETURN_TO: f64 = 0.85;
 
@@ -103,15 +103,16 @@ impl Adaptive {
     /// Raises the tolerance and the budget where less TCP has not reduced the loss of calls.
     pub(super) fn learn_noise(&mut self, now: Nanos, seconds: f64, stress: &Stress) {
         if now.saturating_sub(self.tolerant_since) > MEMORY {
-            self.tolerance = self.config.loss_or_late;
+            self.tolerance = self.tolerable.loss;
         }
         if self.nodes.is_empty() || stress.acute || self.state != State::Steady {
             return;
         }
         let loss = (stress.combined_loss, stress.packets.max(1.0));
         if let Some(noise) = self.noise.update(self.budget, seconds, loss, self.tolerance) {
-            let tolerance = noise.loss + 0.5 * self.config.loss_or_late;
-            self.tolerance = tolerance.min(MAX_TOLERANCE).max(self.config.loss_or_late);
+            let tolerable = self.tolerable.loss;
+            let tolerance = noise.loss + 0.5 * tolerable;
+            self.tolerance = tolerance.min(MAX_TOLERANCE * tolerable).max(tolerable);
             self.tolerant_since = now;
             self.budget = RETURN_TO * noise.peak;
             self.ceiling = self.ceiling.max(self.budget);

@@ -147,13 +147,13 @@ impl Adaptive {
         let (mut acute, mut worst, mut combined_max) = (false, 0.0_f64, 0.0_f64);
         for node in &self.nodes {
             let measured = node.slow.iter().map(|slow| slow.expected).fold(0.0, f64::max);
-            let (mut combined, mut lower) = (0.0, 0.0);
-            for (fast, slow) in node.fast.iter().zip(&node.slow) {
+            let (mut losses, mut lowers) = ([0.0; 2], [0.0; 2]);
+            for (way, (fast, slow)) in node.fast.iter().zip(&node.slow).enumerate() {
                 let (loss, delay) = (slow.fraction(slow.lost_or_late), fast.mean_delay());
                 let recent_loss = fast.fraction(fast.lost_or_late);
                 worst = worst.max(loss);
                 let lower_loss = slow.fraction((slow.lost_or_late - libm::sqrt(slow.lost_or_late)).max(0.0));
-                (combined, lower) = (libm::hypot(combined, loss), libm::hypot(lower, lower_loss));
+                (losses[way], lowers[way]) = (loss, lower_loss);
                 if !ignores_calls {
                     let level = delay / config.delay.as_secs_f64();
                     let reason = Reason::CallDegraded {
@@ -162,11 +162,12 @@ impl Adaptive {
                     };
                     raise(level, level, reason);
                     queue = queue.max(level);
-                    let acute_loss = ACUTE_LOSS * (self.tolerance / config.loss_or_late).sqrt();
+                    let acute_loss = ACUTE_LOSS * (self.tolerance / self.tolerable.loss).sqrt();
                     acute |= (fast.lost_or_late >= ACUTE_PACKETS && recent_loss >= acute_loss)
                         || delay > ACUTE_DELAY * playout;
                 }
             }
+            let (combined, lower) = (self.tolerable.combined(losses), self.tolerable.combined(lowers));
             if combined >= combined_max {
                 (combined_max, packets) = (combined, measured / SLOW.as_secs_f64());
             }
