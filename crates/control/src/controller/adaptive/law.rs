@@ -29,6 +29,8 @@ const LEARNING_USED: f64 = 0.7;
 const LEARNT: f64 = 0.6;
 /// Speed g of the law without calls, per second; with calls it is between a quarter and twice as much.
 const SPEED: f64 = 0.06;
+/// Minimum speed of the law with calls.
+const MIN_SPEED: f64 = 0.0075;
 /// Growth at the beginning of a probe, per second: a breakdown shows before the budget is 10 % over the ceiling.
 const PROBE_SPEED: f64 = 0.03;
 /// Maximum stress in the law: one tick takes at most 8.4 % of the budget.
@@ -137,7 +139,7 @@ impl Adaptive {
         if self.nodes.is_empty() {
             return SPEED;
         }
-        (LOSS_COST * self.tolerance * stress.packets).clamp(SPEED / 4.0, 2.0 * SPEED)
+        (LOSS_COST * self.tolerance * stress.packets).clamp(MIN_SPEED, 2.0 * SPEED)
     }
 
     fn grow(&mut self, by: f64) {
@@ -152,7 +154,9 @@ impl Adaptive {
     fn move_by_law(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {
         self.fit_to_queue(seconds, used, stress);
         let speed = self.speed(stress);
-        let pull = 1.0 - stress.level.min(MAX_STRESS);
+        // One lost packet counts in full, however little is tolerable: otherwise the law rests at a higher loss.
+        let one = 1.0 / (self.tolerance * stress.packets.max(1.0));
+        let pull = 1.0 - stress.level.min(MAX_STRESS.max(one));
         if pull < 0.0 {
             self.grow(seconds * speed * pull);
             self.reason = stress.reason;
