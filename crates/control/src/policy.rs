@@ -112,6 +112,11 @@ pub enum Reason {
         /// Mean wait.
         wait: Nanos,
     },
+    /// Packets of calls wait before the gateway, on the wired side.
+    WiredQueue {
+        /// Mean delay over the fastest packet.
+        delay: Nanos,
+    },
     /// A call began.
     CallStarted,
     /// A call ended.
@@ -181,6 +186,9 @@ impl fmt::Display for Reason {
             }
             Self::OwnQueue { wait } => {
                 write!(f, "packets wait {:.0} ms in the gateway's own queue", wait.as_millis_f64())
+            }
+            Self::WiredQueue { delay } => {
+                write!(f, "packets of calls are delayed {:.0} ms before the gateway", delay.as_millis_f64())
             }
             Self::CallStarted => f.write_str("a call began"),
             Self::CallEnded => f.write_str("a call ended"),

@@ -78,10 +78,7 @@ impl Excess {
 
     /// That of a queue which two flows share: a queue lengthens the round trips of both.
     pub fn common(self, other: Self) -> Self {
-        Self {
-            over_base: self.over_base.min(other.over_base),
-            is_prompt: self.is_prompt || other.is_prompt,
-        }
+        Self { over_base: self.over_base.min(other.over_base), is_prompt: self.is_prompt || other.is_prompt }
     }
 }
 
@@ -188,8 +185,9 @@ impl OwnQueue {
     pub fn wait(&self, now: Nanos) -> Nanos {
         let newest = now.div_floor(Self::BUCKET);
         let fresh = self.recent.iter().filter(|found| found.epoch + Self::BUCKETS as u64 > newest);
-        let (packets, ahead) =
-            fresh.fold((0, 0), |(packets, ahead), found| (packets + u64::from(found.packets), ahead + found.ahead));
+        let (packets, ahead) = fresh.fold((0, 0), |(packets, ahead), found| {
+            (packets + u64::from(found.packets), ahead + found.ahead)
+        });
         // Mean number `ahead / packets` over the rate `packets / span`. The newest bucket is not complete.
         let since = Nanos(newest.saturating_sub(Self::BUCKETS as u64 - 1) * Self::BUCKET.0);
         let span = now.saturating_sub(since);

@@ -151,6 +151,8 @@ pub struct CallNow {
     pub down_is_reported: bool,
     /// Interval of the packets out of the mesh, and the offset within it at which undelayed ones arrive; none without any.
     pub cadence: Option<(Nanos, Nanos)>,
+    /// Quality of the stream into the mesh as it arrives at the gateway; none without one.
+    pub wired: Option<Quality>,
     /// When its first packet passed.
     pub began: Nanos,
     /// Nominal packets per second, both directions.
@@ -186,7 +188,12 @@ pub struct Observer {
 impl Observer {
     /// An observer that has seen no packet.
     pub fn new(config: ObserverConfig) -> Self {
-        Self { config, flows: FlowTable::new(config.flows), totals: Totals::default(), own_queue: OwnQueue::default() }
+        Self {
+            config,
+            flows: FlowTable::new(config.flows),
+            totals: Totals::default(),
+            own_queue: OwnQueue::default(),
+        }
     }
 
     /// Takes a digest. Times must not go back, except among packets of one instant.
@@ -319,6 +326,12 @@ impl Observer {
                     .phase()
                     .filter(|_| udp.up.is_alive(horizon))
                     .map(|phase| (udp.up.interval(), phase)),
+                wired: udp
+                    .down
+                    .is_alive(horizon)
+                    .then(|| udp.down.quality(now, span, self.listening(), false))
+                    .flatten()
+                    .filter(|quality| quality.expected > 0),
                 began: flow.began,
                 packets_per_second: rate(&udp.up) + rate(&udp.down),
                 codec: stream.codec(),

@@ -25,6 +25,8 @@ const ACUTE_PACKETS: f64 = 3.0;
 const ACUTE_DELAY: f64 = 0.8;
 /// Stress by round trips that is acute where there are calls.
 const ACUTE_EXCESS: f64 = 3.0;
+/// Tolerable mean delay before the gateway, as a part of the playout delay: the largest one is about twice the mean.
+const WIRED_DELAY: f64 = 0.5;
 /// Call packets per second and direction at which the loss is known well enough to stay at the limit: three calls.
 const ENOUGH_PACKETS: f64 = 150.0;
 /// Call packets per second and direction above which losses come in bursts, as calls queue behind each other: six calls.
@@ -59,6 +61,8 @@ pub(super) struct Stress {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     address: Address,
+    /// Largest mean delay before the gateway of the packets of a call into the mesh.
+    wired_delay: Nanos,
     fast: [Sum; 2],
     slow: [Sum; 2],
 }
@@ -104,10 +108,21 @@ impl Adaptive {
     pub(super) fn add_to_node(&mut self, fast: &CallNow, slow: Option<&CallNow>) {
         let address = fast.key.mesh;
         let place = self.nodes.iter().position(|node| node.address == address).unwrap_or_else(|| {
-            self.nodes.push(Node { address, fast: <_>::default(), slow: <_>::default() });
+            self.nodes.push(Node {
+                address,
+                wired_delay: Nanos::ZERO,
+                fast: <_>::default(),
+                slow: <_>::default(),
+            });
             self.nodes.len() - 1
         });
         let node = &mut self.nodes[place];
+        node.wired_delay = node.wired_delay.max(fast.wired.map_or(Nanos::ZERO, |wired| wired.delay));
+        for (sums, call) in [(&mut node.fast, Some(fast)), (&mut node.slow, slow)] {
+            if let Some(wired) = call.and_then(|call| call.wired) {
+                sums[0].add(&Quality { loss: 0.0, delay: Nanos::ZERO, ..wired }, true);
+            }
+        }
         for (sums, call) in [(&mut node.fast, Some(fast)), (&mut node.slow, slow)] {
             let both = call.map_or([None, None], |call| [call.down, call.up]);
             // Loss into the mesh that is inferred from the way out adds no information; its delay does.
@@ -170,6 +185,12 @@ impl Adaptive {
             let (combined, lower) = (self.tolerable.combined(losses), self.tolerable.combined(lowers));
             if combined >= combined_max {
                 (combined_max, packets) = (combined, measured / SLOW.as_secs_f64());
+            }
+            if !ignores_calls {
+                let delay = node.wired_delay;
+                let level = delay.as_secs_f64() / (WIRED_DELAY * playout);
+                raise(level, level, Reason::WiredQueue { delay });
+                queue = queue.max(level);
             }
             if !ignores_calls && measured > 0.0 {
                 let reason = Reason::CallDegraded { loss_or_late: combined, delay: Nanos::ZERO };

@@ -67,9 +67,11 @@ mod tests {
         let listening = Listening { playout: Nanos::from_millis(60), min_delay: Nanos::from_millis(50) };
         let of = |codec: Codec, ms| Tolerance::of(codec, Nanos::from_millis(ms), 3.6, listening);
         // By hand: (1 − p)^50 + 50 p (1 − p)^49 = 0.975 at p = 0.49 %; 1 − (1 − p)^33 = 0.025 at p = 0.0767 %.
-        for (found, packets, loss) in
-            [(of(Codec::G729a, 20), 2, 0.0049), (of(Codec::G7231, 30), 1, 0.000_767), (of(Codec::G711, 20), 4, 0.022)]
-        {
+        for (found, packets, loss) in [
+            (of(Codec::G729a, 20), 2, 0.0049),
+            (of(Codec::G7231, 30), 1, 0.000_767),
+            (of(Codec::G711, 20), 4, 0.022),
+        ] {
             assert_eq!(found.packets, packets);
             assert!((found.loss / loss - 1.0).abs() < 0.02, "{found:?}, not {loss}");
         }

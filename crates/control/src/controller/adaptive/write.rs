@@ -57,7 +57,10 @@ impl Adaptive {
     /// Widens windows while the budget is not used and stress is low, since the round trip they come from may be estimated too
     /// short; narrows them where queues grow.
     pub(super) fn adjust_windows(&mut self, seconds: f64, used: f64, stress: &Stress) {
-        let is_queue = matches!(stress.reason, Reason::QueueGrows { .. } | Reason::OwnQueue { .. });
+        let is_queue = matches!(
+            stress.reason,
+            Reason::QueueGrows { .. } | Reason::OwnQueue { .. } | Reason::WiredQueue { .. }
+        );
         if stress.level > 1.0 && is_queue {
             self.window_factor = (self.window_factor * (1.0 - seconds * WINDOW_SPEED)).max(1.0);
         } else if used < USED * self.budget && stress.level < 0.8 {
