@@ -75,6 +75,17 @@ impl From<&Digest> for Arrival {
     }
 }
 
+/// What the data pacer does with a packet into the mesh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// It is paced.
+    Elastic,
+    /// It is paced ahead of elastic packets.
+    Interactive,
+    /// It passes.
+    Free,
+}
+
 /// What becomes of a packet that was handed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a packet that passes or is refused is the caller's again"]
@@ -190,6 +201,7 @@ impl<P> Gateway<P> {
         let policy = self.controller.tick(now);
         self.paces_data = policy.paces_data();
         self.data.set_aggregate(policy.down);
+        self.data.set_urgent(policy.interactive);
         self.data.set_gate(policy.gate);
         self.data.set_each_flow(policy.others.rate);
         for flow in &policy.flows {
@@ -207,21 +219,27 @@ impl<P> Gateway<P> {
                 Verdict::of(self.up_acks.offer(&arrival.key, ack, packet))
             }
             // While data waits, more queues up behind it, or packets of one flow would overtake each other.
-            _ if (self.paces_data || !self.data.is_empty()) && self.is_elastic(now, arrival) => {
-                Verdict::of(self.data.offer(now, &arrival.key, arrival.bytes, packet))
-            }
+            kind if self.paces_data || !self.data.is_empty() => match self.class(now, kind, arrival) {
+                Class::Free => Verdict::Pass(packet),
+                class => {
+                    let is_urgent = class == Class::Interactive;
+                    Verdict::of(self.data.offer(now, &arrival.key, arrival.bytes, is_urgent, packet))
+                }
+            },
             _ => Verdict::Pass(packet),
         }
     }
 
-    /// Whether the packet belongs to the data pacer.
-    fn is_elastic(&self, now: Nanos, arrival: &Arrival) -> bool {
-        match arrival.kind {
-            PacketKind::TcpData => true,
-            PacketKind::TcpAck { .. } | PacketKind::TcpControl | PacketKind::Rtcp => false,
-            PacketKind::Datagram => {
-                self.observer().flow(&arrival.key).is_some_and(|flow| flow.kind(now) == FlowKind::BulkUdp)
-            }
+    /// What becomes of a packet that is not an ACK.
+    fn class(&self, now: Nanos, kind: PacketKind, arrival: &Arrival) -> Class {
+        match kind {
+            PacketKind::TcpData => Class::Elastic,
+            PacketKind::TcpAck { .. } | PacketKind::TcpControl | PacketKind::Rtcp => Class::Free,
+            PacketKind::Datagram => match self.observer().flow(&arrival.key).map(|flow| flow.kind(now)) {
+                Some(FlowKind::BulkUdp) => Class::Elastic,
+                Some(FlowKind::Interactive) => Class::Interactive,
+                _ => Class::Free,
+            },
         }
     }
 
@@ -231,10 +249,11 @@ impl<P> Gateway<P> {
         self.cross(digest, &digest.flow())
     }
 
-    /// A packet enters the gateway's own queue into the mesh, a radio's for example, and finds `ahead` packets before it. An
-    /// owner that does not know the queue leaves this out: then it is seen by round trips only.
-    pub fn own_queue(&mut self, now: Nanos, ahead: u32) {
-        self.controller.on_own_queue(now, ahead);
+    /// The gateway's own queue into the mesh, a radio's for example, holds `packets` ([`Observer::on_own_queue`]): due before
+    /// each tick and when a packet of a call enters. An owner that does not know the queue leaves this out: then it is seen by
+    /// round trips only.
+    pub fn own_queue(&mut self, now: Nanos, packets: u32) {
+        self.controller.on_own_queue(now, packets);
     }
 
     fn cross(&mut self, digest: &Digest, key: &FlowKey) -> Option<u16> {

@@ -19,6 +19,9 @@ pub struct Policy {
     pub expires: Nanos,
     /// Pace of all elastic packets into the mesh together, in IP bytes; none for no limit.
     pub down: Option<BitRate>,
+    /// Rate up to which interactive packets ([`crate::observer::FlowKind::Interactive`]) go ahead of elastic ones; none for
+    /// any rate. [`Policy::down`] holds for both together.
+    pub interactive: Option<BitRate>,
     /// Times at which elastic packets may enter the mesh; none for any time.
     pub gate: Option<Gate>,
     /// Pace of the bytes that ACKs out of the mesh acknowledge (downloads), together; none for no limit.
@@ -210,6 +213,7 @@ impl Policy {
             at: Nanos::ZERO,
             expires: Nanos::MAX,
             down: None,
+            interactive: None,
             gate: None,
             down_acks: None,
             up_acks: None,

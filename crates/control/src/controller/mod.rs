@@ -76,13 +76,14 @@ impl Controller {
         self.observer.on_digest(digest);
     }
 
-    /// A packet enters the gateway's own queue into the mesh and finds `ahead` packets before it.
-    pub fn on_own_queue(&mut self, now: Nanos, ahead: u32) {
-        self.observer.on_own_queue(now, ahead);
+    /// See [`Observer::on_own_queue`].
+    pub fn on_own_queue(&mut self, now: Nanos, packets: u32) {
+        self.observer.on_own_queue(now, packets);
     }
 
     /// Makes a policy. Times must not go back.
     pub fn tick(&mut self, now: Nanos) -> &Policy {
+        self.observer.survey(now);
         match &mut self.kind {
             Kind::None => {}
             Kind::Fixed(config) => config.tick(now, &self.observer, &mut self.policy),

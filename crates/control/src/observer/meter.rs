@@ -90,7 +90,7 @@ impl RoundTrip {
     /// Length of a bucket: one tick of a controller.
     const BUCKET: Nanos = Nanos::from_millis(100);
     /// Generation of the base: routes change more often, queues last less long.
-    const GENERATION: Nanos = Nanos::from_secs(60);
+    pub(crate) const GENERATION: Nanos = Nanos::from_secs(60);
 
     pub(crate) const fn new() -> Self {
         Self {
@@ -150,48 +150,62 @@ impl RoundTrip {
     }
 }
 
-/// The gateway's own queue into the mesh, as the packets that enter it find it.
+/// The gateway's own queue into the mesh.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OwnQueue {
     recent: [Found; Self::BUCKETS],
 }
 
-/// What the packets of 100 ms found.
+/// 100 ms of the queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     epoch: u64,
-    packets: u32,
-    /// Sum over the packets of the number of packets before them.
-    ahead: u64,
+    /// Packets that entered.
+    entered: u32,
+    /// Looks at the queue, and the sum of the packets that they found.
+    looks: u32,
+    packets: u64,
 }
 
 impl OwnQueue {
-    /// Buckets over which the wait is averaged: 300 to 400 ms.
-    const BUCKETS: usize = 4;
+    /// Buckets over which the wait is averaged: 400 to 500 ms.
+    const BUCKETS: usize = 5;
     const BUCKET: Nanos = Nanos::from_millis(100);
 
-    /// A packet enters the queue and finds `ahead` packets before it.
-    pub(crate) fn add(&mut self, now: Nanos, ahead: u32) {
+    fn bucket(&mut self, now: Nanos) -> &mut Found {
         let epoch = now.div_floor(Self::BUCKET);
         let place = &mut self.recent[(epoch % Self::BUCKETS as u64) as usize];
         if place.epoch != epoch {
             *place = Found { epoch, ..Found::default() };
         }
-        place.packets += 1;
-        place.ahead += u64::from(ahead);
+        place
+    }
+
+    /// A packet enters the queue.
+    pub(crate) fn enter(&mut self, now: Nanos) {
+        self.bucket(now).entered += 1;
+    }
+
+    /// A look at the queue finds `packets` in it.
+    pub(crate) fn look(&mut self, now: Nanos, packets: u32) {
+        let place = self.bucket(now);
+        place.looks += 1;
+        place.packets += u64::from(packets);
     }
 
     /// How long packets wait in it now, on average: their number over their rate (Little's law).
     pub fn wait(&self, now: Nanos) -> Nanos {
         let newest = now.div_floor(Self::BUCKET);
-        let fresh = self.recent.iter().filter(|found| found.epoch + Self::BUCKETS as u64 > newest);
-        let (packets, ahead) = fresh.fold((0, 0), |(packets, ahead), found| {
-            (packets + u64::from(found.packets), ahead + found.ahead)
-        });
-        // Mean number `ahead / packets` over the rate `packets / span`. The newest bucket is not complete.
-        let since = Nanos(newest.saturating_sub(Self::BUCKETS as u64 - 1) * Self::BUCKET.0);
-        let span = now.saturating_sub(since);
-        let wait = u128::from(ahead) * u128::from(span.0) / u128::from((packets * packets).max(1));
+        let first = (newest + 1).saturating_sub(Self::BUCKETS as u64);
+        let fresh = self.recent.iter().filter(|found| found.epoch >= first);
+        let (mut entered, mut looks, mut packets) = (0, 0, 0);
+        for found in fresh {
+            entered += u64::from(found.entered);
+            looks += u64::from(found.looks);
+            packets += found.packets;
+        }
+        let span = now.saturating_sub(Nanos(first * Self::BUCKET.0));
+        let wait = u128::from(packets) * u128::from(span.0) / u128::from((looks * entered).max(1));
         Nanos(u64::try_from(wait).unwrap_or(u64::MAX)).min(span)
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | call | shape of its RTP ([`call`]) | loss, delay, jitter and MOS by direction |
 //! | TCP | protocol | round trips of both sides, losses in the mesh, window scales ([`tcp`]) |
+//! | interactive UDP, such as video of a call | as bulk UDP, and marked by DSCP ([`is_interactive`]) | rate |
 //! | bulk UDP, such as QUIC | large packets, or over 100 kb/s | rate |
 //! | other | the rest | rate |
 //!
@@ -18,6 +19,7 @@
 
 pub mod call;
 mod meter;
+mod survey;
 pub mod tcp;
 
 use fairhop_model::units::Nanos;
@@ -25,10 +27,16 @@ use fairhop_model::voice::{self, Codec};
 
 pub use call::{Listening, Quality, Stream};
 pub use meter::{Excess, Meter, OwnQueue, RoundTrip};
+pub use survey::MeshNode;
 pub use tcp::TcpFlow;
+
+use survey::Survey;
 
 use crate::digest::{Digest, Direction, Payload, RtcpFields};
 use crate::flow::{Address, FlowKey, FlowTable};
+
+/// A call without packets for longer has ended.
+const SILENT: Nanos = Nanos::from_secs(2);
 
 /// Sizes and assumptions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,7 +71,9 @@ pub enum FlowKind {
     Tcp,
     /// A call.
     Call,
-    /// UDP at a high rate or with large packets that is no call.
+    /// UDP at a high rate or with large packets that is marked as interactive ([`is_interactive`]): video of a call.
+    Interactive,
+    /// Other UDP at a high rate or with large packets that is no call.
     BulkUdp,
     /// Any other flow.
     Other,
@@ -100,6 +110,8 @@ pub struct UdpFlow {
     pub up_meter: Meter,
     packets: u64,
     bytes: u64,
+    /// DSCP of the last packet.
+    dscp: u8,
 }
 
 /// A flow.
@@ -183,6 +195,7 @@ pub struct Observer {
     flows: FlowTable<Flow>,
     totals: Totals,
     own_queue: OwnQueue,
+    survey: Survey,
 }
 
 impl Observer {
@@ -193,6 +206,7 @@ impl Observer {
             flows: FlowTable::new(config.flows),
             totals: Totals::default(),
             own_queue: OwnQueue::default(),
+            survey: Survey::default(),
         }
     }
 
@@ -200,6 +214,9 @@ impl Observer {
     pub fn on_digest(&mut self, digest: &Digest) {
         let Digest { at, direction, bytes, .. } = *digest;
         self.totals.digests += 1;
+        if direction == Direction::ToMesh {
+            self.own_queue.enter(at);
+        }
         self.flows.expire(at.saturating_sub(self.config.idle));
         let key = digest.flow();
         if let Payload::Rtcp(rtcp) = digest.payload {
@@ -220,8 +237,8 @@ impl Observer {
                 self.totals.delivered += progress.acknowledged;
                 self.totals.lost_in_mesh += progress.lost_in_mesh;
             }
-            (FlowBody::Udp(udp), payload) => {
-                udp.update(at, direction, bytes, payload, playout);
+            (FlowBody::Udp(udp), _) => {
+                udp.update(digest, playout);
                 if udp.kind(at) == FlowKind::BulkUdp {
                     self.totals.add_elastic(direction, bytes);
                 }
@@ -258,9 +275,10 @@ impl Observer {
         &self.flows
     }
 
-    /// A packet enters the gateway's own queue into the mesh and finds `ahead` packets before it.
-    pub fn on_own_queue(&mut self, now: Nanos, ahead: u32) {
-        self.own_queue.add(now, ahead);
+    /// The gateway's own queue into the mesh holds `packets` at a time that does not depend on elastic traffic: at a tick,
+    /// or when a packet of a call enters it.
+    pub fn on_own_queue(&mut self, now: Nanos, packets: u32) {
+        self.own_queue.look(now, packets);
     }
 
     /// The gateway's own queue into the mesh.
@@ -278,28 +296,34 @@ impl Observer {
         Listening { playout: self.config.playout, min_delay: self.config.min_delay }
     }
 
-    /// How far the round trips of TCP through the mesh certainly are over their base now: the minimum over the flows that end
-    /// at `mesh`, or over all flows if `mesh` is none. A queue is common to them; the excess of one flow may be its own.
-    pub fn mesh_excess(&self, now: Nanos, mesh: Option<Address>) -> Option<Nanos> {
-        let horizon = now.saturating_sub(Nanos::from_secs(1));
-        self.active(horizon)
-            .filter(|(key, _)| mesh.is_none_or(|address| key.mesh == address))
-            .filter_map(|(_, flow)| match &flow.body {
-                FlowBody::Tcp(tcp) => tcp.mesh_rtt.excess(now, tcp.mesh_rtt.base()?),
-                FlowBody::Udp(_) => None,
-            })
-            .reduce(Excess::common)
-            .map(Excess::certain)
+    /// Finds the calls and what the flows of a node have in common. [`Observer::calls`] and [`Observer::mesh_excess`] answer
+    /// from the last survey; a controller makes one at each tick.
+    pub fn survey(&mut self, now: Nanos) {
+        self.survey.update(now, now.saturating_sub(SILENT), &self.flows);
     }
 
-    /// Calls that are alive, with their quality over the last `span`.
+    /// What the flows of a mesh node show of the path to it, at the last survey.
+    pub fn node(&self, mesh: Address) -> Option<&MeshNode> {
+        self.survey.node(mesh)
+    }
+
+    /// How far round trips through the mesh certainly were over their base at the last survey: those of the node `mesh`, or
+    /// the minimum of all nodes if `mesh` is none, which is the queue at the gateway's end.
+    pub fn mesh_excess(&self, mesh: Option<Address>) -> Option<Nanos> {
+        match mesh {
+            Some(address) => self.node(address)?.excess,
+            None => self.survey.nodes.iter().filter_map(|node| node.excess).reduce(Excess::common),
+        }
+        .map(Excess::certain)
+    }
+
+    /// The calls of the last survey that are alive, with their quality over the last `span`, in the order of their keys.
     pub fn calls(&self, now: Nanos, span: Nanos) -> impl Iterator<Item = CallNow> {
-        /// A call without packets for longer has ended.
-        const SILENT: Nanos = Nanos::from_secs(2);
         /// A wired end that is silent for longer has hung up: five packets of 20 ms.
         const HUNG_UP: Nanos = Nanos::from_millis(100);
         let horizon = now.saturating_sub(SILENT);
-        self.active(horizon).filter_map(move |(key, flow)| {
+        self.survey.calls.iter().filter_map(move |key| {
+            let flow = self.flow(key)?;
             let FlowBody::Udp(udp) = &flow.body else { return None };
             if !udp.is_call(horizon) {
                 return None;
@@ -356,7 +380,7 @@ impl Observer {
             return (None, false);
         }
         let report = udp.far_down.filter(|report| now.saturating_sub(report.at) <= FRESH);
-        let excess = self.mesh_excess(now, Some(key.mesh));
+        let excess = self.mesh_excess(Some(key.mesh));
         if report.is_none() && twin.is_none() && excess.is_none() {
             return (None, false);
         }
@@ -424,10 +448,13 @@ impl UdpFlow {
             up_meter: Meter::NONE,
             packets: 0,
             bytes: 0,
+            dscp: 0,
         }
     }
 
-    fn update(&mut self, at: Nanos, direction: Direction, bytes: u32, payload: &Payload, playout: Nanos) {
+    fn update(&mut self, digest: &Digest, playout: Nanos) {
+        let Digest { at, direction, bytes, ref payload, .. } = *digest;
+        self.dscp = digest.traffic_class >> 2;
         self.packets += 1;
         self.bytes += u64::from(bytes);
         let (stream, meter) = match direction {
@@ -458,7 +485,11 @@ impl UdpFlow {
         }
         let large = self.packets >= ENOUGH_PACKETS && self.bytes / self.packets >= BULK_BYTES;
         let fast = self.down_meter.rate(now).0 + self.up_meter.rate(now).0 >= BULK_RATE;
-        if large || fast { FlowKind::BulkUdp } else { FlowKind::Other }
+        match large || fast {
+            true if is_interactive(self.dscp) => FlowKind::Interactive,
+            true => FlowKind::BulkUdp,
+            false => FlowKind::Other,
+        }
     }
 
     fn on_rtcp(&mut self, at: Nanos, direction: Direction, rtcp: &RtcpFields) {
@@ -495,6 +526,12 @@ impl UdpFlow {
             self.mesh_rtt.update(at, at.saturating_sub(sent).saturating_sub(held), true);
         }
     }
+}
+
+/// Whether a DSCP asks for the low delay that people need who see each other: telephony, interactive video, conferences and
+/// their signalling (RFC 4594 §4.1 to §4.4: EF, CS5, CS4, AF41 to AF43).
+pub const fn is_interactive(dscp: u8) -> bool {
+    matches!(dscp, 46 | 40 | 32 | 34 | 36 | 38)
 }
 
 /// Hops from a time to live, assuming an initial value of 32, 64, 128 or 255. After one hop, a packet still has its initial

@@ -27,6 +27,9 @@ use pool::{List, Pool};
 use crate::flow::FlowKey;
 use crate::gate::Gate;
 
+/// Time by which urgent packets may be ahead of their rate: video sends a frame of packets at once.
+const URGENT_BURST: Nanos = Nanos::from_millis(100);
+
 /// Sizes of a pacer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacerConfig {
@@ -58,6 +61,8 @@ struct Lane {
     key: FlowKey,
     spacing: Spacing,
     queue: List,
+    /// Its packets go ahead of those of other flows.
+    is_urgent: bool,
     /// Bytes that it may send in this round.
     deficit: u64,
 }
@@ -82,6 +87,8 @@ pub struct Released<P> {
 pub struct Pacer<P> {
     config: PacerConfig,
     schedule: Schedule,
+    /// Rate up to which urgent packets go ahead.
+    urgent: Spacing,
     /// The rate of flows without one of their own.
     flow_rate: Option<BitRate>,
     lanes: Vec<Lane>,
@@ -102,6 +109,7 @@ impl<P> Pacer<P> {
         Self {
             config,
             schedule: Schedule::new(),
+            urgent: Spacing::new(None),
             flow_rate: None,
             lanes: Vec::with_capacity(config.flows),
             // One more, for the packet that comes to a full pacer.
@@ -120,6 +128,12 @@ impl<P> Pacer<P> {
     /// Sets the rate of the aggregate; none for no limit.
     pub const fn set_aggregate(&mut self, rate: Option<BitRate>) {
         self.schedule.set_aggregate(rate);
+    }
+
+    /// Sets the rate up to which urgent packets go ahead of others; none for any rate. Beyond it, they have no less than
+    /// others leave.
+    pub const fn set_urgent(&mut self, rate: Option<BitRate>) {
+        self.urgent.set_rate(rate);
     }
 
     /// Sets the rate of every flow, new ones too. [`Pacer::set_flow`] overrides it for one.
@@ -152,10 +166,11 @@ impl<P> Pacer<P> {
         self.dropped
     }
 
-    /// Takes a packet. If the pacer is full, returns the packet that is dropped: the newest of the longest queue, which may
+    /// Takes a packet; one that is urgent goes ahead of others ([`Pacer::set_urgent`]). If the pacer is full, returns the packet that is dropped: the newest of the longest queue, which may
     /// be this one. A packet that may leave at once is returned by the next [`Pacer::poll`].
-    pub fn offer(&mut self, now: Nanos, key: &FlowKey, bytes: u32, packet: P) -> Option<P> {
+    pub fn offer(&mut self, now: Nanos, key: &FlowKey, bytes: u32, is_urgent: bool, packet: P) -> Option<P> {
         let lane = self.lane(key);
+        self.lanes[lane].is_urgent = is_urgent;
         self.pool.push(&mut self.lanes[lane].queue, Waiting { packet, bytes, since: now });
         self.waiting += 1;
         if self.waiting <= self.config.packets {
@@ -174,7 +189,7 @@ impl<P> Pacer<P> {
         }
         let spacing = Spacing::new(self.flow_rate);
         if self.lanes.len() < self.config.flows {
-            self.lanes.push(Lane { key: *key, spacing, queue: List::EMPTY, deficit: 0 });
+            self.lanes.push(Lane { key: *key, spacing, queue: List::EMPTY, is_urgent: false, deficit: 0 });
             return self.lanes.len() - 1;
         }
         // The lane of the flow without packets that has been silent longest; if all have packets, the last lane is shared.
@@ -199,13 +214,19 @@ impl<P> Pacer<P> {
         if self.waiting == 0 || !self.schedule.is_open(now) {
             return None;
         }
-        if !self.lanes.iter().any(|lane| lane.is_ready(now)) {
-            return None;
+        // Urgent flows go first up to their rate. Beyond it, they get what the others leave.
+        let mut ready = [false; 2];
+        for lane in self.lanes.iter().filter(|lane| lane.is_ready(now)) {
+            ready[usize::from(lane.is_urgent)] = true;
         }
+        let serves_urgent = match ready {
+            [false, false] => return None,
+            [others, urgent] => urgent && (!others || self.urgent.next() <= now),
+        };
         loop {
             let turn = self.turn % self.lanes.len();
             let lane = &mut self.lanes[turn];
-            if lane.is_ready(now) {
+            if lane.is_urgent == serves_urgent && lane.is_ready(now) {
                 let bytes = self.pool.first(&lane.queue).map_or(0, |first| u64::from(first.bytes));
                 if lane.deficit >= bytes {
                     lane.deficit -= bytes;
@@ -214,6 +235,9 @@ impl<P> Pacer<P> {
                         lane.deficit = 0;
                     }
                     self.schedule.record(&mut lane.spacing, now, bytes);
+                    if serves_urgent {
+                        self.urgent.record(now, bytes, URGENT_BURST);
+                    }
                     self.waiting -= 1;
                     let waited = now.saturating_sub(first.since);
                     let mark = self.config.mark_after.is_some_and(|threshold| waited > threshold);

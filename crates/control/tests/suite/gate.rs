@@ -49,7 +49,9 @@ fn a_gate_does_not_lower_the_rate() {
     let mut pacer = Pacer::new(PacerConfig::default());
     pacer.set_aggregate(Some(BitRate(480_000)));
     pacer.set_gate(Gate::plan(PERIOD, &mut [Nanos::ZERO], spec));
-    (0..100).for_each(|packet| assert_eq!(pacer.offer(Nanos::ZERO, &FlowKey::default(), 1500, packet), None));
+    (0..100).for_each(|packet| {
+        assert_eq!(pacer.offer(Nanos::ZERO, &FlowKey::default(), 1500, false, packet), None)
+    });
     let (mut now, mut sent) = (Nanos::ZERO, 0);
     while let Some(at) = pacer.next_time(now).filter(|&at| at <= ms(1000)) {
         now = at;
@@ -115,7 +117,7 @@ proptest! {
         for (wait, bytes) in offers {
             at += Nanos(wait);
             take(&mut pacer, at, &mut sent)?;
-            prop_assert_eq!(pacer.offer(at, &key, bytes, bytes), None);
+            prop_assert_eq!(pacer.offer(at, &key, bytes, false, bytes), None);
         }
         take(&mut pacer, at + Nanos::from_secs(30), &mut sent)?;
         prop_assert!(pacer.is_empty());

@@ -45,7 +45,7 @@ proptest! {
                 left.extend(packet.map(|released| (now, released.packet)));
             }
             now = until.max(now);
-            dropped += usize::from(pacer.offer(now, &key(flow), bytes, (flow, u64::from(bytes))).is_some());
+            dropped += usize::from(pacer.offer(now, &key(flow), bytes, false, (flow, u64::from(bytes))).is_some());
             inside += 1;
             prop_assert!(pacer.len() <= 30);
         }
@@ -97,7 +97,7 @@ proptest! {
             let until = now + Nanos(wait);
             take(&mut pacer, now, until, &mut left);
             now = until;
-            pacer.offer(now, &key(1), bytes, bytes);
+            pacer.offer(now, &key(1), bytes, false, bytes);
             computed.push(schedule.depart(&mut flow, now, u64::from(bytes)));
         }
         take(&mut pacer, now, Nanos::MAX, &mut left);
@@ -161,12 +161,12 @@ fn flows_take_turns_by_bytes_and_the_longest_queue_drops() {
     pacer.set_aggregate(Some(BitRate(12_000_000)));
     // One flow has 60 packets of 1500 bytes, the other 12 of 500: 32 of the first are dropped, none of the second.
     for _ in 0..60 {
-        pacer.offer(Nanos::ZERO, &key(1), 1500, 1);
+        pacer.offer(Nanos::ZERO, &key(1), 1500, false, 1);
     }
     let mut dropped = pacer.dropped();
     assert_eq!(dropped, 20);
     for _ in 0..12 {
-        let victim = pacer.offer(Nanos::ZERO, &key(2), 500, 2);
+        let victim = pacer.offer(Nanos::ZERO, &key(2), 500, false, 2);
         assert_eq!(victim, Some(1));
         dropped += 1;
     }

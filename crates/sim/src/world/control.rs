@@ -10,6 +10,7 @@ use fairhop_model::units::{BitRate, Nanos};
 
 use super::World;
 use super::gateway::Gateway;
+use super::mesh::Mesh;
 use super::throttle::Throttle;
 use crate::engine::{Event, EventKind};
 use crate::headers::Addresses;
@@ -114,14 +115,14 @@ impl Control {
     }
 
     /// Lets the controllers decide, where a tick is due.
-    fn tick(&mut self, now: Nanos) -> bool {
+    fn tick(&mut self, now: Nanos, mesh: &Mesh) -> bool {
         if self.next_tick > now {
             return false;
         }
         self.next_tick = now + TICK;
         let kind = self.kind();
         for gateway in &mut self.gateways {
-            gateway.tick(now);
+            gateway.tick(now, mesh.backlog(gateway.node() as usize));
             let decision = gateway.decision(now);
             self.decisions.push(Decision {
                 at: now,
@@ -220,7 +221,7 @@ impl World {
         if let Some(throttle) = &mut control.throttle {
             throttle.update_shares(core, mesh);
         }
-        if control.tick(now) {
+        if control.tick(now, &self.mesh) {
             self.poll_gateways();
         }
         let Self { control: Some(control), core, .. } = self else { return };

@@ -116,7 +116,9 @@ impl Gateway {
         (self.down, self.up) = (None, None);
     }
 
-    pub(super) fn tick(&mut self, now: Nanos) {
+    /// Lets the controller decide; `backlog` packets wait at the gateway's station.
+    pub(super) fn tick(&mut self, now: Nanos, backlog: usize) {
+        self.pipeline.own_queue(now, backlog as u32);
         self.pipeline.tick(now);
     }
 
@@ -230,7 +232,10 @@ impl Gateway {
 
     /// A packet leaves for the mesh: the controller learns of it, and its window may become smaller.
     fn enter_mesh(&mut self, core: &mut Core, image: ImageId, backlog: usize) {
-        self.pipeline.own_queue(core.now(), backlog as u32);
+        if matches!(core.packets.get(image).body, Body::Rtp { .. }) {
+            self.pipeline.own_queue(core.now(), backlog as u32);
+        }
+
         let digest = self.digest(core.now(), core.packets.view(image), Direction::ToMesh);
         let window = self.pipeline.crossing(&digest);
         set_window(core, image, window);

@@ -11,7 +11,7 @@ use super::tolerance::Tolerance;
 use super::{Adaptive, FAST, SLOW, TICK};
 use crate::allocate::{Claim, price};
 use crate::digest::Direction;
-use crate::flow::FlowKey;
+use crate::flow::{Address, FlowKey};
 use crate::observer::{CallNow, Flow, FlowBody, FlowKind, Observer};
 use crate::policy::{Policy, State};
 
@@ -84,10 +84,21 @@ impl Adaptive {
         (self.hops, self.base) = (0, Nanos::ZERO);
         (self.min_budget, self.has_uploads) = (0.0, false);
         let mut used = 0.0;
+        (self.interactive, self.interactive_price) = (0.0, 1.0);
         let fresh = observer.active(now.saturating_sub(ALIVE)).count();
         for (place, (key, flow)) in observer.active(now.saturating_sub(ALIVE_UP)).enumerate() {
             let uploads = is_upload(flow);
             if place >= fresh && !uploads {
+                continue;
+            }
+            if let FlowBody::Udp(udp) = &flow.body
+                && flow.kind(now) == FlowKind::Interactive
+            {
+                let rate = (udp.down_meter.rate(now).0 + udp.up_meter.rate(now).0) as f64;
+                let price = self.price_to(observer, key.mesh);
+                self.interactive += rate * price;
+                self.interactive_price = self.interactive_price.max(price);
+                used += rate * price;
                 continue;
             }
             let Some(rate) = elastic_rate(now, flow) else { continue };
@@ -97,7 +108,7 @@ impl Adaptive {
             {
                 (self.hops, self.base) = (self.hops.max(flow.hops), self.base.max(base));
             }
-            let price = price(if flow.hops == 0 { u8::MAX } else { flow.hops }, self.config.shared_links);
+            let price = self.price_to(observer, key.mesh);
             let before = self.claims_before.binary_search_by_key(key, |claim| claim.key);
             self.path_grew |= before.is_ok_and(|place| self.claims_before[place].price < price);
             used += rate * price;
@@ -141,8 +152,7 @@ impl Adaptive {
         for call in observer.calls(now, FAST) {
             self.add_to_node(&call, slow.next().as_ref());
             self.cadences.extend(call.cadence);
-            let hops = observer.flow(&call.key).map_or(u8::MAX, |flow| flow.hops.max(1));
-            let price = price(hops, self.config.shared_links);
+            let price = self.price_to(observer, call.key.mesh);
             match self.calls.iter_mut().find(|known| known.key == call.key) {
                 Some(known) => {
                     known.seen = true;
@@ -177,6 +187,12 @@ impl Adaptive {
             known.seen
         });
         load.map(|load| CallsChange { load, came, went: self.calls.len() < before })
+    }
+
+    /// The price of data to a mesh node: the highest one if the hops to it are not known.
+    fn price_to(&self, observer: &Observer, mesh: Address) -> f64 {
+        let hops = observer.node(mesh).map_or(0, |node| node.hops);
+        price(if hops == 0 { u8::MAX } else { hops }, self.config.shared_links)
     }
 
     /// The load of a call on one hop in bits per second, counting the overhead of its packets as bytes.

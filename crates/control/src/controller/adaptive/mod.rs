@@ -135,6 +135,10 @@ pub(super) struct Adaptive {
     idle_since: Nanos,
     /// Smoothed use of the budget.
     used: f64,
+    /// Load of interactive flows, in bits per second times price.
+    interactive: f64,
+    /// Their highest price.
+    interactive_price: f64,
     /// Recent peak of the use: a load that the mesh has carried.
     carried: f64,
     /// Maximum over the elastic flows: hops to the mesh end, and base of the round trip through the mesh.
@@ -194,6 +198,8 @@ impl Adaptive {
             active_since: Nanos::ZERO,
             idle_since: Nanos::ZERO,
             used: 0.0,
+            interactive: 0.0,
+            interactive_price: 1.0,
             carried: 0.0,
             hops: 0,
             base: Nanos::ZERO,

@@ -203,7 +203,7 @@ impl Adaptive {
         // On a path of many hops, the calls' packets alone make round trips vary by as much as they take.
         let tolerable = if has_calls { config.excess } else { config.excess_alone };
         let tolerable = tolerable.saturating_add(Nanos(2 * self.base.0));
-        if let Some(excess) = observer.mesh_excess(now, None) {
+        if let Some(excess) = observer.mesh_excess(None) {
             let level = excess.as_secs_f64() / tolerable.as_secs_f64().max(1e-3);
             raise(level, level, Reason::QueueGrows { excess });
             queue = queue.max(level);

@@ -40,6 +40,10 @@ const HIDDEN_FROM: u8 = 3;
 const MAX_PERIOD: u64 = 60_000_000;
 /// Gate: time after a call packet's due time, as packets may arrive late.
 const GATE_GUARD: Nanos = Nanos::from_millis(1);
+/// Maximum part of the budget that interactive flows take ahead of elastic ones.
+const INTERACTIVE_PART: f64 = 0.5;
+/// Interactive flows get that much more than they use, as their rates vary.
+const INTERACTIVE_MARGIN: f64 = 1.25;
 /// A full packet in bits.
 const PACKET_BITS: f64 = 8.0 * 1500.0;
 
@@ -111,6 +115,11 @@ impl Adaptive {
         let damped = self.budget * self.caution * (1.0 - DAMPING * stress.queue.min(2.0));
         let budget = if draining { self.budget * self.caution * DRAIN } else { damped };
         let max_price = f64::from(self.config.shared_links.max(1));
+        // Interactive flows go first, up to a part of the budget; the elastic ones get the rest.
+        let bound = INTERACTIVE_PART * budget;
+        let interactive = (INTERACTIVE_MARGIN * self.interactive).min(bound);
+        policy.interactive = None;
+        let budget = budget - interactive;
         if self.claims.is_empty() {
             // New flows, perhaps many at once, find short queues. The pace of ACKs stays: held ACKs may be the reason why no
             // flow sends.
@@ -155,6 +164,11 @@ impl Adaptive {
             (true, true) => Means::Window,
             (true, false) => Means::Both,
         };
+        if interactive > 0.0 {
+            let rate = interactive / self.interactive_price;
+            policy.interactive = Some(rate_of(rate));
+            down += rate;
+        }
         let guard = if policy.means == Means::Window { GUARD_RATE } else { 1.0 };
         policy.down = Some(rate_of((guard * down).max(budget / max_price / 10.0)));
         policy.gate = self.gate(down);

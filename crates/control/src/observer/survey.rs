@@ -1,0 +1,132 @@
+//! One pass over the flows at each tick: which of them are calls, and what the flows of a mesh node have in common.
+
+use fairhop_model::units::Nanos;
+
+use super::meter::{Excess, RoundTrip, WindowedMin};
+use super::{Flow, FlowBody};
+use crate::flow::{Address, FlowKey, FlowTable};
+
+/// What the flows that end at a mesh node show of the path to it.
+#[derive(Clone, Copy, Debug)]
+pub struct MeshNode {
+    /// The node.
+    pub address: Address,
+    /// Hops to it; 0 if not known.
+    pub hops: u8,
+    /// How far the round trips of all its flows are over the shortest one; none without recent ones. A queue is common to
+    /// all flows; the excess of one flow may be its own.
+    pub excess: Option<Excess>,
+    /// Shortest round trip of the last one to two minutes, of any flow.
+    base: WindowedMin<Nanos>,
+    seen: Nanos,
+}
+
+impl MeshNode {
+    /// Shortest round trip through the mesh, of any flow; none before the first one.
+    pub fn base(&self) -> Option<Nanos> {
+        self.base.value()
+    }
+}
+
+/// What one flow adds.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    address: Address,
+    hops: u8,
+    round_trip: Option<(Nanos, Excess)>,
+}
+
+/// The result of the last pass. Its memory grows to the number of calls and nodes, and stays.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    pub(super) calls: Vec<FlowKey>,
+    /// In the order of addresses.
+    pub(super) nodes: Vec<MeshNode>,
+    before: Vec<MeshNode>,
+    samples: Vec<Sample>,
+}
+
+impl Survey {
+    /// A node without flows is forgotten after that time, as flows are.
+    const FORGOTTEN: Nanos = Nanos::from_secs(60);
+
+    pub(super) fn update(&mut self, now: Nanos, horizon: Nanos, flows: &FlowTable<Flow>) {
+        self.calls.clear();
+        self.samples.clear();
+        for (key, flow) in flows.active(horizon) {
+            let round_trip = match &flow.body {
+                FlowBody::Tcp(tcp) => round_trip(now, &tcp.mesh_rtt),
+                FlowBody::Udp(udp) => {
+                    if udp.is_call(horizon) {
+                        self.calls.push(*key);
+                    }
+                    round_trip(now, &udp.mesh_rtt)
+                }
+            };
+            if flow.hops > 0 || round_trip.is_some() {
+                self.samples.push(Sample { address: key.mesh, hops: flow.hops, round_trip });
+            }
+        }
+        // The order of flows by their last packets is not that of anything else.
+        self.calls.sort_unstable();
+        self.samples.sort_unstable_by_key(|sample| sample.address);
+        std::mem::swap(&mut self.nodes, &mut self.before);
+        self.nodes.clear();
+        let mut known = self.before.iter().peekable();
+        for samples in self.samples.chunk_by(|a, b| a.address == b.address) {
+            let address = samples[0].address;
+            while let Some(node) = known.next_if(|node| node.address < address) {
+                self.nodes.extend(
+                    Some(node.silent()).filter(|node| now.saturating_sub(node.seen) < Self::FORGOTTEN),
+                );
+            }
+            let mut node = known.next_if(|node| node.address == address).copied().unwrap_or(MeshNode {
+                address,
+                hops: 0,
+                excess: None,
+                base: WindowedMin::new(RoundTrip::GENERATION),
+                seen: now,
+            });
+            node.merge(now, samples);
+            self.nodes.push(node);
+        }
+        for node in known {
+            self.nodes
+                .extend(Some(node.silent()).filter(|node| now.saturating_sub(node.seen) < Self::FORGOTTEN));
+        }
+    }
+
+    pub(super) fn node(&self, address: Address) -> Option<&MeshNode> {
+        self.nodes.binary_search_by_key(&address, |node| node.address).ok().map(|place| &self.nodes[place])
+    }
+}
+
+impl MeshNode {
+    /// The node without recent flows.
+    const fn silent(&self) -> Self {
+        Self { excess: None, ..*self }
+    }
+
+    fn merge(&mut self, now: Nanos, samples: &[Sample]) {
+        self.seen = now;
+        let hops = samples.iter().map(|sample| sample.hops).max().filter(|&hops| hops > 0);
+        self.hops = hops.unwrap_or(self.hops);
+        let round_trips = || samples.iter().filter_map(|sample| sample.round_trip);
+        if let Some(base) = round_trips().map(|(base, _)| base).min() {
+            self.base.update(now, base);
+        }
+        let base = self.base.value().unwrap_or(Nanos::ZERO);
+        // The excess of a flow over its own base, moved to the base of all.
+        let over = |(own, excess): (Nanos, Excess)| Excess {
+            over_base: (own + excess.over_base).saturating_sub(base),
+            ..excess
+        };
+        self.excess = round_trips().map(over).reduce(Excess::common);
+    }
+}
+
+/// The base of round trips, and how far they are over it now.
+fn round_trip(now: Nanos, rtt: &RoundTrip) -> Option<(Nanos, Excess)> {
+    let base = rtt.base()?;
+    Some((base, rtt.excess(now, base)?))
+}
