@@ -18,8 +18,9 @@ const LOSS_LEFT: f64 = 0.6;
 /// Time without a bad call after which the degradation is over.
 const OVER_AFTER: Nanos = Nanos::from_secs(2);
 /// Time in the state Starved before the next comparison: short enough to protect calls again soon, and long enough that TCP
-/// is not cut for most of the time.
-const STARVED_FOR: Nanos = Nanos::from_secs(12);
+/// is not cut for most of the time. It doubles up to the maximum while comparisons say the same.
+pub(super) const STARVED_FOR: Nanos = Nanos::from_secs(12);
+const MAX_STARVED_FOR: Nanos = Nanos::from_secs(60);
 
 /// A period with bad calls, and what has been tried.
 #[derive(Clone, Copy, Debug)]
@@ -98,14 +99,16 @@ impl Adaptive {
         if let Some(degradation) = self.degradation {
             self.budget = degradation.budget;
         }
-        self.starved_until = now.saturating_add(STARVED_FOR);
+        self.starved_until = now.saturating_add(self.starve_for);
+        self.starve_for = Nanos(2 * self.starve_for.0).min(MAX_STARVED_FOR);
         self.enter(State::Starved, Reason::TcpIsNotTheCause);
     }
 
-    /// Treats TCP as if there were no calls, until they are good or the comparison is due again.
-    pub(super) fn starve(&mut self, now: Nanos, seconds: f64, stress: &Stress) {
+    /// Limits nothing, until calls are good or the comparison is due again.
+    pub(super) fn starve(&mut self, now: Nanos, stress: &Stress) {
         if !stress.bad_call {
             self.degradation = None;
+            self.starve_for = STARVED_FOR;
             self.enter(State::Steady, Reason::Hold);
         } else if now >= self.starved_until {
             let mut before = Mean::default();
@@ -120,8 +123,6 @@ impl Adaptive {
             self.budget *= SMALL;
             (self.cut_at, self.settle_for) = (now, SETTLE);
             self.enter(State::Protecting, Reason::TryAgain);
-        } else {
-            self.move_without_calls(seconds, stress);
         }
     }
 }

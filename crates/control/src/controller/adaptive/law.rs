@@ -77,7 +77,7 @@ impl Adaptive {
             return;
         }
         match self.state {
-            State::Starved => self.starve(now, seconds, stress),
+            State::Starved => self.starve(now, stress),
             State::Protecting if now.saturating_sub(self.cut_at) < self.settle_for => {}
             State::Protecting => {
                 if stress.acute {
@@ -144,11 +144,6 @@ impl Adaptive {
 
     fn grow(&mut self, by: f64) {
         self.budget *= 1.0 + by;
-    }
-
-    /// Moves the budget by the law at its speed without calls.
-    pub(super) fn move_without_calls(&mut self, seconds: f64, stress: &Stress) {
-        self.grow(seconds * SPEED * (1.0 - stress.level.min(MAX_STRESS)));
     }
 
     fn move_by_law(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {

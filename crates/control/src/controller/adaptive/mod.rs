@@ -31,7 +31,7 @@ mod write;
 
 use fairhop_model::units::Nanos;
 
-use self::degradation::Degradation;
+use self::degradation::{Degradation, STARVED_FOR};
 use self::inputs::KnownCall;
 use self::noise::Noise;
 use self::stress::Node;
@@ -126,6 +126,7 @@ pub(super) struct Adaptive {
     drain_until: Nanos,
     degradation: Option<Degradation>,
     starved_until: Nanos,
+    starve_for: Nanos,
     /// When the stress was last over a half.
     stressed_at: Nanos,
     /// The budget at which stress begins is known.
@@ -193,6 +194,7 @@ impl Adaptive {
             drain_until: Nanos::ZERO,
             degradation: None,
             starved_until: Nanos::ZERO,
+            starve_for: STARVED_FOR,
             stressed_at: Nanos::ZERO,
             has_learnt: false,
             active_since: Nanos::ZERO,
@@ -281,7 +283,9 @@ impl Adaptive {
     /// Elastic flows again. Flows that were silent for a short time, after a loss for example, continue with what has been
     /// learnt.
     fn resume(&mut self, now: Nanos) {
-        if self.has_learnt && now.saturating_sub(self.idle_since) < REMEMBERED {
+        if now < self.starved_until {
+            self.enter(State::Starved, Reason::TcpIsNotTheCause);
+        } else if self.has_learnt && now.saturating_sub(self.idle_since) < REMEMBERED {
             self.enter(State::Steady, Reason::Hold);
         } else {
             self.active_since = now;

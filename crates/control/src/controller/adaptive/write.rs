@@ -11,7 +11,7 @@ use crate::allocate::split;
 use crate::digest::Direction;
 use crate::gate::{Gate, GateSpec};
 use crate::observer::{Flow, FlowBody, Observer, RoundTrip, TcpFlow};
-use crate::policy::{FlowPolicy, Means, Policy, Reason, Treatment};
+use crate::policy::{FlowPolicy, Means, Policy, Reason, State, Treatment};
 
 /// Part of the budget that is used while queues drain after a cut.
 const DRAIN: f64 = 0.35;
@@ -111,6 +111,11 @@ impl Adaptive {
         policy.flows.clear();
         policy.down_acks = None;
         policy.gate = None;
+        if self.state == State::Starved || self.state == State::Off && now < self.starved_until {
+            (policy.down, policy.up_acks, policy.interactive) = (None, None, None);
+            policy.others = Treatment::default();
+            return;
+        }
         let draining = now < self.drain_until;
         let damped = self.budget * self.caution * (1.0 - DAMPING * stress.queue.min(2.0));
         let budget = if draining { self.budget * self.caution * DRAIN } else { damped };
