@@ -198,7 +198,8 @@ impl<P> Gateway<P> {
     /// Lets the controller decide, and puts its policy in force. Due every [`crate::controller::TICK`]. Times must not go
     /// back. Packets may be due after it: call [`Gateway::poll`].
     pub fn tick(&mut self, now: Nanos) {
-        let policy = self.controller.tick(now);
+        let waiting = self.data.len();
+        let policy = self.controller.tick(now, waiting);
         self.paces_data = policy.paces_data();
         self.data.set_aggregate(policy.down);
         self.data.set_urgent(policy.interactive);

@@ -81,13 +81,14 @@ impl Controller {
         self.observer.on_own_queue(now, packets);
     }
 
-    /// Makes a policy. Times must not go back.
-    pub fn tick(&mut self, now: Nanos) -> &Policy {
+    /// Makes a policy. `waiting` elastic packets wait in the pacer: more is wanted than the last policy lets pass. Times must
+    /// not go back.
+    pub fn tick(&mut self, now: Nanos, waiting: usize) -> &Policy {
         self.observer.survey(now);
         match &mut self.kind {
             Kind::None => {}
             Kind::Fixed(config) => config.tick(now, &self.observer, &mut self.policy),
-            Kind::Adaptive(adaptive) => adaptive.tick(now, &self.observer, &mut self.policy),
+            Kind::Adaptive(adaptive) => adaptive.tick(now, &self.observer, waiting, &mut self.policy),
         }
         if !matches!(self.kind, Kind::None) {
             self.policy.at = now;

@@ -241,7 +241,7 @@ fn loss_that_less_tcp_does_not_reduce_takes_half_of_its_budget_at_most() {
         let data = Payload::Tcp(TcpFields { seq, flags, payload_bytes, ..TcpFields::default() });
         controller.on_digest(&packet(now, Direction::ToMesh, 80, PROTOCOL_TCP, 1500, data));
         if interval.is_multiple_of(5) {
-            controller.tick(now);
+            controller.tick(now, 0);
             // By then, the first stress has ended the learning.
             if now > secs(12) {
                 let budget = controller.budget().expect("a budget");
@@ -286,7 +286,7 @@ fn a_slow_upload_keeps_a_segment_per_second_and_held_acks_leave_at_their_pace_wh
                 controller.on_digest(&segment(now, 2, (tick / 10) as u32));
             }
         }
-        let policy = controller.tick(now).clone();
+        let policy = controller.tick(now, 0).clone();
         if (50..300).contains(&tick) {
             min = min.min(policy.treatment(now, &slow).ack_rate.map_or(0, |rate| rate.0));
         }

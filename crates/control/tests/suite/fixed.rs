@@ -18,7 +18,7 @@ fn controller(config: ControllerConfig) -> Controller {
 fn a_fixed_setting_is_asked_for_as_it_is_and_every_policy_expires() {
     let config =
         FixedConfig { window: Some(3000), data_rate: Some(BitRate(600_000)), ..FixedConfig::default() };
-    let policy = controller(ControllerConfig::Fixed(config)).tick(ms(5000)).clone();
+    let policy = controller(ControllerConfig::Fixed(config)).tick(ms(5000), 0).clone();
     assert_eq!(
         (policy.down, policy.means, policy.reason),
         (config.data_rate, Means::Both, Reason::Configured)
@@ -29,11 +29,11 @@ fn a_fixed_setting_is_asked_for_as_it_is_and_every_policy_expires() {
     // Without flows, the adaptive controller only limits new ones. Without control, there are no limits.
     let first = AdaptiveConfig::default();
     let mut adaptive = controller(ControllerConfig::Adaptive(first));
-    let policy = adaptive.tick(ms(1000));
+    let policy = adaptive.tick(ms(1000), 0);
     let alone = BitRate((first.first_budget / f64::from(first.shared_links)) as u64);
     assert_eq!((policy.down, policy.state, policy.others.window), (Some(alone), State::Off, Some(3000)));
     assert!(policy.flows.is_empty() && policy.gate.is_none() && policy.up_acks.is_none());
-    assert_eq!(*controller(ControllerConfig::None).tick(ms(1000)), Policy::none());
+    assert_eq!(*controller(ControllerConfig::None).tick(ms(1000), 0), Policy::none());
 }
 
 /// A packet of the flow of a port.
@@ -58,7 +58,7 @@ fn a_common_window_is_divided_equally_among_active_tcp_flows() {
     let config = FixedConfig { window_of_all: Some(24_000), ..FixedConfig::default() };
     let mut controller = controller(ControllerConfig::Fixed(config));
     let window = |controller: &mut Controller, now| {
-        let policy = controller.tick(now);
+        let policy = controller.tick(now, 0);
         assert_eq!((policy.means, policy.flows.len()), (Means::Window, 0));
         policy.treatment(now, &FlowKey::default()).window
     };
@@ -85,6 +85,6 @@ fn of_a_window_for_each_and_a_common_one_the_smaller_holds() {
             FixedConfig { window: Some(window), window_of_all: Some(12_000), ..FixedConfig::default() };
         let mut controller = controller(ControllerConfig::Fixed(config));
         (0..2).for_each(|port| controller.on_digest(&packet(ms(1), port, tcp)));
-        assert_eq!(controller.tick(ms(2)).others.window, Some(part));
+        assert_eq!(controller.tick(ms(2), 0).others.window, Some(part));
     }
 }

@@ -106,7 +106,7 @@ impl Adaptive {
             }
             self.has_learnt = true;
             self.enter(State::Steady, stress.reason);
-        } else if used > LEARNING_USED * self.budget {
+        } else if self.is_wanted || used > LEARNING_USED * self.budget {
             self.grow(seconds * LEARNING_SPEED);
             self.reason = Reason::RoomToGrow;
         } else {
@@ -165,7 +165,7 @@ impl Adaptive {
         if self.caution < 1.0 {
             return;
         }
-        if used < USED * self.budget {
+        if !self.is_wanted && used < USED * self.budget {
             self.reason = Reason::NotUsed;
             self.fit_to_use(now, seconds, used, stress);
             return;

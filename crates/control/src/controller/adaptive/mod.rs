@@ -91,6 +91,8 @@ const SLOW: Nanos = Nanos::from_secs(1);
 
 /// Tolerable loss before the first call: that of G.729A.
 const DEFAULT_TOLERANCE: f64 = 0.005;
+/// Packets in the pacer that show that more is wanted: one waits for its turn anyway.
+const WAITING: usize = 2;
 /// Part of the budget that must be used before the budget grows.
 const USED: f64 = 0.85;
 /// Time over which the peak of the carried load is remembered, in seconds: longer than a TCP recovery.
@@ -134,6 +136,8 @@ pub(super) struct Adaptive {
     /// When elastic flows began, and when the last one ended.
     active_since: Nanos,
     idle_since: Nanos,
+    /// Packets wait for the budget.
+    is_wanted: bool,
     /// Smoothed use of the budget.
     used: f64,
     /// Load of interactive flows, in bits per second times price.
@@ -199,6 +203,7 @@ impl Adaptive {
             has_learnt: false,
             active_since: Nanos::ZERO,
             idle_since: Nanos::ZERO,
+            is_wanted: false,
             used: 0.0,
             interactive: 0.0,
             interactive_price: 1.0,
@@ -234,7 +239,8 @@ impl Adaptive {
         self.budget
     }
 
-    pub(super) fn tick(&mut self, now: Nanos, observer: &Observer, policy: &mut Policy) {
+    pub(super) fn tick(&mut self, now: Nanos, observer: &Observer, waiting: usize, policy: &mut Policy) {
+        self.is_wanted = waiting >= WAITING;
         let seconds = self.last_tick.map_or(TICK, |last| now.saturating_sub(last)).as_secs_f64().min(1.0);
         self.last_tick = Some(now);
         let used = self.gather_claims(now, observer, policy);

@@ -21,8 +21,12 @@ const DAMPING: f64 = 0.04;
 const UNKNOWN_ROUND_TRIP: Nanos = Nanos::from_millis(10);
 /// How long an end delays the ACK of a single segment (RFC 1122 §4.2.3.2 allows 500 ms; common stacks use up to 200 ms).
 const DELAYED_ACK: Nanos = Nanos::from_millis(200);
-/// Window in bytes of a flow without a treatment of its own: two segments of Ethernet.
+/// Window in bytes of a flow without a treatment of its own: two segments of Ethernet at least, and the initial window of
+/// RFC 6928 at most.
 const NEW_FLOW_WINDOW: u32 = 3000;
+const MAX_NEW_FLOW_WINDOW: u32 = 14_600;
+/// Round trip of a flow that is not known yet.
+const FIRST_ROUND_TRIP: Nanos = Nanos::from_millis(50);
 /// Window in segments of an upload that one segment keeps busy: one, with room for headers and rounding.
 const ONE_SEGMENT: f64 = 1.25;
 /// Rate of the pacer over that of the windows where windows enforce the budget: the pacer only stops excesses.
@@ -178,7 +182,14 @@ impl Adaptive {
         policy.down = Some(rate_of((guard * down).max(budget / max_price / 10.0)));
         policy.gate = self.gate(down);
         policy.up_acks = (up > 0.0).then(|| rate_of(guard * up));
-        policy.others = Treatment { window: Some(NEW_FLOW_WINDOW), ..Treatment::default() };
+        policy.others = Treatment { window: Some(self.first_window()), ..Treatment::default() };
+    }
+
+    /// Window of a new flow: what the unused budget carries in a round trip, within bounds.
+    fn first_window(&self) -> u32 {
+        let unused = (self.budget - self.used).max(0.0) / f64::from(self.config.shared_links.max(1));
+        let window = unused / 8.0 * FIRST_ROUND_TRIP.as_secs_f64();
+        (window as u32).clamp(NEW_FLOW_WINDOW, MAX_NEW_FLOW_WINDOW)
     }
 }
 
