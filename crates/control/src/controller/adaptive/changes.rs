@@ -50,7 +50,7 @@ impl Adaptive {
 
     /// Reacts to many flows that began at once, or to a path that has become longer.
     pub(super) fn on_load_grown(&mut self, now: Nanos) {
-        let new_part = self.new_flows as f64 / self.claims.len() as f64;
+        let new_part = self.new_flows as f64 / self.claims.len().max(1) as f64;
         let (new_part, reason) = if self.path_grew {
             (1.0, Reason::PathLonger)
         } else if self.new_flows >= MANY_FLOWS && new_part > 0.25 {

@@ -136,6 +136,8 @@ pub(super) struct Adaptive {
     /// When elastic flows began, and when the last one ended.
     active_since: Nanos,
     idle_since: Nanos,
+    /// There is nothing to limit.
+    is_idle: bool,
     /// Packets wait for the budget.
     is_wanted: bool,
     /// Smoothed use of the budget.
@@ -203,6 +205,7 @@ impl Adaptive {
             has_learnt: false,
             active_since: Nanos::ZERO,
             idle_since: Nanos::ZERO,
+            is_idle: true,
             is_wanted: false,
             used: 0.0,
             interactive: 0.0,
@@ -258,7 +261,8 @@ impl Adaptive {
         self.learn_noise(now, seconds, &stress);
         self.adjust_windows(seconds, used, &stress);
 
-        if self.claims.is_empty() {
+        self.is_idle = self.claims.is_empty() && self.interactive == 0.0 && waiting == 0;
+        if self.is_idle {
             self.idle(now, change);
         } else {
             if self.state == State::Off {

@@ -129,7 +129,7 @@ impl Adaptive {
         let interactive = (INTERACTIVE_MARGIN * self.interactive).min(bound);
         policy.interactive = None;
         let budget = budget - interactive;
-        if self.claims.is_empty() {
+        if self.is_idle {
             // New flows, perhaps many at once, find short queues. The pace of ACKs stays: held ACKs may be the reason why no
             // flow sends.
             policy.down = Some(rate_of(budget / max_price));
@@ -137,7 +137,7 @@ impl Adaptive {
             return;
         }
         let Ok(rates) = split(budget, &self.claims, &[]) else { return };
-        let equal = budget / self.claims.len() as f64;
+        let equal = budget / self.claims.len().max(1) as f64;
         let (mut down, mut up) = (0.0, 0.0);
         let (mut windows_fit, mut bursts_are_small) = (true, true);
         for (claim, rate) in self.claims.iter().zip(rates) {
