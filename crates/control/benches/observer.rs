@@ -1,4 +1,5 @@
-//! Digests per second on one core, and memory, with 10,000 flows: `cargo bench -p fairhop-control`.
+//! Digests per second on one core, memory, and the time of a tick of the adaptive controller, with 10,000 flows:
+//! `cargo bench -p fairhop-control`.
 //!
 //! Half of the flows are TCP with data, ACKs and timestamps, a quarter are calls, a quarter other UDP. Consecutive digests are
 //! of different flows, so that each one finds cold memory. Reading digests out of packet bytes is measured separately.
@@ -10,7 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use fairhop_control::digest::{PROTOCOL_TCP, PROTOCOL_UDP, Payload, RtpFields, TcpFields, tcp_flag};
-use fairhop_control::{Address, Digest, Direction, Observer, ObserverConfig};
+use fairhop_control::gateway::Gateway;
+use fairhop_control::pacer::PacerConfig;
+use fairhop_control::{
+    AdaptiveConfig, Address, ControllerConfig, Digest, Direction, Observer, ObserverConfig,
+};
 use fairhop_model::units::Nanos;
 use mimalloc::MiMalloc;
 
@@ -95,7 +100,54 @@ fn digest(flow: u32, round: u32, at: Nanos) -> Digest {
     }
 }
 
+/// A tick of a gateway with the adaptive controller, 9,500 TCP flows and 500 calls, 40 flows to each of 250 mesh nodes.
+fn tick() {
+    const CALLS: u32 = 500;
+    let mut gateway = Gateway::<u32>::new(ObserverConfig::default());
+    gateway.set(Nanos::ZERO, ControllerConfig::Adaptive(AdaptiveConfig::default()), PacerConfig::default());
+    let to_node = |digest: &mut Digest| {
+        for address in [&mut digest.source, &mut digest.destination] {
+            if *address != Address::v4([192, 0, 2, 1]) {
+                *address = Address::v4([10, 1, 0, (u32::from(digest.source_port) % 250) as u8]);
+            }
+        }
+    };
+    let (mut seconds, mut longest, mut ticks) = (0.0, 0.0_f64, 0);
+    for round in 0..200 {
+        for flow in 0..FLOWS {
+            // Of four consecutive numbers, two are TCP, one is a call and one is other UDP.
+            let number = if flow < CALLS { 4 * flow + 2 } else { 4 * flow };
+            let at = Nanos(u64::from(round) * 10_000_000 + u64::from(flow) * 900);
+            let mut digest = digest(number, round, at);
+            digest.source_port = 1024 + flow as u16;
+            digest.destination_port = digest.source_port;
+            to_node(&mut digest);
+            match digest.direction {
+                Direction::ToMesh => drop(gateway.crossing(&digest)),
+                Direction::FromMesh => {
+                    let _ = gateway.from_mesh(0, &digest);
+                }
+            }
+        }
+        while gateway.poll(Nanos(u64::from(round + 1) * 10_000_000)).is_some() {}
+        if round % 10 == 9 {
+            let start = Instant::now();
+            gateway.tick(Nanos(u64::from(round + 1) * 10_000_000));
+            let took = start.elapsed().as_secs_f64();
+            (seconds, longest, ticks) = (seconds + took, longest.max(took), ticks + 1);
+        }
+    }
+    println!(
+        "tick with {} flows, {} calls among them: {:.2} ms on average (at most 5), {:.2} ms at most",
+        gateway.observer().table().len(),
+        gateway.observer().calls(Nanos(2_000_000_000), Nanos::from_secs(1)).count(),
+        1e3 * seconds / f64::from(ticks),
+        1e3 * longest
+    );
+}
+
 fn main() {
+    tick();
     let before = BYTES.load(Ordering::Relaxed);
     let mut observer = Observer::new(ObserverConfig::default());
     let held = BYTES.load(Ordering::Relaxed) - before;
@@ -124,6 +176,7 @@ fn main() {
         }
     }
     let now = Nanos(u64::from(ROUNDS) * 10_000_000);
+    observer.survey(now);
     let calls = observer.calls(now, Nanos::from_secs(1)).count();
     let rate = f64::from(ROUNDS - 20) * f64::from(FLOWS) / seconds;
     println!("flows {}, calls among them {calls}", observer.table().len());

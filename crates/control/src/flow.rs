@@ -184,12 +184,17 @@ impl<V> FlowTable<V> {
 
     /// Flows with a packet at or after `horizon`, the latest first.
     pub fn active(&self, horizon: Nanos) -> impl Iterator<Item = (&FlowKey, &V)> {
+        self.active_since(horizon).map(|(_, key, value)| (key, value))
+    }
+
+    /// As [`FlowTable::active`], with the time of each flow's last packet.
+    pub fn active_since(&self, horizon: Nanos) -> impl Iterator<Item = (Nanos, &FlowKey, &V)> {
         let mut place = self.newest;
         std::iter::from_fn(move || {
             let link = self.links.get(place as usize).filter(|link| link.last >= horizon)?;
             let (key, value) = &self.flows[place as usize];
             place = link.older;
-            Some((key, value))
+            Some((link.last, key, value))
         })
     }
 

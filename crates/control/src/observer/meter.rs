@@ -56,8 +56,10 @@ pub struct RoundTrip {
 /// The samples of 100 ms.
 #[derive(Clone, Copy, Debug)]
 struct Recent {
-    epoch: u64,
-    min: Nanos,
+    /// Number of the 100 ms; a 32-bit number holds 13 years.
+    epoch: u32,
+    /// Microseconds.
+    min_us: u32,
     is_prompt: bool,
 }
 
@@ -86,7 +88,7 @@ impl RoundTrip {
     /// Buckets that are kept: one second.
     const RECENT: usize = 10;
     /// Buckets that the excess is taken from, if they have prompt samples: 300 to 400 ms.
-    const FRESH: u64 = 4;
+    const FRESH: u32 = 4;
     /// Length of a bucket: one tick of a controller.
     const BUCKET: Nanos = Nanos::from_millis(100);
     /// Generation of the base: routes change more often, queues last less long.
@@ -97,7 +99,7 @@ impl RoundTrip {
             min: WindowedMin::new(Self::GENERATION),
             handshake: None,
             smoothed: None,
-            recent: [Recent { epoch: u64::MAX, min: Nanos::ZERO, is_prompt: false }; Self::RECENT],
+            recent: [Recent { epoch: u32::MAX, min_us: 0, is_prompt: false }; Self::RECENT],
         }
     }
 
@@ -106,12 +108,13 @@ impl RoundTrip {
         self.min.update(now, sample);
         // RFC 6298 §2, α = 1/8.
         self.smoothed = Some(self.smoothed.map_or(sample, |srtt| Nanos((7 * srtt.0 + sample.0) / 8)));
-        let epoch = now.div_floor(Self::BUCKET);
-        let place = &mut self.recent[(epoch % Self::RECENT as u64) as usize];
+        let epoch = now.div_floor(Self::BUCKET) as u32;
+        let sample_us = u32::try_from(sample.0 / 1000).unwrap_or(u32::MAX);
+        let place = &mut self.recent[epoch as usize % Self::RECENT];
         if place.epoch != epoch {
-            *place = Recent { epoch, min: sample, is_prompt: false };
+            *place = Recent { epoch, min_us: sample_us, is_prompt: false };
         }
-        place.min = place.min.min(sample);
+        place.min_us = place.min_us.min(sample_us);
         place.is_prompt |= is_prompt;
     }
 
@@ -134,18 +137,19 @@ impl RoundTrip {
     /// How far the last 300 to 400 ms are over `base`: the mean of the minima of 100 ms with prompt samples, or with none the
     /// minimum of the last second. None without samples.
     pub fn excess(&self, now: Nanos, base: Nanos) -> Option<Excess> {
-        let newest = now.div_floor(Self::BUCKET);
-        let of_last = |epochs: u64| {
+        let newest = now.div_floor(Self::BUCKET) as u32;
+        let of_last = |epochs: u32| {
             self.recent.iter().filter(move |recent| {
-                recent.epoch != u64::MAX && recent.epoch.saturating_add(epochs) > newest
+                recent.epoch != u32::MAX && recent.epoch.saturating_add(epochs) > newest
             })
         };
         let prompt = of_last(Self::FRESH).filter(|recent| recent.is_prompt);
-        let (sum, count) = prompt.fold((0, 0), |(sum, count), recent| (sum + recent.min.0, count + 1));
-        let all = of_last(Self::RECENT as u64);
+        let (sum, count) =
+            prompt.fold((0, 0), |(sum, count), recent| (sum + u64::from(recent.min_us), count + 1));
+        let all = of_last(Self::RECENT as u32);
         let is_prompt = all.clone().any(|recent| recent.is_prompt);
-        let min = all.map(|recent| recent.min).min()?;
-        let recent = if count > 0 { Nanos(sum / count) } else { min };
+        let min_us = all.map(|recent| recent.min_us).min()?;
+        let recent = Nanos::from_micros(if count > 0 { sum / count } else { u64::from(min_us) });
         Some(Excess { over_base: recent.saturating_sub(base), is_prompt })
     }
 }

@@ -27,7 +27,7 @@ use fairhop_model::voice::{self, Codec};
 
 pub use call::{Listening, Quality, Stream};
 pub use meter::{Excess, Meter, OwnQueue, RoundTrip};
-pub use survey::MeshNode;
+pub use survey::{ElasticFlow, MeshNode};
 pub use tcp::TcpFlow;
 
 use survey::Survey;
@@ -37,6 +37,8 @@ use crate::flow::{Address, FlowKey, FlowTable};
 
 /// A call without packets for longer has ended.
 const SILENT: Nanos = Nanos::from_secs(2);
+/// Silence after which a flow is not surveyed: an upload may be made to wait for four seconds for an ACK.
+const SURVEYED: Nanos = Nanos::from_secs(5);
 
 /// Sizes and assumptions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -299,7 +301,12 @@ impl Observer {
     /// Finds the calls and what the flows of a node have in common. [`Observer::calls`] and [`Observer::mesh_excess`] answer
     /// from the last survey; a controller makes one at each tick.
     pub fn survey(&mut self, now: Nanos) {
-        self.survey.update(now, now.saturating_sub(SILENT), &self.flows);
+        self.survey.update(now, now.saturating_sub(SURVEYED), now.saturating_sub(SILENT), &self.flows);
+    }
+
+    /// The elastic flows of the last survey, those with the latest packets first.
+    pub fn elastic(&self) -> &[ElasticFlow] {
+        &self.survey.elastic
     }
 
     /// What the flows of a mesh node show of the path to it, at the last survey.
@@ -424,6 +431,11 @@ impl Flow {
             _ => FlowBody::Udp(UdpFlow::new()),
         };
         Self { began: at, hops: 0, body }
+    }
+
+    /// Whether it is TCP and an end has sent FIN or RST.
+    pub const fn is_closed(&self) -> bool {
+        matches!(&self.body, FlowBody::Tcp(tcp) if tcp.is_closed())
     }
 
     /// Its present kind.

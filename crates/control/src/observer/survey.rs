@@ -3,7 +3,8 @@
 use fairhop_model::units::Nanos;
 
 use super::meter::{Excess, RoundTrip, WindowedMin};
-use super::{Flow, FlowBody};
+use super::{Flow, FlowBody, FlowKind};
+use crate::digest::Direction;
 use crate::flow::{Address, FlowKey, FlowTable};
 
 /// What the flows that end at a mesh node show of the path to it.
@@ -28,6 +29,27 @@ impl MeshNode {
     }
 }
 
+/// A flow whose data waits for others: TCP, or UDP that is bulk or interactive.
+#[derive(Clone, Copy, Debug)]
+pub struct ElasticFlow {
+    /// The flow.
+    pub key: FlowKey,
+    /// [`FlowKind::Tcp`], [`FlowKind::BulkUdp`] or [`FlowKind::Interactive`].
+    pub kind: FlowKind,
+    /// Its data comes out of the mesh, and it is TCP.
+    pub is_upload: bool,
+    /// Its present rate in bits per second, of TCP in the direction of its data.
+    pub rate: f64,
+    /// When its first and its last packet passed.
+    pub began: Nanos,
+    /// See [`ElasticFlow::began`].
+    pub last: Nanos,
+    /// Hops in the mesh; 0 if not known.
+    pub hops: u8,
+    /// Shortest round trip through the mesh.
+    pub base: Option<Nanos>,
+}
+
 /// What one flow adds.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
@@ -40,6 +62,7 @@ struct Sample {
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     pub(super) calls: Vec<FlowKey>,
+    pub(super) elastic: Vec<ElasticFlow>,
     /// In the order of addresses.
     pub(super) nodes: Vec<MeshNode>,
     before: Vec<MeshNode>,
@@ -50,19 +73,50 @@ impl Survey {
     /// A node without flows is forgotten after that time, as flows are.
     const FORGOTTEN: Nanos = Nanos::from_secs(60);
 
-    pub(super) fn update(&mut self, now: Nanos, horizon: Nanos, flows: &FlowTable<Flow>) {
+    /// Looks at the flows with a packet since `horizon`, and for calls at those since `calls_horizon`.
+    pub(super) fn update(
+        &mut self,
+        now: Nanos,
+        horizon: Nanos,
+        calls_horizon: Nanos,
+        flows: &FlowTable<Flow>,
+    ) {
         self.calls.clear();
+        self.elastic.clear();
         self.samples.clear();
-        for (key, flow) in flows.active(horizon) {
-            let round_trip = match &flow.body {
-                FlowBody::Tcp(tcp) => round_trip(now, &tcp.mesh_rtt),
+        for (last, key, flow) in flows.active_since(horizon) {
+            let kind = flow.kind(now);
+            let (is_upload, rate, rtt) = match &flow.body {
+                FlowBody::Tcp(tcp) => {
+                    let is_upload = tcp.data_direction() == Direction::FromMesh;
+                    let meter = if is_upload { &tcp.up } else { &tcp.down };
+                    (is_upload, meter.rate(now).0, &tcp.mesh_rtt)
+                }
                 FlowBody::Udp(udp) => {
-                    if udp.is_call(horizon) {
+                    if udp.is_call(calls_horizon) {
                         self.calls.push(*key);
                     }
-                    round_trip(now, &udp.mesh_rtt)
+                    (false, udp.down_meter.rate(now).0 + udp.up_meter.rate(now).0, &udp.mesh_rtt)
                 }
             };
+            let is_elastic = match kind {
+                FlowKind::Tcp => !flow.is_closed(),
+                FlowKind::BulkUdp | FlowKind::Interactive => true,
+                FlowKind::Call | FlowKind::Other => false,
+            };
+            if is_elastic {
+                self.elastic.push(ElasticFlow {
+                    key: *key,
+                    kind,
+                    is_upload,
+                    rate: rate as f64,
+                    began: flow.began,
+                    last,
+                    hops: flow.hops,
+                    base: rtt.base(),
+                });
+            }
+            let round_trip = round_trip(now, rtt);
             if flow.hops > 0 || round_trip.is_some() {
                 self.samples.push(Sample { address: key.mesh, hops: flow.hops, round_trip });
             }

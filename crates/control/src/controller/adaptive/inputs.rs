@@ -10,9 +10,8 @@ use super::stress::Stress;
 use super::tolerance::Tolerance;
 use super::{Adaptive, FAST, SLOW, TICK};
 use crate::allocate::{Claim, price};
-use crate::digest::Direction;
 use crate::flow::{Address, FlowKey};
-use crate::observer::{CallNow, Flow, FlowBody, FlowKind, Observer};
+use crate::observer::{CallNow, FlowKind, Observer};
 use crate::policy::{Policy, State};
 
 /// A flow that was silent for longer makes no claim.
@@ -85,37 +84,29 @@ impl Adaptive {
         (self.min_budget, self.has_uploads) = (0.0, false);
         let mut used = 0.0;
         (self.interactive, self.interactive_price) = (0.0, 1.0);
-        let fresh = observer.active(now.saturating_sub(ALIVE)).count();
-        for (place, (key, flow)) in observer.active(now.saturating_sub(ALIVE_UP)).enumerate() {
-            let uploads = is_upload(flow);
-            if place >= fresh && !uploads {
+        for flow in observer.elastic() {
+            let alive = if flow.is_upload { ALIVE_UP } else { ALIVE };
+            if now.saturating_sub(flow.last) > alive {
                 continue;
             }
-            if let FlowBody::Udp(udp) = &flow.body
-                && flow.kind(now) == FlowKind::Interactive
-            {
-                let rate = (udp.down_meter.rate(now).0 + udp.up_meter.rate(now).0) as f64;
-                let price = self.price_to(observer, key.mesh);
+            let (key, rate) = (&flow.key, flow.rate);
+            let price = self.price_to(observer, key.mesh);
+            used += rate * price;
+            if flow.kind == FlowKind::Interactive {
                 self.interactive += rate * price;
                 self.interactive_price = self.interactive_price.max(price);
-                used += rate * price;
                 continue;
             }
-            let Some(rate) = elastic_rate(now, flow) else { continue };
             self.new_flows += usize::from(now.saturating_sub(flow.began) < TICK);
-            if let FlowBody::Tcp(tcp) = &flow.body
-                && let Some(base) = tcp.mesh_rtt.base()
-            {
+            if let Some(base) = flow.base {
                 (self.hops, self.base) = (self.hops.max(flow.hops), self.base.max(base));
             }
-            let price = self.price_to(observer, key.mesh);
             let before = self.claims_before.binary_search_by_key(key, |claim| claim.key);
             self.path_grew |= before.is_ok_and(|place| self.claims_before[place].price < price);
-            used += rate * price;
             if self.claims.len() < self.config.flows {
                 let treatment = policy.treatment(now, key);
                 let granted = treatment.rate.or(treatment.ack_rate);
-                let min_rate = if uploads {
+                let min_rate = if flow.is_upload {
                     SEGMENT_BITS / self.ack_interval_s
                 } else {
                     self.config.min_per_flow / price
@@ -128,7 +119,7 @@ impl Adaptive {
                 };
                 self.claims.push(Claim { key: *key, price, demand });
                 self.min_budget += min_rate * price;
-                self.has_uploads |= uploads;
+                self.has_uploads |= flow.is_upload;
             }
         }
         self.claims.sort_unstable_by_key(|claim| claim.key);
@@ -149,12 +140,17 @@ impl Adaptive {
         let mut load = None;
         let mut tolerable: Option<Tolerance> = None;
         let mut slow = observer.calls(now, SLOW);
+        self.has_bad_call = false;
         for call in observer.calls(now, FAST) {
-            self.add_to_node(&call, slow.next().as_ref());
+            let slow = slow.next();
+            let mos = slow.as_ref().and_then(CallNow::mos);
+            self.has_bad_call |= mos.is_some_and(|mos| mos < self.config.mos);
+            self.add_to_node(&call, slow.as_ref());
             self.cadences.extend(call.cadence);
             let price = self.price_to(observer, call.key.mesh);
-            match self.calls.iter_mut().find(|known| known.key == call.key) {
-                Some(known) => {
+            match self.calls.binary_search_by_key(&call.key, |known| known.key) {
+                Ok(place) => {
+                    let known = &mut self.calls[place];
                     known.seen = true;
                     if tolerable.is_none_or(|min| known.tolerance.loss < min.loss) {
                         tolerable = Some(known.tolerance);
@@ -165,12 +161,13 @@ impl Adaptive {
                         *load.get_or_insert(0.0) += longer;
                     }
                 }
-                None => {
+                Err(place) => {
                     let mut tolerance =
                         Tolerance::of(call.codec, call.interval, self.config.mos, observer.listening());
                     tolerance.loss = self.config.loss_or_late.unwrap_or(tolerance.loss);
                     let of_call = self.load_of(&call) * price;
-                    self.calls.push(KnownCall { key: call.key, load: of_call, price, seen: true, tolerance });
+                    let known = KnownCall { key: call.key, load: of_call, price, seen: true, tolerance };
+                    self.calls.insert(place, known);
                     *load.get_or_insert(0.0) += of_call;
                     came = true;
                 }
@@ -199,31 +196,5 @@ impl Adaptive {
     fn load_of(&self, call: &CallNow) -> f64 {
         let bits = 8.0 * (call.packet_bytes + f64::from(self.config.packet_overhead));
         call.packets_per_second * bits
-    }
-}
-
-/// Whether it is a TCP flow with data out of the mesh.
-const fn is_upload(flow: &Flow) -> bool {
-    match &flow.body {
-        FlowBody::Tcp(tcp) => matches!(tcp.data_direction(), Direction::FromMesh),
-        FlowBody::Udp(_) => false,
-    }
-}
-
-/// The present rate of an elastic flow in bits per second, in the direction of its data; none if the flow is closed or not
-/// elastic.
-fn elastic_rate(now: Nanos, flow: &Flow) -> Option<f64> {
-    match &flow.body {
-        FlowBody::Tcp(tcp) if !tcp.is_closed() => {
-            let meter = match tcp.data_direction() {
-                Direction::ToMesh => &tcp.down,
-                Direction::FromMesh => &tcp.up,
-            };
-            Some(meter.rate(now).0 as f64)
-        }
-        FlowBody::Udp(udp) if udp.kind(now) == FlowKind::BulkUdp => {
-            Some((udp.down_meter.rate(now).0 + udp.up_meter.rate(now).0) as f64)
-        }
-        _ => None,
     }
 }

@@ -167,6 +167,8 @@ pub(super) struct Adaptive {
     cadences: Vec<(Nanos, Nanos)>,
     arrivals: Vec<Nanos>,
     nodes: Vec<Node>,
+    /// A call has a MOS under the configured one.
+    has_bad_call: bool,
     claims: Vec<Claim>,
     /// Claims of the tick before, the number of flows that have begun since, and whether a path has become longer.
     claims_before: Vec<Claim>,
@@ -224,6 +226,7 @@ impl Adaptive {
             cadences: Vec::new(),
             arrivals: Vec::new(),
             nodes: Vec::new(),
+            has_bad_call: false,
             claims: Vec::with_capacity(config.flows),
             claims_before: Vec::with_capacity(config.flows),
             new_flows: 0,

@@ -107,7 +107,9 @@ pub(super) fn confidence(packets: f64) -> f64 {
 impl Adaptive {
     pub(super) fn add_to_node(&mut self, fast: &CallNow, slow: Option<&CallNow>) {
         let address = fast.key.mesh;
-        let place = self.nodes.iter().position(|node| node.address == address).unwrap_or_else(|| {
+        // Calls come in the order of their nodes.
+        let last = self.nodes.len().checked_sub(1).filter(|&last| self.nodes[last].address == address);
+        let place = last.unwrap_or_else(|| {
             self.nodes.push(Node {
                 address,
                 wired_delay: Nanos::ZERO,
@@ -219,8 +221,7 @@ impl Adaptive {
         stress.acute = acute;
         stress.loss_or_late = worst;
         stress.combined_loss = combined_max;
-        stress.bad_call =
-            observer.calls(now, SLOW).any(|call| call.mos().is_some_and(|mos| mos < config.mos));
+        stress.bad_call = self.has_bad_call;
         stress
     }
 }
