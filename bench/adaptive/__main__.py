@@ -236,6 +236,9 @@ def main() -> int:
         except InterruptedRunError:
             print("\ninterrupted; the same command continues from there", file=sys.stderr)
             return 130
+        except worldmain.FailedWorldsError as problem:
+            print(problem, file=sys.stderr)
+            return 1
         return 0
     args = parse()
     runs = Runs(args.program, args.runs)

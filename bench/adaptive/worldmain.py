@@ -31,6 +31,10 @@ from worlds import SPLITS, World, drawn
 FQ_CODEL: Sets = (FREE, 'mac.queue={ discipline = "fq-codel", packets = 1000 }')
 
 
+class FailedWorldsError(Exception):
+    """The program refused some worlds."""
+
+
 def parse(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python3 bench/adaptive worlds",
@@ -89,7 +93,7 @@ def run(words: Sequence[str]) -> None:
         return
     runs = WorldRuns(args.program, args.store, args.written, only_adaptive=args.only_adaptive)
     found: list[Judged] = []
-    unknown, done, since = 0, 0, time.monotonic()
+    unknown, failed, done, since = 0, 0, 0, time.monotonic()
     with ThreadPoolExecutor(args.jobs) as pool:
         futures = {pool.submit(judge, runs, world, adaptive=not args.no_adaptive): world for world in worlds}
         try:
@@ -99,10 +103,15 @@ def run(words: Sequence[str]) -> None:
                 except UnknownRunError:
                     unknown += 1
                     continue
+                except RuntimeError as problem:
+                    # One world that cannot run does not end a search of hours.
+                    failed += 1
+                    print(f"{futures[future].name()}: {problem}", file=sys.stderr, flush=True)
+                    continue
                 done += 1
                 if judged:
                     found.append(judged)
-                left = (time.monotonic() - since) / done * (len(worlds) - unknown - done) / 60
+                left = (time.monotonic() - since) / done * (len(worlds) - unknown - failed - done) / 60
                 if done % 10 == 0:
                     print(
                         f"{args.split}: {done} of {len(worlds)} worlds, {left:.0f} min left",
@@ -122,3 +131,5 @@ def run(words: Sequence[str]) -> None:
         print(worldreport.text(found, unknown, runs.file))
     elif not args.no_adaptive:
         print("No world's best fixed setting is stored yet: run without --only-adaptive.")
+    if failed:
+        raise FailedWorldsError(f"{failed} worlds failed; their errors are above")

@@ -150,7 +150,6 @@ def aims(several: Sequence[Judged]) -> list[str]:
             f"web pages: time over that without control, median {statistics.median(pages):.2f}, worst "
             f"{max(pages):.2f}; over {PAGE_RATIO} in {of(late, len(pages))} worlds"
         )
-    lines.append(f"CPU time of a run, mean: {statistics.fmean(one.cpu_s for one in runs):.2f} s")
     return lines
 
 

@@ -47,8 +47,6 @@ class Figures:
     page_s: float
     #: Longest time in seconds in which packets waited in the pacer while the decision was that the budget is not used.
     stuck_s: float
-    #: CPU time of the run in seconds.
-    cpu_s: float
 
     @property
     def good(self) -> bool:
@@ -123,7 +121,6 @@ def figures_of(result: Result, folder: Path) -> Figures:
         video=round(weighted(frames), 4) if frames else 1.0,
         page_s=round(weighted(times), 4) if times else 0.0,
         stuck_s=round(stuck_s(folder / "control.csv"), 2) if traced else 0.0,
-        cpu_s=round(float(result["wall_s"]), 3),
     )
 
 
@@ -158,7 +155,9 @@ class WorldRuns:
             # A truncated line in the middle can lack fields.
             with suppress(KeyError, TypeError):
                 if line["made"] == self.made or sets != ADAPTIVE:
-                    self._known[line["world"], sets, line["seed"]] = Figures(**line["figures"])
+                    self._known[line["world"], sets, line["seed"]] = Figures(
+                        *(line["figures"][field.name] for field in fields(Figures))
+                    )
         self._file = appended(path)
 
     def file(self, world: World) -> Path:

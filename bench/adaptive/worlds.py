@@ -132,6 +132,7 @@ class Drawing:
             "duration_s": DURATION_S,
             "warmup_s": LEARNING_S,
         }
+        self.duration_s = DURATION_S
         self.traffic: list[Table] = []
         self.changes: list[Table] = []
 
@@ -197,7 +198,7 @@ class Drawing:
         if self.log is not None and draw.random() < 0.5:
             self.scenario["routing"] = {"metric": "etx"}
         if self.log is not None and len(nodes) > MANY_NODES:
-            self.scenario["duration_s"] = SHORTER_S
+            self.scenario["duration_s"] = self.duration_s = SHORTER_S
         self.link_rates(radio)
 
     def connected(self, spacing: float, kind: str) -> Places:
@@ -331,6 +332,7 @@ class Drawing:
         if arrivals and total:
             entries = self.coming_calls(draw, entries)
             self.label("calls come and go")
+        self.speech(entries)
         self.traffic += [{"name": f"call-{number}", **entry} for number, entry in enumerate(entries)]
         size = "0" if not total else "1" if total == 1 else "2-4" if total < 5 else "5-12"
         self.label(f"calls {size}")
@@ -343,8 +345,21 @@ class Drawing:
                 )
             )
 
-    @staticmethod
-    def coming_calls(draw: random.Random, entries: Sequence[Table]) -> list[Table]:
+    def speech(self, entries: Sequence[Table]) -> None:
+        """Sometimes silence is suppressed, and clocks of callers differ."""
+        if not entries:
+            return
+        if self.stream("silence").random() < 0.13:
+            self.label("silence suppression")
+            for entry in entries:
+                entry["silence_suppression"] = True
+        draw = self.stream("drift")
+        if draw.random() < 0.13:
+            self.label("clock drift")
+            for entry in entries:
+                entry["drift_ppm"] = round(draw.uniform(-200, 200), 1)
+
+    def coming_calls(self, draw: random.Random, entries: Sequence[Table]) -> list[Table]:
         """Calls that arrive as a Poisson process, as many at a time as the entries have, with exponential durations."""
         mean_s = draw.uniform(8, 25)
         found: list[Table] = []
@@ -352,13 +367,13 @@ class Drawing:
             # The calls of the start, as a process in balance has them.
             starts = [0.0] * entry["count"]
             at = draw.expovariate(entry["count"] / mean_s)
-            while at < DURATION_S - 2:
+            while at < self.duration_s - 2:
                 starts.append(at)
                 at += draw.expovariate(entry["count"] / mean_s)
             for start in starts:
                 stop = start + max(2.0, draw.expovariate(1 / mean_s))
                 times: Table = {"start_s": round(start, 2)}
-                if stop < DURATION_S:
+                if stop < self.duration_s:
                     times["stop_s"] = round(stop, 2)
                 found.append({**entry, "count": 1, **times})
         return found
@@ -373,7 +388,10 @@ class Drawing:
             "standard": {},
             "windows": {"delayed_ack_ms": 50, "rto_min_ms": 300},
             "macos": {"delayed_ack_ms": 100, "timestamps": True},
-            "timer": {"delayed_ack_ms": round(draw.uniform(0, 200)), "profile": draw.choice(("linux", "standard"))},
+            "timer": {
+                "delayed_ack_ms": max(1, round(draw.uniform(0, 200))),
+                "profile": draw.choice(("linux", "standard")),
+            },
             "every": {"delayed_ack_segments": 1},
         }
         return f"receiver {kind}", keys[kind]
@@ -427,7 +445,7 @@ class Drawing:
             return
         self.label("short flows")
         at, each_s = 0.0, draw.uniform(0.8, 4)
-        while (at := at + draw.expovariate(1 / each_s)) < DURATION_S - 1:
+        while (at := at + draw.expovariate(1 / each_s)) < self.duration_s - 1:
             size = round(log_uniform(draw, 10_000, 1_000_000))
             ends = {"from": self.outside, "to": draw.choice(self.data_ends)}
             times = {"start_s": round(at, 2), "size_bytes": size}
@@ -476,7 +494,8 @@ class Drawing:
         draw = self.stream("change")
         kind = choose(draw, {"none": 0.8, "rate": 0.08, "moving": 0.06, "failing": 0.06})
         path = self.places.path(max(self.data_ends, key=lambda node: self.reached[node]))
-        begin, end = round(draw.uniform(14, 20), 1), round(draw.uniform(26, 32), 1)
+        begin = round(draw.uniform(14, 18), 1)
+        end = round(draw.uniform(22, self.duration_s - 6), 1)
         if kind == "rate":
             slower = [rate for rate in self.rates if self.rate / 3 <= rate < self.rate]
             if slower:
