@@ -24,14 +24,15 @@ class InterruptedRunError(Exception):
     """The program was stopped by Ctrl-C."""
 
 
-def fairhop(*arguments: str, program: Path = FAIRHOP) -> Result:
-    """The JSON that the program prints.
+def fairhop(*arguments: str, program: Path = FAIRHOP, folder: Path | None = None) -> Result:
+    """The JSON that the program prints, run in `folder`.
 
     Raises:
         InterruptedRunError: Ctrl-C was pressed.
         RuntimeError: The program failed; the message holds the command and its standard error.
     """
-    process = subprocess.run([str(program), *arguments, "--json"], capture_output=True, text=True, check=False)
+    command = [str(program), *arguments, "--json"]
+    process = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if process.returncode in (130, -2):
         raise InterruptedRunError
     if process.returncode:

@@ -11,6 +11,7 @@ an interrupted call continues where it stopped. Results of another program or sc
     python3 bench/adaptive --seeds 3-10                            # controls judged on other seeds than the oracle
     python3 bench/adaptive --sample --write-golden                 # the cells of `make test`, with their oracles
     python3 bench/adaptive --changes                               # networks that change, instead of the grid
+    python3 bench/adaptive worlds --help                           # drawn worlds, instead of the grid
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ import grid
 import oracle
 import picture
 import report
+import worldmain
 from grid import Cell
 from oracle import Kept, Outcome
 from simulator import FAIRHOP, FREE, ROOT, InterruptedRunError, Sets, replace_between
@@ -228,6 +230,16 @@ def work(args: argparse.Namespace, runs: Runs) -> None:
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["worlds"]:
+        try:
+            worldmain.run(sys.argv[2:])
+        except InterruptedRunError:
+            print("\ninterrupted; the same command continues from there", file=sys.stderr)
+            return 130
+        except worldmain.FailedWorldsError as problem:
+            print(problem, file=sys.stderr)
+            return 1
+        return 0
     args = parse()
     runs = Runs(args.program, args.runs)
     try:

@@ -60,8 +60,9 @@ pub(crate) struct RunArgs {
     /// Print the results as one JSON object instead of tables
     #[arg(long)]
     json: bool,
-    /// Write a time series: windows of TCP and AIMD senders (cwnd.csv), queues of nodes and wired links (queue.csv) or
-    /// quality of calls (mos.csv, every recording interval), to the directory of --out or the current one; repeatable
+    /// Write a time series: windows of TCP and AIMD senders (cwnd.csv), queues of nodes and wired links (queue.csv),
+    /// quality of calls (mos.csv) or goodput of flows (flow.csv) in every recording interval, or decisions of controllers
+    /// (control.csv), to the directory of --out or the current one; repeatable
     #[arg(long, value_name = "WHAT", value_enum)]
     trace: Vec<Trace>,
     /// Milliseconds of simulated time between two samples of a trace
@@ -78,6 +79,8 @@ enum Trace {
     Cwnd,
     Queue,
     Mos,
+    Flow,
+    Control,
 }
 
 impl Trace {
@@ -86,6 +89,8 @@ impl Trace {
             Self::Cwnd => Traced::Cwnd,
             Self::Queue => Traced::Queue,
             Self::Mos => Traced::Mos,
+            Self::Flow => Traced::Flow,
+            Self::Control => Traced::Control,
         }
     }
 }

@@ -231,9 +231,9 @@ pub(crate) fn ipv4(out: &mut Vec<u8>, view: PacketView<'_>, addresses: Addresses
             aimd(out, |tag| aimd::wire::Packet::Ack { tag, ack }, packet);
             6
         }
-        Body::Rtp { sequence, timestamp, ssrc, payload_type } => {
+        Body::Rtp { sequence, timestamp, ssrc, payload_type, marker } => {
             udp(out, packet, length);
-            out.extend([0x80, payload_type]);
+            out.extend([0x80, u8::from(marker) << 7 | payload_type]);
             out.extend((sequence as u16).to_be_bytes());
             out.extend((timestamp as u32).to_be_bytes());
             out.extend(ssrc.to_be_bytes());
@@ -318,7 +318,7 @@ mod tests {
             bytes: 60,
             created: Nanos::ZERO,
             dscp: Dscp::EXPEDITED,
-            body: Body::Rtp { sequence: 258, timestamp: 41_280, ssrc: 1, payload_type: 18 },
+            body: Body::Rtp { sequence: 258, timestamp: 41_280, ssrc: 1, payload_type: 18, marker: false },
         };
         let data = Frame { retry: true, sequence: 3, nav: Nanos(44_500), ..frame(FrameKind::Data, 96) };
         let mut out = Vec::new();
@@ -395,7 +395,7 @@ mod tests {
                 body: Body::Udp { sequence: 0 },
             };
             assert!((61_000..65_000).contains(&port(&packet)));
-            packet.body = Body::Rtp { sequence: 0, timestamp: 0, ssrc: 0, payload_type: 0 };
+            packet.body = Body::Rtp { sequence: 0, timestamp: 0, ssrc: 0, payload_type: 0, marker: false };
             assert!((50_000..54_000).contains(&port(&packet)) && port(&packet).is_multiple_of(2));
         }
     }

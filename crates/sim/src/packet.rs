@@ -88,6 +88,8 @@ pub enum Body {
         ssrc: u32,
         /// Payload type.
         payload_type: u8,
+        /// Marker: the first packet after a pause of a speaker whose silence is suppressed.
+        marker: bool,
     },
     /// What an end of a call reports. No statistic of the call counts it.
     Rtcp(Report),

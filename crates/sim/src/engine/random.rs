@@ -28,6 +28,8 @@ pub enum Purpose {
     Congestion,
     /// Times of RTCP reports.
     Report,
+    /// Talk-spurts and pauses of a speaker.
+    Speech,
 }
 
 /// A stream of random numbers.
@@ -72,6 +74,11 @@ impl Stream {
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// An exponentially distributed number with mean 1.
+    pub fn exponential(&mut self) -> f64 {
+        -libm::log(1.0 - self.unit())
     }
 
     /// A standard normal number (Box and Muller 1958).

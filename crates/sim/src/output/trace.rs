@@ -1,15 +1,18 @@
-//! Traces of windows, queues and call quality over time, as comma-separated values with one line per sample. The run advances in
-//! slices and is sampled between them, which does not affect it. Call quality is known only once the last packets have
-//! arrived or are late, so it is written at the end, one line per recording interval.
+//! Traces of windows, queues, call quality, goodput and decisions over time, as comma-separated values with one line per
+//! sample. The run advances in slices and is sampled between them, which does not affect it. Call quality is known only once the
+//! last packets have arrived or are late, so it is written at the end, one line per recording interval; so are goodput and the
+//! gateways' decisions.
 
 use std::fmt::Write as _;
 
-use fairhop_model::units::Nanos;
+use fairhop_model::units::{BitRate, Nanos};
 
 use crate::packet::stream;
+use crate::recorder::StreamBin;
 use crate::results::mos_of_interval;
 use crate::world::World;
 use crate::world::applications::flow::FlowKind;
+use crate::world::control::Control;
 
 /// The quantity that is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,6 +23,10 @@ pub enum Traced {
     Queue,
     /// Mean opinion scores of calls in each recording interval.
     Mos,
+    /// Goodput of flows in each recording interval.
+    Flow,
+    /// Decisions of gateways' controllers.
+    Control,
 }
 
 impl Traced {
@@ -31,6 +38,10 @@ impl Traced {
             Self::Cwnd => "seed,t_s,flow,cwnd_packets,ssthresh_packets,srtt_ms,in_flight_packets\n",
             Self::Queue => "seed,t_s,queue,packets\n",
             Self::Mos => "seed,t_s,flow,forward_mos,backward_mos\n",
+            Self::Flow => "seed,t_s,flow,kind,forward_mbps,backward_mbps\n",
+            Self::Control => {
+                "seed,t_s,gateway,kind,state,reason,means,budget_mbps,down_mbps,acks_mbps,window_bytes,pacer_packets,mos\n"
+            }
         }
     }
 
@@ -40,6 +51,8 @@ impl Traced {
             Self::Cwnd => "cwnd.csv",
             Self::Queue => "queue.csv",
             Self::Mos => "mos.csv",
+            Self::Flow => "flow.csv",
+            Self::Control => "control.csv",
         }
     }
 
@@ -51,7 +64,6 @@ impl Traced {
             Self::Cwnd => {
                 for flow in world.flows() {
                     if let Some(window) = Window::of(world, flow.kind) {
-                        let some = |number: Option<f64>| number.map_or_else(String::new, |n| n.to_string());
                         let _ = writeln!(
                             lines,
                             "{seed},{t_s},{},{},{},{},{}",
@@ -74,38 +86,103 @@ impl Traced {
                     let _ = writeln!(lines, "{seed},{t_s},{name},{}", link.backlog_at(at));
                 }
             }
-            Self::Mos => {}
+            Self::Mos | Self::Flow | Self::Control => {}
         }
     }
 
-    /// Appends the lines that are written at the end of a run: for each call one per recording interval, warm-up included, with
-    /// the end of the interval as its time.
+    /// Appends the lines that are written at the end of a run. For each call (`mos`) or flow (`flow`): one per recording
+    /// interval, warm-up included, with the end of the interval as its time. `control`: one per decision.
     pub fn finish(self, world: &World, lines: &mut String) {
-        if self != Self::Mos {
-            return;
-        }
-        let recorder = world.recorder();
-        let starts = (0_u64..).map(|number| recorder.interval * number).take_while(|&at| at < world.end());
-        for (index, flow) in world.flows().iter().enumerate() {
-            let FlowKind::Call(codec) = flow.kind else { continue };
-            let [forward, backward] =
-                [false, true].map(|back| &recorder.streams[stream(index, back) as usize]);
-            for ((start, to), back) in starts.clone().zip(&forward.bins).zip(&backward.bins) {
-                let score = |record, bin| {
-                    mos_of_interval(codec, record, bin).map_or_else(String::new, |mos| mos.to_string())
-                };
-                let _ = writeln!(
-                    lines,
-                    "{},{},{},{},{}",
-                    world.seed(),
-                    start.saturating_add(recorder.interval).min(world.end()).as_secs_f64(),
-                    quoted(&flow.name),
-                    score(forward, to),
-                    score(backward, back),
-                );
-            }
+        match self {
+            Self::Cwnd | Self::Queue => {}
+            Self::Mos => quality(world, lines),
+            Self::Flow => goodput(world, lines),
+            Self::Control => decisions(world, lines),
         }
     }
+}
+
+/// Mean opinion scores of calls.
+fn quality(world: &World, lines: &mut String) {
+    let recorder = world.recorder();
+    for (index, flow) in world.flows().iter().enumerate() {
+        let FlowKind::Call(codec) = flow.kind else { continue };
+        let [forward, backward] = [false, true].map(|back| &recorder.streams[stream(index, back) as usize]);
+        for (((_, until), to), back) in intervals(world).zip(&forward.bins).zip(&backward.bins) {
+            let score = |record, bin| some(mos_of_interval(codec, record, bin));
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                lines,
+                "{},{},{},{},{}",
+                world.seed(),
+                until.as_secs_f64(),
+                quoted(&flow.name),
+                score(forward, to),
+                score(backward, back),
+            );
+        }
+    }
+}
+
+/// Goodput of all flows in each direction.
+fn goodput(world: &World, lines: &mut String) {
+    for (index, flow) in world.flows().iter().enumerate() {
+        let [forward, backward] =
+            [false, true].map(|back| &world.recorder().streams[stream(index, back) as usize].bins);
+        for (number, (start, until)) in intervals(world).enumerate().take(forward.len().max(backward.len())) {
+            let mbps = |bins: &[StreamBin]| {
+                let bytes = bins.get(number).map_or(0, |bin| bin.delivered_bytes);
+                bytes as f64 * 8e-6 / (until - start).as_secs_f64()
+            };
+            let _ = writeln!(
+                lines,
+                "{},{},{},{},{},{}",
+                world.seed(),
+                until.as_secs_f64(),
+                quoted(&flow.name),
+                flow.kind.name(),
+                mbps(forward),
+                mbps(backward),
+            );
+        }
+    }
+}
+
+/// Decisions of gateways' controllers.
+fn decisions(world: &World, lines: &mut String) {
+    for decision in world.control().map_or(&[][..], Control::decisions) {
+        let _ = writeln!(
+            lines,
+            "{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            world.seed(),
+            decision.at.as_secs_f64(),
+            decision.gateway,
+            decision.kind,
+            decision.state.name(),
+            quoted(&decision.reason.to_string()),
+            decision.means.name(),
+            some(decision.budget.map(|budget| budget * 1e-6)),
+            some(decision.down.map(BitRate::as_mbps)),
+            some(decision.acks.map(BitRate::as_mbps)),
+            some(decision.window),
+            decision.waiting,
+            some(decision.mos),
+        );
+    }
+}
+
+/// The start and the end of each recording interval.
+fn intervals(world: &World) -> impl Iterator<Item = (Nanos, Nanos)> + Clone {
+    let (interval, end) = (world.recorder().interval, world.end());
+    (0_u64..)
+        .map(move |number| interval * number)
+        .take_while(move |&start| start < end)
+        .map(move |start| (start, start.saturating_add(interval).min(end)))
+}
+
+/// The number, or an empty field.
+fn some(number: Option<impl ToString>) -> String {
+    number.map_or_else(String::new, |number| number.to_string())
 }
 
 /// A sender's window in packets.

@@ -262,9 +262,9 @@ impl Gateway {
             Body::Tcp(segment) => {
                 Payload::Tcp(TcpFields { window: packet.header.window, ..fields(&segment) })
             }
-            Body::Rtp { sequence, timestamp, ssrc, payload_type } => Payload::Rtp(RtpFields {
+            Body::Rtp { sequence, timestamp, ssrc, payload_type, marker } => Payload::Rtp(RtpFields {
                 payload_type,
-                marker: false,
+                marker,
                 sequence: sequence as u16,
                 timestamp: timestamp as u32,
                 ssrc,
@@ -366,7 +366,14 @@ mod tests {
         let observer = ObserverConfig { flows: 8, ..ObserverConfig::default() };
         let gateway = Gateway::new(0, 0, addresses, observer);
         let mut bodies = vec![
-            Body::Rtp { sequence: 70_000, timestamp: 1 << 33 | 160, ssrc: 7, payload_type: 18 },
+            Body::Rtp {
+                sequence: 70_000,
+                timestamp: 1 << 33 | 160,
+                ssrc: 7,
+                payload_type: 18,
+                marker: false,
+            },
+            Body::Rtp { sequence: 70_001, timestamp: 1 << 34, ssrc: 7, payload_type: 18, marker: true },
             Body::Udp { sequence: 3 },
         ];
         for timestamps in [false, true] {

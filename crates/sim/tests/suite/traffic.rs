@@ -130,3 +130,29 @@ fn a_video_sends_at_its_rate_whatever_its_group_of_frames() {
         assert!((sent / 0.5 - 1.0).abs() < 0.02, "{shape}: {sent}");
     }
 }
+
+#[test]
+fn a_caller_with_a_fast_clock_sends_more_packets_and_the_other_end_does_not() {
+    // 100 s at 50 packets a second, 1000 ppm faster.
+    let sent = |ppm: f64| {
+        let lab = Lab::of_links(2, &[(0, 1, DECODED)])
+            .seconds(100.0)
+            .with(&format!("kind = \"call\"\nfrom = 0\nto = 1\ndrift_ppm = {ppm:?}"));
+        let call = Summary::of(&lab.run(1).world, false).calls[0].clone();
+        (call.forward.sent, call.backward.sent)
+    };
+    assert_eq!(sent(0.0), (5000.0, 5000.0));
+    assert_eq!(sent(1000.0), (5005.0, 5000.0));
+    assert_eq!(sent(-1000.0), (4995.0, 5000.0));
+}
+
+#[test]
+fn calls_with_silence_suppression_send_two_fifths_of_their_packets_and_are_clear_where_they_talk() {
+    let lab = Lab::of_links(2, &[(0, 1, DECODED)])
+        .seconds(100.0)
+        .with("kind = \"call\"\nfrom = 0\nto = 1\ncount = 10\nsilence_suppression = true");
+    let summary = Summary::of(&lab.run(1).world, false);
+    let sent: f64 = summary.calls.iter().map(|call| call.forward.sent + call.backward.sent).sum();
+    assert!((0.36..0.42).contains(&(sent / 100_000.0)), "{sent}");
+    assert!(summary.calls.iter().all(|call| call.clear == Some(1.0)), "{:?}", summary.calls);
+}

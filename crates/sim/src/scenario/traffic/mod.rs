@@ -137,6 +137,16 @@ kinds_of_traffic! {
             #[serde(default, skip_serializing_if = "is_zero")]
             #[schemars(range(min = 0.0, max = 1_000_000.0))]
             rtcp_interval_s: f64,
+            /// Silence suppression: a speaker sends packets during talk-spurts only, which last 1.004 s in the mean, and
+            /// pause for 1.587 s (ITU-T P.59, the means of English, Italian and Japanese); both are drawn from exponential
+            /// distributions, for each direction by itself. Packets of comfort noise are not sent.
+            #[serde(default, skip_serializing_if = "is_false")]
+            silence_suppression: bool,
+            /// Clock error of the end `from` in parts per million: its packets leave that much more often than the codec
+            /// says, or more rarely if negative. The other end's clock is exact. Sound cards differ by up to 100 or so.
+            #[serde(default, skip_serializing_if = "is_zero")]
+            #[schemars(range(min = -10_000.0, max = 10_000.0))]
+            drift_ppm: f64,
         }
         /// First packet, in seconds.
         start_s;
@@ -490,6 +500,11 @@ kinds_of_traffic! {
         /// No frames are sent from then on, in seconds. Left out: the end of the run.
         stop_s;
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 fn is_zero(value: &f64) -> bool {

@@ -5,6 +5,7 @@ use fairhop_model::voice::Codec;
 
 use super::flow::payload_bytes;
 use super::{AppContext, Application, Reporter};
+use crate::engine::Stream;
 use crate::packet::{Body, Ecn, Header, NodeId, Packet};
 
 /// Datagrams at a steady interval, one or several at a time.
@@ -28,11 +29,13 @@ pub struct DatagramSource {
     pub sequence: u32,
     /// The voice codec of a call.
     pub codec: Option<Codec>,
+    /// When a speaker talks whose silence is suppressed.
+    pub speech: Option<Speech>,
 }
 
 impl DatagramSource {
-    /// The content of the next packet.
-    fn next_body(&mut self) -> Body {
+    /// The content of the packet of a period; `marker`: it is the first one after a pause.
+    fn next_body(&mut self, period: u64, marker: bool) -> Body {
         let sequence = self.sequence;
         self.sequence = sequence.wrapping_add(1);
         match self.codec {
@@ -42,9 +45,10 @@ impl DatagramSource {
                 let samples = u64::from(profile.clock_hz) * profile.interval.0 / 1_000_000_000;
                 Body::Rtp {
                     sequence,
-                    timestamp: u64::from(sequence) * samples,
+                    timestamp: period * samples,
                     ssrc: self.stream + 1,
                     payload_type: profile.rtp_payload_type,
+                    marker,
                 }
             }
         }
@@ -69,6 +73,47 @@ impl Interval {
     pub fn next_start(&mut self) -> Nanos {
         self.count += 1;
         self.start.saturating_add(Nanos::from_secs_f64(self.seconds * self.count as f64))
+    }
+}
+
+/// Talk-spurts and pauses of one speaker: exponential durations with the means of ITU-T P.59 (03/93), table 1. Its model
+/// couples both speakers; here each talks and pauses by himself.
+#[derive(Clone, Debug)]
+pub struct Speech {
+    random: Stream,
+    talks: bool,
+    /// End of this talk-spurt or pause.
+    until: Nanos,
+    /// No packet has been sent in this talk-spurt.
+    begins: bool,
+}
+
+/// Mean durations of talk-spurts and of pauses in seconds.
+const TALK_SPURT_S: f64 = 1.004;
+const PAUSE_S: f64 = 1.587;
+
+impl Speech {
+    /// A speaker who talks or pauses at `start` with the probabilities of a long conversation.
+    pub fn new(start: Nanos, mut random: Stream) -> Self {
+        let talks = random.unit() < TALK_SPURT_S / (TALK_SPURT_S + PAUSE_S);
+        let mut speech = Self { random, talks, until: start, begins: true };
+        speech.until = start.saturating_add(speech.duration());
+        speech
+    }
+
+    fn duration(&mut self) -> Nanos {
+        let mean_s = if self.talks { TALK_SPURT_S } else { PAUSE_S };
+        Nanos::from_secs_f64(mean_s * self.random.exponential())
+    }
+
+    /// Whether a packet is sent at `now`, and whether it is the first of its talk-spurt.
+    fn packet(&mut self, now: Nanos) -> Option<bool> {
+        while self.until <= now {
+            self.talks = !self.talks;
+            self.begins = true;
+            self.until = self.until.saturating_add(self.duration().max(Nanos(1)));
+        }
+        self.talks.then(|| std::mem::take(&mut self.begins))
     }
 }
 
@@ -119,7 +164,11 @@ impl Datagrams {
             return;
         }
         let dscp = ctx.flow(super::flow_of(source.stream)).dscp;
+        let period = source.interval.count;
         ctx.wake(source.interval.next_start(), event_source);
+        let Some(marker) = source.speech.as_mut().map_or(Some(false), |speech| speech.packet(now)) else {
+            return;
+        };
         for _ in 0..source.burst {
             let packet = Packet {
                 created: now,
@@ -129,9 +178,34 @@ impl Datagrams {
                 bytes: source.bytes,
                 connection: 0,
                 dscp,
-                body: source.next_body(),
+                body: source.next_body(period, marker),
             };
             ctx.send(packet, Ecn::NotEct);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Purpose;
+
+    #[test]
+    fn a_speaker_talks_and_pauses_as_long_as_in_the_recommendation_and_marks_each_beginning() {
+        const PERIODS: u64 = 5_000_000;
+        let mut speech = Speech::new(Nanos::ZERO, Stream::new(1, 0, Purpose::Speech));
+        let (mut packets, mut marked, mut silent) = (0_u32, 0_u32, true);
+        for period in 0..PERIODS {
+            let packet = speech.packet(Nanos(period * 20_000_000));
+            packets += u32::from(packet.is_some());
+            marked += u32::from(packet == Some(true));
+            assert!(!silent || packet != Some(false), "the first packet after a pause is marked");
+            silent = packet.is_none();
+        }
+        // A spurt without a packet, shorter than a period, is not seen: e^(−20 ms / mean) of the spurts are longer.
+        let (seconds, seen) = (PERIODS as f64 * 0.02, libm::exp(-0.01 / TALK_SPURT_S));
+        let spurts = seconds / (TALK_SPURT_S + PAUSE_S) * seen;
+        assert!((f64::from(packets) * 0.02 / seconds - 0.3875).abs() < 0.005, "{packets}");
+        assert!((f64::from(marked) / spurts - 1.0).abs() < 0.02, "{marked} of {spurts}");
     }
 }

@@ -23,7 +23,7 @@ use crate::scenario::{
     self, Place, Scenario, SizeLaw, TcpHyStart, TcpProfile, TcpRecovery, TcpVariant, TimeLaw, Traffic,
 };
 use crate::world::applications::aimd::AimdStream;
-use crate::world::applications::datagrams::{DatagramEvent, DatagramSource, Interval};
+use crate::world::applications::datagrams::{DatagramEvent, DatagramSource, Interval, Speech};
 use crate::world::applications::flow::{Flow, FlowKind};
 use crate::world::applications::quic::QuicTransfer;
 use crate::world::applications::sessions::Session;
@@ -70,14 +70,23 @@ impl<'a> Plan<'a> {
         };
         let index = self.applications.flows.len();
         match traffic {
-            Traffic::Call(scenario::Call { codec, rtcp_interval_s, .. }) => {
+            Traffic::Call(scenario::Call {
+                codec, rtcp_interval_s, silence_suppression, drift_ppm, ..
+            }) => {
                 let codec = *codec;
                 flow.kind = FlowKind::Call(codec);
                 let profile = codec.profile();
                 let bytes = headers::IP_UDP_RTP + profile.payload_bytes;
-                let seconds = profile.interval.as_secs_f64();
-                let voice = [false, true]
-                    .map(|back| self.datagrams(index, &flow, back, bytes, seconds, 1, Some(codec)));
+                let nominal = profile.interval.as_secs_f64();
+                let voice = [false, true].map(|back| {
+                    let seconds = if back { nominal } else { nominal / (1.0 + drift_ppm * 1e-6) };
+                    let (place, start) = self.datagrams(index, &flow, back, bytes, seconds, 1, Some(codec));
+                    if *silence_suppression {
+                        let random = Stream::new(self.seed, u64::from(stream(index, back)), Purpose::Speech);
+                        self.applications.datagrams.sources[place].speech = Some(Speech::new(start, random));
+                    }
+                    (place, start)
+                });
                 if *rtcp_interval_s > 0.0 {
                     for (back, voice) in [false, true].into_iter().zip(voice) {
                         self.reports(index, &flow, back, codec, voice, *rtcp_interval_s);
@@ -182,6 +191,7 @@ impl<'a> Plan<'a> {
             stop: flow.stop,
             sequence: 0,
             codec,
+            speech: None,
         });
         (place, start)
     }

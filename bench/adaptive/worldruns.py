@@ -1,0 +1,207 @@
+"""Runs of drawn worlds and their figures, kept in a file so that nothing is run twice.
+
+A line is one run: the hash of the world, the setting, the seed and the figures. Fixed settings do not depend on the
+controller, so their figures are used whichever program made them; those of `adaptive` only for the same program.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import statistics
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from simulator import MOS_GOOD, InterruptedRunError, Result, Sets, fairhop
+from store import CLEAR, appended, lines_of
+from worlds import LEARNING_S, World
+
+ADAPTIVE: Sets = ('control={ kind = "adaptive" }',)
+#: Fraction of the final goodput at which a controller has learnt.
+LEARNT = 0.8
+#: Words of the reason for a decision that takes waiting packets for missing demand.
+NOT_USED = "budget is not used"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Results of one setting in one world: one seed, or the mean of several."""
+
+    #: Goodput of TCP and QUIC transfers, in Mb/s: the flows that take what they can get.
+    data_mbps: float
+    #: Fraction of the call-seconds after the learning time in which both directions have a MOS of 3.6 or more.
+    clear: float
+    #: Fraction of clear call-seconds during the learning time.
+    clear_first: float
+    #: Seconds until the data flows have 80 % of their final goodput for two seconds.
+    learnt_s: float
+    #: Fraction of video frames that are complete in time; 1 without video.
+    video: float
+    #: Mean time of a web page in seconds; 0 without one.
+    page_s: float
+    #: Longest time in seconds in which packets waited in the pacer while the decision was that the budget is not used.
+    stuck_s: float
+
+    @property
+    def good(self) -> bool:
+        return self.clear >= CLEAR
+
+    @classmethod
+    def mean(cls, several: Sequence[Figures]) -> Figures:
+        return cls(*(statistics.fmean(getattr(one, field.name) for one in several) for field in fields(cls)))
+
+
+# ---- figures of a run -----------------------------------------------------------------------------------------------
+
+
+def seconds_of(path: Path, *columns: str) -> list[tuple[float, str, list[float | None]]]:
+    """The lines of a trace with one line per second and flow: end of the second, flow or kind, values."""
+    found: list[tuple[float, str, list[float | None]]] = []
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            values = [float(row[name]) if row[name] else None for name in columns]
+            found.append((float(row["t_s"]), row.get("kind", row["flow"]), values))
+    return found
+
+
+def clear_first(trace: Path) -> float:
+    """Clear call-seconds of the learning time."""
+    clear: list[bool] = []
+    for end, _, values in seconds_of(trace, "forward_mos", "backward_mos"):
+        scores = [value for value in values if value is not None]
+        if scores and end <= LEARNING_S:
+            clear.append(min(scores) >= MOS_GOOD)
+    return statistics.fmean(clear) if clear else 1.0
+
+
+def learnt_s(trace: Path) -> float:
+    """When the mean goodput of two seconds first reaches a fraction of the final one, that of the last third."""
+    by_second: dict[float, float] = defaultdict(float)
+    for end, kind, values in seconds_of(trace, "forward_mbps"):
+        if kind in {"bulk", "quic"}:
+            by_second[end] += values[0] or 0.0
+    ends, rates = list(by_second), list(by_second.values())
+    final = statistics.fmean(rates[-len(rates) // 3 :]) if rates else 0.0
+    pairs = zip(ends[1:], rates, rates[1:], strict=False)
+    return next((end for end, one, two in pairs if one + two >= 2 * LEARNT * final), ends[-1] if ends else 0.0)
+
+
+def stuck_s(trace: Path) -> float:
+    """The longest time of successive decisions that the budget is not used while packets wait."""
+    longest, since = 0.0, None
+    with trace.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            at = float(row["t_s"])
+            if NOT_USED in row["reason"] and float(row["pacer_packets"] or 0) > 0:
+                since = at if since is None else since
+                longest = max(longest, at - since)
+            else:
+                since = None
+    return longest
+
+
+def figures_of(result: Result, folder: Path) -> Figures:
+    """The figures of a run from its results, and from its traces where they exist."""
+    flows = result["flows"]
+    frames = [(flow["video"]["frames"], flow["video"]["complete"]) for flow in flows if flow.get("video")]
+    pages = [flow["transactions"] for flow in flows if flow["kind"] == "web" and flow.get("transactions")]
+    times = [(page["finished"], (page["time"]["mean_ms"] or 0.0) / 1e3) for page in pages if page["finished"]]
+    traced = (folder / "flow.csv").exists()
+    return Figures(
+        data_mbps=round(sum(flow["goodput_mbps"] or 0.0 for flow in flows if flow["kind"] in {"bulk", "quic"}), 6),
+        clear=round(float(result["totals"]["calls_clear"]), 6),
+        clear_first=round(clear_first(folder / "mos.csv"), 4) if traced else 0.0,
+        learnt_s=learnt_s(folder / "flow.csv") if traced else 0.0,
+        video=round(weighted(frames), 4) if frames else 1.0,
+        page_s=round(weighted(times), 4) if times else 0.0,
+        stuck_s=round(stuck_s(folder / "control.csv"), 2) if traced else 0.0,
+    )
+
+
+def weighted(pairs: Iterable[tuple[float, float]]) -> float:
+    """The mean of the second values, weighted by the first."""
+    pairs = list(pairs)
+    return sum(weight * value for weight, value in pairs) / max(1e-9, sum(weight for weight, _ in pairs))
+
+
+# ---- the store ------------------------------------------------------------------------------------------------------
+
+
+class UnknownRunError(Exception):
+    """A run is not stored, and may not be made."""
+
+
+Key = tuple[str, Sets, int]
+
+
+class WorldRuns:
+    """Runs worlds and stores their figures. Thread-safe."""
+
+    def __init__(self, program: Path, folder: Path, written: Path, *, only_adaptive: bool) -> None:
+        self.program, self.written, self.only_adaptive = program, written, only_adaptive
+        self.stop = threading.Event()
+        self.made = hashlib.sha256(program.read_bytes()).hexdigest()[:16]
+        self._lock = threading.Lock()
+        self._known: dict[Key, Figures] = {}
+        path = folder / "runs.jsonl"
+        for line in lines_of(path):
+            sets = tuple(line["sets"])
+            # A truncated line in the middle can lack fields.
+            with suppress(KeyError, TypeError):
+                if line["made"] == self.made or sets != ADAPTIVE:
+                    self._known[line["world"], sets, line["seed"]] = Figures(
+                        *(line["figures"][field.name] for field in fields(Figures))
+                    )
+        self._file = appended(path)
+
+    def file(self, world: World) -> Path:
+        """The scenario file of a world, written if it is missing or another."""
+        path = self.written / world.split / f"{world.number}.toml"
+        text = world.text()
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return path
+
+    def one(self, world: World, setting: Sets, seed: int) -> Figures:
+        """The figures of one seed.
+
+        Raises:
+            InterruptedRunError: Ctrl-C was pressed.
+            UnknownRunError: It is not stored, and only `adaptive` may be run.
+        """
+        key = (world.key(), setting, seed)
+        with self._lock:
+            known = self._known.get(key)
+        if known:
+            return known
+        if self.only_adaptive and setting != ADAPTIVE:
+            raise UnknownRunError(world.name())
+        if self.stop.is_set():
+            raise InterruptedRunError
+        figures = self._run(world, setting, seed)
+        line = {"world": key[0], "name": world.name(), "sets": setting, "seed": seed, "made": self.made}
+        with self._lock:
+            self._known[key] = figures
+            self._file.write(json.dumps({**line, "figures": asdict(figures)}) + "\n")
+            self._file.flush()
+        return figures
+
+    def _run(self, world: World, setting: Sets, seed: int) -> Figures:
+        words = [word for change in setting for word in ("--set", change)]
+        traces = [word for name in ("mos", "flow", "control") for word in ("--trace", name)]
+        with tempfile.TemporaryDirectory() as folder:
+            # Without --out, traces are written to the current directory.
+            arguments = ("run", str(self.file(world).resolve()), "--seed", str(seed), "--threads", "1")
+            result = fairhop(*arguments, *words, *traces, program=self.program.resolve(), folder=Path(folder))
+            return figures_of(result, Path(folder))
+
+    def mean(self, world: World, setting: Sets, seeds: Sequence[int]) -> Figures:
+        """The mean of the seeds."""
+        return Figures.mean([self.one(world, setting, seed) for seed in seeds])

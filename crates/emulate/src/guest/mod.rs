@@ -1,0 +1,1 @@
+//! Virtual time: programs in a guest whose clock is its instruction count.

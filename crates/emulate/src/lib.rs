@@ -1,0 +1,3 @@
+//! Real network stacks and programs on the radio of the simulator.
+
+pub mod guest;
