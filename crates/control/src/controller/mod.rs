@@ -9,7 +9,7 @@ mod fixed;
 use fairhop_model::units::Nanos;
 
 use adaptive::Adaptive;
-pub use adaptive::AdaptiveConfig;
+pub use adaptive::{AdaptiveConfig, Constant, Tuning};
 pub use fixed::FixedConfig;
 
 use crate::digest::Digest;

@@ -1,6 +1,9 @@
 //! Control as a scenario writes it: the initial kind, and changes during the run.
 
 use fairhop_control::pacer::PacerConfig;
+use std::collections::BTreeMap;
+
+use fairhop_control::controller::Tuning;
 use fairhop_control::{AdaptiveConfig, ControllerConfig, FixedConfig};
 use fairhop_model::units::{BitRate, Nanos};
 use schemars::JsonSchema;
@@ -171,6 +174,10 @@ macro_rules! kinds_of_control {
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 #[schemars(range(min = 0.0, max = 100_000.0))]
                 mark_after_ms: Option<f64>,
+                /// Constants of the controller by name, for studies: `{ cut = 0.5 }`. Left out: their tuned values, which
+                /// docs/validation/adaptive.md lists.
+                #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+                tuning: BTreeMap<String, f64>,
                 $($own)*
             },
         }
@@ -238,22 +245,33 @@ macro_rules! kinds_of_control {
                         calibration: *calibration,
                     },
                     Self::Priority { .. } => ControlSetting::Priority,
-                    &Self::Adaptive {
+                    Self::Adaptive {
                         mos, loss_or_late, delay_ms, first_budget_kbps, min_kbps, shared_hops, queue_packets,
-                        mark_after_ms, ..
+                        mark_after_ms, tuning, ..
                     } => {
+                        let mut constants = Tuning::default();
+                        for (name, &value) in tuning {
+                            constants.set(name, value);
+                        }
                         let config = AdaptiveConfig {
-                            mos,
-                            loss_or_late,
-                            delay: Nanos::from_millis_f64(delay_ms),
+                            mos: *mos,
+                            loss_or_late: *loss_or_late,
+                            tuning: constants,
+                            delay: Nanos::from_millis_f64(*delay_ms),
                             first_budget: first_budget_kbps * 1e3,
                             min_per_flow: min_kbps * 1e3,
-                            shared_links: shared_hops,
+                            shared_links: *shared_hops,
                             ..AdaptiveConfig::default()
                         };
-                        gateway(ControllerConfig::Adaptive(config), queue_packets, mark_after_ms)
+                        gateway(ControllerConfig::Adaptive(config), *queue_packets, *mark_after_ms)
                     }
                 }
+            }
+
+            /// Constants of the adaptive controller, as written.
+            pub(super) fn tuning(&self) -> impl Iterator<Item = (&str, f64)> {
+                let tuning = if let Self::Adaptive { tuning, .. } = self { Some(tuning) } else { None };
+                tuning.into_iter().flatten().map(|(name, value)| (name.as_str(), *value))
             }
 
             /// `window_bytes` and `window_packets` as written, if the kind has them.

@@ -6,15 +6,10 @@
 use fairhop_model::units::Nanos;
 
 use super::inputs::CallsChange;
-use super::law::DRAIN_TIME;
 use super::stress::Stress;
-use super::{Adaptive, MIN_HOLD, RETURN_SPEED, SETTLE};
+use super::{Adaptive, secs};
 use crate::policy::{Reason, State};
 
-/// Part of the budget that is used where all calls or flows are new.
-const CAUTION: f64 = 0.7;
-/// Minimum time for which less is used: calls need it to show their loss.
-const CAUTION_TIME: Nanos = Nanos::from_secs(3);
 /// Number of flows beginning within a tick that counts as many, if it is also over a quarter of all flows.
 const MANY_FLOWS: usize = 4;
 
@@ -29,14 +24,14 @@ impl Adaptive {
             if new_part > 0.99 {
                 // These are the first calls: what was learnt without calls does not hold for them.
                 self.ceiling = f64::INFINITY;
-                self.budget *= CAUTION;
+                self.budget *= self.tuning.caution;
                 new_part = 0.0;
             }
             self.budget = (self.budget - load).max(before / 4.0);
             let reason = if came { Reason::CallStarted } else { Reason::PathLonger };
             self.make_room(now, new_part, reason);
         } else if load < 0.0 {
-            self.hold = MIN_HOLD;
+            self.hold = secs(self.tuning.min_hold_s);
             self.noise.restart(self.budget);
             if self.calls.is_empty() {
                 // What was learnt with calls does not hold for a mesh without them.
@@ -58,7 +53,7 @@ impl Adaptive {
         } else {
             return;
         };
-        let is_first = now.saturating_sub(self.yielded_at) > MIN_HOLD;
+        let is_first = now.saturating_sub(self.yielded_at) > secs(self.tuning.min_hold_s);
         if is_first && self.has_learnt && !self.nodes.is_empty() && self.state != State::Starved {
             self.make_room(now, new_part, reason);
         }
@@ -66,18 +61,18 @@ impl Adaptive {
 
     /// Uses less of the budget before a call suffers; `new_part` of the calls or flows is new. Waits for the effect.
     fn make_room(&mut self, now: Nanos, new_part: f64, reason: Reason) {
-        self.caution = self.caution.min(libm::pow(CAUTION, new_part));
+        self.caution = self.caution.min(libm::pow(self.tuning.caution, new_part));
         self.yielded_at = now;
         self.noise.restart(self.budget);
-        self.drain_until = now.saturating_add(DRAIN_TIME);
-        (self.cut_at, self.settle_for) = (now, SETTLE);
+        self.drain_until = now.saturating_add(secs(self.tuning.drain_s));
+        (self.cut_at, self.settle_for) = (now, secs(self.tuning.settle_s));
         self.enter(State::Protecting, reason);
     }
 
     /// Returns to the whole budget once nothing is wrong.
     pub(super) fn restore_caution(&mut self, now: Nanos, seconds: f64, stress: &Stress) {
-        if now.saturating_sub(self.yielded_at) > CAUTION_TIME && stress.level < 1.0 {
-            self.caution = (self.caution * (1.0 + seconds * RETURN_SPEED)).min(1.0);
+        if now.saturating_sub(self.yielded_at) > secs(self.tuning.caution_s) && stress.level < 1.0 {
+            self.caution = (self.caution * (1.0 + seconds * self.tuning.return_speed)).min(1.0);
         }
     }
 }

@@ -6,20 +6,9 @@
 use fairhop_model::units::Nanos;
 
 use super::stress::Stress;
-use super::{Adaptive, SETTLE, SLOW};
+use super::{Adaptive, SLOW, secs};
 use crate::policy::{Reason, State};
 
-/// A budget is small below this part of the budget at the begin of the degradation.
-const SMALL: f64 = 0.3;
-/// How long the budget must have been small before TCP is ruled out.
-const SMALL_FOR: Nanos = Nanos::from_secs(3);
-/// TCP is ruled out if more than this part of the loss is left with a small budget.
-const LOSS_LEFT: f64 = 0.6;
-/// Time without a bad call after which the degradation is over.
-const OVER_AFTER: Nanos = Nanos::from_secs(2);
-/// Time in the state Starved before the next comparison: short enough to protect calls again soon, and long enough that TCP
-/// is not cut for most of the time. It doubles up to the maximum while comparisons say the same.
-pub(super) const STARVED_FOR: Nanos = Nanos::from_secs(12);
 const MAX_STARVED_FOR: Nanos = Nanos::from_secs(60);
 
 /// A period with bad calls, and what has been tried.
@@ -74,11 +63,11 @@ impl Adaptive {
             self.degradation.get_or_insert(begun).last_bad = now;
         }
         let Some(degradation) = &mut self.degradation else { return false };
-        if now.saturating_sub(degradation.last_bad) > OVER_AFTER {
+        if now.saturating_sub(degradation.last_bad) > secs(self.tuning.over_after_s) {
             self.degradation = None;
             return false;
         }
-        if self.budget > (degradation.budget * SMALL).max(self.min_budget) {
+        if self.budget > (degradation.budget * self.tuning.small).max(self.min_budget) {
             degradation.before.add(stress.loss_or_late);
             degradation.small_since = None;
             degradation.after = Mean::default();
@@ -89,9 +78,9 @@ impl Adaptive {
         if small_for > SLOW {
             degradation.after.add(stress.loss_or_late);
         }
-        small_for >= SMALL_FOR
+        small_for >= secs(self.tuning.small_s)
             && stress.bad_call
-            && degradation.after.value() > LOSS_LEFT * degradation.before.value()
+            && degradation.after.value() > self.tuning.starved_left * degradation.before.value()
     }
 
     /// TCP is not the cause: it gets back the budget that it had.
@@ -108,7 +97,7 @@ impl Adaptive {
     pub(super) fn starve(&mut self, now: Nanos, stress: &Stress) {
         if !stress.bad_call {
             self.degradation = None;
-            self.starve_for = STARVED_FOR;
+            self.starve_for = secs(self.tuning.starved_s);
             self.enter(State::Steady, Reason::Hold);
         } else if now >= self.starved_until {
             let mut before = Mean::default();
@@ -120,8 +109,8 @@ impl Adaptive {
                 small_since: Some(now),
                 last_bad: now,
             });
-            self.budget *= SMALL;
-            (self.cut_at, self.settle_for) = (now, SETTLE);
+            self.budget *= self.tuning.small;
+            (self.cut_at, self.settle_for) = (now, secs(self.tuning.settle_s));
             self.enter(State::Protecting, Reason::TryAgain);
         }
     }

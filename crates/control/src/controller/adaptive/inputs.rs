@@ -22,16 +22,10 @@ const ALIVE_UP: Nanos = Nanos::from_secs(5);
 const SEGMENT_BITS: f64 = 8.0 * 1460.0;
 /// Longest time in seconds that an upload is made to wait for an ACK: two doublings of the minimum retransmission timeout (RFC 6298 §2.4).
 const MAX_ACK_INTERVAL_S: f64 = 4.0;
-/// Growth of the ACK interval per second while calls suffer at the minimum budget.
-const ACK_INTERVAL_GROWTH: f64 = 0.25;
 /// Decay of the ACK interval per second otherwise: slower, since each loss costs a retransmission.
 const ACK_INTERVAL_DECAY: f64 = 0.02;
-/// Bits over which the use of the budget is averaged: ten packets of 1500 bytes, so that it does not jump by one packet.
-const USE_BITS: f64 = 8.0 * 15_000.0;
 /// Longest such average in seconds.
 const MAX_USE_SPAN: f64 = 4.0;
-/// A flow that uses less than 1/1.5 of its rate releases the rest; it keeps 1.5 times what it uses.
-const DEMAND_MARGIN: f64 = 1.5;
 
 /// Calls began, ended, or have another path.
 #[derive(Clone, Copy, Debug)]
@@ -61,15 +55,15 @@ impl Adaptive {
     pub(super) fn adjust_ack_interval(&mut self, seconds: f64, stress: &Stress) {
         let is_at_minimum = self.has_uploads && self.budget <= 1.02 * self.min_budget;
         let calls_suffer = is_at_minimum && !self.nodes.is_empty() && stress.level > 1.0;
-        let change = if calls_suffer { ACK_INTERVAL_GROWTH } else { -ACK_INTERVAL_DECAY };
+        let change = if calls_suffer { self.tuning.ack_interval_growth } else { -ACK_INTERVAL_DECAY };
         self.ack_interval_s = (self.ack_interval_s * (1.0 + change * seconds)).clamp(1.0, MAX_ACK_INTERVAL_S);
     }
 
-    /// The use of the budget, averaged over the time of [`USE_BITS`] at the budget. The meters' half second may hold a single
+    /// The use of the budget, averaged over the time of `use_bits` at the budget. The meters' half second may hold a single
     /// packet.
     pub(super) fn smoothed(&mut self, used: f64, seconds: f64) -> f64 {
         let price = f64::from(self.config.shared_links.max(1));
-        let span = (USE_BITS * price / self.budget.max(1.0)).min(MAX_USE_SPAN);
+        let span = (self.tuning.use_bits * price / self.budget.max(1.0)).min(MAX_USE_SPAN);
         let is_averaged = span > seconds && self.state != State::Learning;
         self.used += (used - self.used) * if is_averaged { seconds / span } else { 1.0 };
         self.used
@@ -112,8 +106,8 @@ impl Adaptive {
                     self.config.min_per_flow / price
                 };
                 let demand = match granted {
-                    Some(granted) if rate * DEMAND_MARGIN < granted.0 as f64 => {
-                        (rate * DEMAND_MARGIN).max(granted.0 as f64 / 2.0).max(min_rate)
+                    Some(granted) if rate * self.tuning.demand_margin < granted.0 as f64 => {
+                        (rate * self.tuning.demand_margin).max(granted.0 as f64 / 2.0).max(min_rate)
                     }
                     _ => f64::INFINITY,
                 };

@@ -27,15 +27,18 @@ mod law;
 mod noise;
 mod stress;
 mod tolerance;
+mod tuning;
 mod write;
 
 use fairhop_model::units::Nanos;
 
-use self::degradation::{Degradation, STARVED_FOR};
+use self::degradation::Degradation;
 use self::inputs::KnownCall;
 use self::noise::Noise;
 use self::stress::Node;
 use self::tolerance::Tolerance;
+use self::tuning::secs;
+pub use self::tuning::{Constant, Tuning};
 use super::TICK;
 use crate::allocate::Claim;
 use crate::observer::Observer;
@@ -65,6 +68,8 @@ pub struct AdaptiveConfig {
     pub packet_overhead: u32,
     /// Maximum number of flows that are treated one by one.
     pub flows: usize,
+    /// Constants of the law, for studies.
+    pub tuning: Tuning,
 }
 
 impl Default for AdaptiveConfig {
@@ -80,6 +85,7 @@ impl Default for AdaptiveConfig {
             shared_links: 4,
             packet_overhead: 200,
             flows: 256,
+            tuning: Tuning::default(),
         }
     }
 }
@@ -93,16 +99,6 @@ const SLOW: Nanos = Nanos::from_secs(1);
 const DEFAULT_TOLERANCE: f64 = 0.005;
 /// Packets in the pacer that show that more is wanted: one waits for its turn anyway.
 const WAITING: usize = 2;
-/// Part of the budget that must be used before the budget grows.
-const USED: f64 = 0.85;
-/// Time over which the peak of the carried load is remembered, in seconds: longer than a TCP recovery.
-const CARRIED_FOR: f64 = 4.0;
-/// Initial and shortest hold of a ceiling; also the minimum time between two reactions to new flows.
-const MIN_HOLD: Nanos = Nanos::from_secs(10);
-/// Wait after a cut before its effect is judged: the mesh has emptied and [`FAST`] is past it.
-const SETTLE: Nanos = Nanos::from_millis(500);
-/// Growth of a budget that returns to a known value, per second.
-const RETURN_SPEED: f64 = 0.25;
 /// Time without elastic flows after which the state before them is forgotten: calls last longer.
 const REMEMBERED: Nanos = Nanos::from_secs(60);
 
@@ -110,6 +106,7 @@ const REMEMBERED: Nanos = Nanos::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Adaptive {
     config: AdaptiveConfig,
+    tuning: Tuning,
     state: State,
     reason: Reason,
     /// Bits per second times price.
@@ -188,21 +185,23 @@ pub(super) struct Adaptive {
 
 impl Adaptive {
     pub(super) fn new(config: AdaptiveConfig) -> Self {
+        let tuning = config.tuning;
         Self {
             config,
+            tuning,
             state: State::Off,
             reason: Reason::NoElasticTraffic,
             budget: config.first_budget,
             ceiling: f64::INFINITY,
             ceiling_at: Nanos::ZERO,
-            hold: MIN_HOLD,
+            hold: secs(tuning.min_hold_s),
             probing_since: None,
             cut_at: Nanos::ZERO,
-            settle_for: SETTLE,
+            settle_for: secs(tuning.settle_s),
             drain_until: Nanos::ZERO,
             degradation: None,
             starved_until: Nanos::ZERO,
-            starve_for: STARVED_FOR,
+            starve_for: secs(tuning.starved_s),
             stressed_at: Nanos::ZERO,
             has_learnt: false,
             active_since: Nanos::ZERO,
@@ -251,7 +250,7 @@ impl Adaptive {
         self.last_tick = Some(now);
         let used = self.gather_claims(now, observer, policy);
         let used = self.smoothed(used, seconds);
-        self.carried = used.max(self.carried * (1.0 - seconds / CARRIED_FOR));
+        self.carried = used.max(self.carried * (1.0 - seconds / self.tuning.carried_s));
         let change = self.gather_calls(now, observer);
         let stress = self.stress(now, observer);
         let lost = observer.totals().lost_in_mesh;

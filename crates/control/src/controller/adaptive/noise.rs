@@ -12,24 +12,15 @@ use fairhop_model::units::Nanos;
 
 use super::Adaptive;
 use super::stress::Stress;
+use super::tuning::Tuning;
 use crate::policy::State;
 
-/// A budget above this part of the peak counts as high.
-const HIGH: f64 = 0.85;
-/// A budget below this part of the peak counts as low.
-const LOW: f64 = 0.5;
-/// Part of the loss that is left at a low budget if TCP causes half of it.
-const LOSS_LEFT: f64 = 0.75;
 /// Seconds in which the peak fades.
 const PEAK_FADES: f64 = 600.0;
-/// Minimum number of call packets of a mean: at the tolerable 0.5 %, three of them are lost.
-const MIN_PACKETS: f64 = 600.0;
-/// Bounds in seconds of the span in which [`MIN_PACKETS`] are collected.
+/// Bounds in seconds of the span in which `noise_packets` are collected.
 const SPAN: (f64, f64) = (4.0, 16.0);
 /// How long noise is tolerated before it has to be shown again.
 const MEMORY: Nanos = Nanos::from_secs(60);
-/// Maximum tolerance over that of the codec: with 0.75 % loss each way instead of 0.5 %, one second of G.729A in ten is bad.
-const MAX_TOLERANCE: f64 = 1.5;
 /// The budget after noise has been recognized, as a part of the peak.
 const RETURN_TO: f64 = 0.85;
 
@@ -76,22 +67,23 @@ impl Noise {
     /// known to be above `tolerable`.
     fn update(
         &mut self,
+        tuning: &Tuning,
         budget: f64,
         seconds: f64,
         (loss_or_late, packets): (f64, f64),
         tolerable: f64,
     ) -> Option<Recognized> {
-        let span = (MIN_PACKETS / packets).clamp(SPAN.0, SPAN.1);
+        let span = (tuning.noise_packets / packets).clamp(SPAN.0, SPAN.1);
         self.peak = budget.max(self.peak * (1.0 - seconds / PEAK_FADES));
-        if budget > HIGH * self.peak {
+        if budget > tuning.noise_high * self.peak {
             self.high.add(loss_or_late, seconds, span);
             self.low = Mean::default();
-        } else if budget < LOW * self.peak {
+        } else if budget < tuning.noise_low * self.peak {
             self.low.add(loss_or_late, seconds, f64::INFINITY);
             let lost = self.low.value * packets * self.low.seconds;
             let at_least = self.low.value * (1.0 - 1.0 / libm::sqrt(lost.max(1.0)));
             let is_known = self.high.seconds > 0.0 && self.low.seconds > span;
-            if is_known && at_least > (LOSS_LEFT * self.high.value).max(tolerable) {
+            if is_known && at_least > (tuning.noise_left * self.high.value).max(tolerable) {
                 return Some(Recognized { loss: std::mem::take(&mut self.low).value, peak: self.peak });
             }
         }
@@ -109,10 +101,10 @@ impl Adaptive {
             return;
         }
         let loss = (stress.combined_loss, stress.packets.max(1.0));
-        if let Some(noise) = self.noise.update(self.budget, seconds, loss, self.tolerance) {
+        if let Some(noise) = self.noise.update(&self.tuning, self.budget, seconds, loss, self.tolerance) {
             let tolerable = self.tolerable.loss;
             let tolerance = noise.loss + 0.5 * tolerable;
-            self.tolerance = tolerance.min(MAX_TOLERANCE * tolerable).max(tolerable);
+            self.tolerance = tolerance.min(self.tuning.noise_tolerance * tolerable).max(tolerable);
             self.tolerant_since = now;
             self.budget = RETURN_TO * noise.peak;
             self.ceiling = self.ceiling.max(self.budget);
@@ -127,7 +119,8 @@ mod tests {
     /// The noise recognized after 20 s with a budget of 1 and then up to `seconds` with a part of it, at 150 packets per second.
     fn recognized(loss: impl Fn(f64) -> f64, part: f64, seconds: u32) -> Option<Recognized> {
         let mut noise = Noise::default();
-        let mut update = |budget: f64| noise.update(budget, 0.1, (loss(budget), 150.0), 0.005);
+        let mut update =
+            |budget: f64| noise.update(&Tuning::default(), budget, 0.1, (loss(budget), 150.0), 0.005);
         assert!((0..200).all(|_| update(1.0).is_none()));
         (0..10 * seconds).find_map(|_| update(part))
     }
@@ -148,6 +141,6 @@ mod tests {
     fn nothing_is_noise_without_a_peak_to_compare_with() {
         let mut noise = Noise::default();
         noise.restart(1.0);
-        assert!((0..600).all(|_| noise.update(0.4, 0.1, (0.02, 150.0), 0.005).is_none()));
+        assert!((0..600).all(|_| noise.update(&Tuning::default(), 0.4, 0.1, (0.02, 150.0), 0.005).is_none()));
     }
 }

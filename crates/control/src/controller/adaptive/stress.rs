@@ -17,21 +17,6 @@ use crate::flow::Address;
 use crate::observer::{CallNow, Observer, Quality};
 use crate::policy::{Reason, State};
 
-/// Fraction lost or late over [`super::FAST`] that is acute without tolerated noise; with noise, more occurs by chance.
-const ACUTE_LOSS: f64 = 0.08;
-/// Minimum number of lost or late packets that is acute: fewer occur by chance.
-const ACUTE_PACKETS: f64 = 3.0;
-/// Delay that is acute, as a part of the playout delay: beyond the playout delay, packets are late.
-const ACUTE_DELAY: f64 = 0.8;
-/// Stress by round trips that is acute where there are calls.
-const ACUTE_EXCESS: f64 = 3.0;
-/// Tolerable mean delay before the gateway, as a part of the playout delay: the largest one is about twice the mean.
-const WIRED_DELAY: f64 = 0.5;
-/// Call packets per second and direction at which the loss is known well enough to stay at the limit: three calls.
-const ENOUGH_PACKETS: f64 = 150.0;
-/// Call packets per second and direction above which losses come in bursts, as calls queue behind each other: six calls.
-const CROWDED_PACKETS: f64 = 300.0;
-
 /// The stress at one tick.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stress {
@@ -98,10 +83,10 @@ impl Sum {
     }
 }
 
-/// How close to the limit the budget may be, by the number of call packets per second: 1 at [`ENOUGH_PACKETS`], less where
+/// How close to the limit the budget may be, by the number of call packets per second: 1 at `enough_packets`, less where
 /// the loss is known less well.
-pub(super) fn confidence(packets: f64) -> f64 {
-    (packets / ENOUGH_PACKETS).clamp(0.25, 1.0).sqrt()
+pub(super) fn confidence(packets: f64, enough: f64) -> f64 {
+    (packets / enough).clamp(0.25, 1.0).sqrt()
 }
 
 impl Adaptive {
@@ -179,9 +164,9 @@ impl Adaptive {
                     };
                     raise(level, level, reason);
                     queue = queue.max(level);
-                    let acute_loss = ACUTE_LOSS * (self.tolerance / self.tolerable.loss).sqrt();
-                    acute |= (fast.lost_or_late >= ACUTE_PACKETS && recent_loss >= acute_loss)
-                        || delay > ACUTE_DELAY * playout;
+                    let acute_loss = self.tuning.acute_loss * (self.tolerance / self.tolerable.loss).sqrt();
+                    acute |= (fast.lost_or_late >= self.tuning.acute_packets && recent_loss >= acute_loss)
+                        || delay > self.tuning.acute_delay * playout;
                 }
             }
             let (combined, lower) = (self.tolerable.combined(losses), self.tolerable.combined(lowers));
@@ -190,14 +175,14 @@ impl Adaptive {
             }
             if !ignores_calls {
                 let delay = node.wired_delay;
-                let level = delay.as_secs_f64() / (WIRED_DELAY * playout);
+                let level = delay.as_secs_f64() / (self.tuning.wired_delay * playout);
                 raise(level, level, Reason::WiredQueue { delay });
                 queue = queue.max(level);
             }
             if !ignores_calls && measured > 0.0 {
                 let reason = Reason::CallDegraded { loss_or_late: combined, delay: Nanos::ZERO };
-                let crowding = (CROWDED_PACKETS / measured).clamp(0.5, 1.0);
-                let tolerance = self.tolerance * confidence(measured) * crowding;
+                let crowding = (self.tuning.crowded_packets / measured).clamp(0.5, 1.0);
+                let tolerance = self.tolerance * confidence(measured, self.tuning.enough_packets) * crowding;
                 raise(combined / tolerance, lower / tolerance, reason);
             }
         }
@@ -210,7 +195,7 @@ impl Adaptive {
             raise(level, level, Reason::QueueGrows { excess });
             queue = queue.max(level);
             stress.excess = excess;
-            acute |= has_calls && level > ACUTE_EXCESS;
+            acute |= has_calls && level > self.tuning.acute_excess;
         }
         let wait = observer.own_queue().wait(now);
         let tolerable = if has_calls { config.delay } else { config.excess_alone };

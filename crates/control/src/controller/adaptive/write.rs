@@ -5,18 +5,14 @@
 
 use fairhop_model::units::{BitRate, Nanos};
 
+use super::Adaptive;
 use super::stress::Stress;
-use super::{Adaptive, USED};
 use crate::allocate::split;
 use crate::digest::Direction;
 use crate::gate::{Gate, GateSpec};
 use crate::observer::{Flow, FlowBody, Observer, RoundTrip, TcpFlow};
 use crate::policy::{FlowPolicy, Means, Policy, Reason, State, Treatment};
 
-/// Part of the budget that is used while queues drain after a cut.
-const DRAIN: f64 = 0.35;
-/// Reduction of the demand at a stress of 1 by queues: damps the oscillation of budget and queue.
-const DAMPING: f64 = 0.04;
 /// Round trip of a side that is not known.
 const UNKNOWN_ROUND_TRIP: Nanos = Nanos::from_millis(10);
 /// How long an end delays the ACK of a single segment (RFC 1122 §4.2.3.2 allows 500 ms; common stacks use up to 200 ms).
@@ -29,25 +25,15 @@ const MAX_NEW_FLOW_WINDOW: u32 = 14_600;
 const FIRST_ROUND_TRIP: Nanos = Nanos::from_millis(50);
 /// Window in segments of an upload that one segment keeps busy: one, with room for headers and rounding.
 const ONE_SEGMENT: f64 = 1.25;
-/// Rate of the pacer over that of the windows where windows enforce the budget: the pacer only stops excesses.
-const GUARD_RATE: f64 = 1.25;
-/// Change of the window factor, per second.
-const WINDOW_SPEED: f64 = 0.4;
 /// Maximum window factor.
 const MAX_WINDOW_FACTOR: f64 = 8.0;
 /// Minimum rate in bits per second: a rate of zero would hold packets forever.
 const MIN_RATE: u64 = 1000;
 
-/// Hops from which on data and call packets can collide: with fewer, every node senses every other one's receiver.
-const HIDDEN_FROM: u8 = 3;
 /// Longest period of a gate, in nanoseconds: the common multiple of the usual 20 and 30 ms.
 const MAX_PERIOD: u64 = 60_000_000;
 /// Gate: time after a call packet's due time, as packets may arrive late.
 const GATE_GUARD: Nanos = Nanos::from_millis(1);
-/// Maximum part of the budget that interactive flows take ahead of elastic ones.
-const INTERACTIVE_PART: f64 = 0.5;
-/// Interactive flows get that much more than they use, as their rates vary.
-const INTERACTIVE_MARGIN: f64 = 1.25;
 /// A full packet in bits.
 const PACKET_BITS: f64 = 8.0 * 1500.0;
 
@@ -70,16 +56,17 @@ impl Adaptive {
             Reason::QueueGrows { .. } | Reason::OwnQueue { .. } | Reason::WiredQueue { .. }
         );
         if stress.level > 1.0 && is_queue {
-            self.window_factor = (self.window_factor * (1.0 - seconds * WINDOW_SPEED)).max(1.0);
-        } else if used < USED * self.budget && stress.level < 0.8 {
-            self.window_factor = (self.window_factor * (1.0 + seconds * WINDOW_SPEED)).min(MAX_WINDOW_FACTOR);
+            self.window_factor = (self.window_factor * (1.0 - seconds * self.tuning.window_speed)).max(1.0);
+        } else if used < self.tuning.used * self.budget && stress.level < 0.8 {
+            self.window_factor =
+                (self.window_factor * (1.0 + seconds * self.tuning.window_speed)).min(MAX_WINDOW_FACTOR);
         }
     }
 
     /// The gate for data at `down` bits per second; none on short paths, without calls, or where their intervals have no short
     /// common multiple.
     fn gate(&mut self, down: f64) -> Option<Gate> {
-        if self.hops < HIDDEN_FROM {
+        if f64::from(self.hops) < self.tuning.gate_hops {
             return None;
         }
         let period = self.cadences.iter().try_fold(1_u64, |period, (interval, _)| {
@@ -121,12 +108,12 @@ impl Adaptive {
             return;
         }
         let draining = now < self.drain_until;
-        let damped = self.budget * self.caution * (1.0 - DAMPING * stress.queue.min(2.0));
-        let budget = if draining { self.budget * self.caution * DRAIN } else { damped };
+        let damped = self.budget * self.caution * (1.0 - self.tuning.damping * stress.queue.min(2.0));
+        let budget = if draining { self.budget * self.caution * self.tuning.drain } else { damped };
         let max_price = f64::from(self.config.shared_links.max(1));
         // Interactive flows go first, up to a part of the budget; the elastic ones get the rest.
-        let bound = INTERACTIVE_PART * budget;
-        let interactive = (INTERACTIVE_MARGIN * self.interactive).min(bound);
+        let bound = self.tuning.interactive_part * budget;
+        let interactive = (self.tuning.interactive_margin * self.interactive).min(bound);
         policy.interactive = None;
         let budget = budget - interactive;
         if self.is_idle {
@@ -178,7 +165,7 @@ impl Adaptive {
             policy.interactive = Some(rate_of(rate));
             down += rate;
         }
-        let guard = if policy.means == Means::Window { GUARD_RATE } else { 1.0 };
+        let guard = if policy.means == Means::Window { self.tuning.guard_rate } else { 1.0 };
         policy.down = Some(rate_of((guard * down).max(budget / max_price / 10.0)));
         policy.gate = self.gate(down);
         policy.up_acks = (up > 0.0).then(|| rate_of(guard * up));
