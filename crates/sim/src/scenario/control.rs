@@ -177,6 +177,7 @@ macro_rules! kinds_of_control {
                 /// Constants of the controller by name, for studies: `{ cut = 0.5 }`. Left out: their tuned values, which
                 /// docs/validation/adaptive.md lists.
                 #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+                #[schemars(schema_with = "tuning_schema")]
                 tuning: BTreeMap<String, f64>,
                 $($own)*
             },
@@ -266,12 +267,6 @@ macro_rules! kinds_of_control {
                         gateway(ControllerConfig::Adaptive(config), *queue_packets, *mark_after_ms)
                     }
                 }
-            }
-
-            /// Constants of the adaptive controller, as written.
-            pub(super) fn tuning(&self) -> impl Iterator<Item = (&str, f64)> {
-                let tuning = if let Self::Adaptive { tuning, .. } = self { Some(tuning) } else { None };
-                tuning.into_iter().flatten().map(|(name, value)| (name.as_str(), *value))
             }
 
             /// `window_bytes` and `window_packets` as written, if the kind has them.
@@ -500,6 +495,21 @@ fn one() -> f64 {
 
 fn pacer_packets() -> u32 {
     PacerConfig::default().packets as u32
+}
+
+/// The constants of the controller with their meanings and values.
+fn tuning_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let constant = |constant: &fairhop_control::controller::Constant| {
+        let schema = serde_json::json!({
+            "type": "number",
+            "minimum": 0.0,
+            "default": constant.value,
+            "description": format!("{} ({})", constant.meaning.trim(), constant.unit),
+        });
+        (constant.name.to_owned(), schema)
+    };
+    let properties: serde_json::Map<_, _> = Tuning::CONSTANTS.iter().map(constant).collect();
+    schemars::json_schema!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
 
 fn mos() -> f64 {

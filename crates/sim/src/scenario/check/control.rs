@@ -3,11 +3,9 @@
 use super::super::control::{Control, ControlChange};
 use super::super::number::Number;
 use super::super::sections::Scenario;
-use super::super::suggest::nearest;
 use super::super::traffic::Traffic;
 use super::findings::{Findings, check_pace};
 use crate::queue::Discipline;
-use fairhop_control::controller::Tuning;
 
 impl Scenario {
     pub(super) fn check_control(&self, findings: &mut Findings) {
@@ -24,7 +22,6 @@ impl Scenario {
         let segment = self.segment_bytes();
         check_windows("control", control.windows(), segment, findings);
         check_budget("control", control.budget_kbps(), findings);
-        check_tuning("control", control.tuning(), findings);
         if let Some(rate_kbps) = control.rate_kbps() {
             check_pace("control.rate_kbps", rate_kbps, findings);
         }
@@ -43,7 +40,6 @@ impl Scenario {
             let path = format!("control.change.{i}");
             check_windows(&path, change.windows(), segment, findings);
             check_budget(&path, change.budget_kbps(), findings);
-            check_tuning(&path, change.tuning(), findings);
             if let Some(rate_kbps) = change.rate_kbps() {
                 check_pace(&format!("{path}.rate_kbps"), rate_kbps, findings);
             }
@@ -190,28 +186,5 @@ fn check_thr_max(path: &str, thr_max_kbps: &[f64], findings: &mut Findings) {
             "no throughput",
             "write the throughput of a single flow over 1, 2, 3, … hops, in kb/s",
         );
-    }
-}
-
-fn check_tuning<'a>(path: &str, tuning: impl Iterator<Item = (&'a str, f64)>, findings: &mut Findings) {
-    for (name, value) in tuning {
-        let names = || Tuning::CONSTANTS.iter().map(|constant| constant.name);
-        if !names().any(|known| known == name) {
-            let all = names().collect::<Vec<_>>().join(", ");
-            findings.add(
-                format!("{path}.tuning.{name}"),
-                format!("the controller has no constant `{name}`"),
-                "unknown constant",
-                nearest(name, names())
-                    .map_or_else(|| format!("use one of {all}"), |near| format!("did you mean `{near}`?")),
-            );
-        } else if !(value.is_finite() && value >= 0.0) {
-            findings.add(
-                format!("{path}.tuning.{name}"),
-                format!("`{name}` is {}", Number(value)),
-                "not a constant",
-                "write a number of 0 or more",
-            );
-        }
     }
 }
