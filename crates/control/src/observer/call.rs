@@ -277,6 +277,11 @@ impl Stream {
         self.ssrc
     }
 
+    /// Whether the speaker sends nothing while silent.
+    pub const fn suppresses_silence(&self) -> bool {
+        self.suppresses_silence
+    }
+
     /// The codec whose impairments are used for MOS.
     pub const fn codec(&self) -> Codec {
         self.codec

@@ -175,6 +175,8 @@ pub struct CallNow {
     pub codec: Codec,
     /// See [`CallNow::codec`].
     pub interval: Nanos,
+    /// A speaker sends nothing while silent.
+    pub suppresses_silence: bool,
     /// Mean size of its packets in IP bytes.
     pub packet_bytes: f64,
 }
@@ -367,6 +369,7 @@ impl Observer {
                 packets_per_second: rate(&udp.up) + rate(&udp.down),
                 codec: stream.codec(),
                 interval: stream.interval(),
+                suppresses_silence: udp.up.suppresses_silence() || udp.down.suppresses_silence(),
                 packet_bytes: udp.bytes as f64 / udp.packets.max(1) as f64,
             })
         })

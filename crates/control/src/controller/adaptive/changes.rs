@@ -27,7 +27,10 @@ impl Adaptive {
                 self.budget *= self.tuning.caution;
                 new_part = 0.0;
             }
-            self.budget = (self.budget - load).max(before / 4.0);
+            // While learning, the budget is no measure of what the mesh carries: calls that begin one after the other do not
+            // lower it further and further.
+            let floor = if self.has_learnt { 0.0 } else { before.min(self.config.first_budget / 4.0) };
+            self.budget = (self.budget - load).max(before / 4.0).max(floor);
             let reason = if came { Reason::CallStarted } else { Reason::PathLonger };
             self.make_room(now, new_part, reason);
         } else if load < 0.0 {

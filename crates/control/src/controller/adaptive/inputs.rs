@@ -18,6 +18,9 @@ use crate::policy::{Policy, State};
 const ALIVE: Nanos = Nanos::from_secs(1);
 /// The same for uploads: longer than the longest wait for an ACK ([`MAX_ACK_INTERVAL_S`]).
 const ALIVE_UP: Nanos = Nanos::from_secs(5);
+/// A call whose speakers send nothing while silent has ended after a longer silence: the pauses of conversations are exponential
+/// with a mean of 1.6 s (ITU-T P.59), and one in a million is longer.
+const PAUSE: Nanos = Nanos::from_secs(22);
 /// A full segment in bits.
 const SEGMENT_BITS: f64 = 8.0 * 1460.0;
 /// Longest time in seconds that an upload is made to wait for an ACK: two doublings of the minimum retransmission timeout (RFC 6298 §2.4).
@@ -44,7 +47,9 @@ pub(super) struct KnownCall {
     key: FlowKey,
     pub(super) load: f64,
     price: f64,
-    seen: bool,
+    seen: Nanos,
+    /// Silence after which it has ended.
+    ends_after: Nanos,
     tolerance: Tolerance,
 }
 
@@ -126,9 +131,6 @@ impl Adaptive {
     pub(super) fn gather_calls(&mut self, now: Nanos, observer: &Observer) -> Option<CallsChange> {
         self.nodes.clear();
         self.cadences.clear();
-        for known in &mut self.calls {
-            known.seen = false;
-        }
         let before = self.calls.len();
         let mut came = false;
         let mut load = None;
@@ -145,7 +147,10 @@ impl Adaptive {
             match self.calls.binary_search_by_key(&call.key, |known| known.key) {
                 Ok(place) => {
                     let known = &mut self.calls[place];
-                    known.seen = true;
+                    known.seen = now;
+                    if call.suppresses_silence {
+                        known.ends_after = PAUSE;
+                    }
                     if tolerable.is_none_or(|min| known.tolerance.loss < min.loss) {
                         tolerable = Some(known.tolerance);
                     }
@@ -160,7 +165,14 @@ impl Adaptive {
                         Tolerance::of(call.codec, call.interval, self.config.mos, observer.listening());
                     tolerance.loss = self.config.loss_or_late.unwrap_or(tolerance.loss);
                     let of_call = self.load_of(&call) * price;
-                    let known = KnownCall { key: call.key, load: of_call, price, seen: true, tolerance };
+                    let known = KnownCall {
+                        key: call.key,
+                        load: of_call,
+                        price,
+                        seen: now,
+                        ends_after: Nanos::ZERO,
+                        tolerance,
+                    };
                     self.calls.insert(place, known);
                     *load.get_or_insert(0.0) += of_call;
                     came = true;
@@ -172,10 +184,11 @@ impl Adaptive {
             self.tolerable = tolerable;
         }
         self.calls.retain(|known| {
-            if !known.seen {
+            let goes_on = now.saturating_sub(known.seen) <= known.ends_after;
+            if !goes_on {
                 *load.get_or_insert(0.0) -= known.load;
             }
-            known.seen
+            goes_on
         });
         load.map(|load| CallsChange { load, came, went: self.calls.len() < before })
     }
