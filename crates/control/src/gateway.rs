@@ -257,6 +257,11 @@ impl<P> Gateway<P> {
         self.controller.on_own_queue(now, packets);
     }
 
+    /// The gateway's own queue into the mesh drops a packet.
+    pub fn own_drop(&mut self, now: Nanos) {
+        self.controller.on_own_drop(now);
+    }
+
     fn cross(&mut self, digest: &Digest, key: &FlowKey) -> Option<u16> {
         self.controller.on_digest(digest);
         let Payload::Tcp(fields) = &digest.payload else { return None };

@@ -81,6 +81,11 @@ impl Controller {
         self.observer.on_own_queue(now, packets);
     }
 
+    /// See [`Observer::on_own_drop`].
+    pub fn on_own_drop(&mut self, now: Nanos) {
+        self.observer.on_own_drop(now);
+    }
+
     /// Makes a policy. `waiting` elastic packets wait in the pacer: more is wanted than the last policy lets pass. Times must
     /// not go back.
     pub fn tick(&mut self, now: Nanos, waiting: usize) -> &Policy {

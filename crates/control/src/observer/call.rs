@@ -24,6 +24,10 @@ pub const PROBATION: u8 = 8;
 /// seconds is over).
 const MAX_GAP: u16 = 100;
 
+/// A stream that is silent for longer is not overdue any more: the speaker may suppress silence, which only the next packet
+/// tells.
+const MAX_OVERDUE: Nanos = Nanos::from_millis(400);
+
 /// Counts of 100 ms of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
@@ -338,7 +342,7 @@ impl Stream {
         let missing = expected.saturating_sub(received);
         let mut delay_max = Nanos::from_micros(u64::from(max));
         let waited = now.saturating_sub(self.last_at);
-        if expects_more && !self.suppresses_silence && waited > self.interval {
+        if expects_more && !self.suppresses_silence && waited > self.interval && waited < MAX_OVERDUE {
             let overdue = waited - self.interval;
             delay_max = delay_max.max(overdue);
             let missing = overdue.saturating_sub(listening.playout).div_floor(self.interval);

@@ -164,8 +164,9 @@ pub struct OwnQueue {
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     epoch: u64,
-    /// Packets that entered.
+    /// Packets that entered, and that it dropped.
     entered: u32,
+    dropped: u32,
     /// Looks at the queue, and the sum of the packets that they found.
     looks: u32,
     packets: u64,
@@ -188,6 +189,20 @@ impl OwnQueue {
     /// A packet enters the queue.
     pub(crate) fn enter(&mut self, now: Nanos) {
         self.bucket(now).entered += 1;
+    }
+
+    /// It drops a packet.
+    pub(crate) fn drop(&mut self, now: Nanos) {
+        self.bucket(now).dropped += 1;
+    }
+
+    /// Fraction of packets that it dropped in the last 400 to 500 ms.
+    pub fn loss(&self, now: Nanos) -> f64 {
+        let newest = now.div_floor(Self::BUCKET);
+        let fresh = self.recent.iter().filter(|found| found.epoch + Self::BUCKETS as u64 > newest);
+        let (entered, dropped) = fresh
+            .fold((0, 0), |(entered, dropped), found| (entered + found.entered, dropped + found.dropped));
+        f64::from(dropped) / f64::from(entered.max(dropped).max(1))
     }
 
     /// A look at the queue finds `packets` in it.

@@ -285,6 +285,11 @@ impl Observer {
         self.own_queue.look(now, packets);
     }
 
+    /// The gateway's own queue into the mesh drops a packet.
+    pub fn on_own_drop(&mut self, now: Nanos) {
+        self.own_queue.drop(now);
+    }
+
     /// The gateway's own queue into the mesh.
     pub const fn own_queue(&self) -> &OwnQueue {
         &self.own_queue
@@ -480,6 +485,11 @@ impl UdpFlow {
         if let Payload::Rtp(rtp) = payload {
             stream.update(at, rtp, playout);
         }
+    }
+
+    /// Mean size of its packets in IP bytes.
+    pub fn packet_bytes(&self) -> u32 {
+        u32::try_from(self.bytes / self.packets.max(1)).unwrap_or(u32::MAX)
     }
 
     /// Whether it is a call with a packet since `horizon`.

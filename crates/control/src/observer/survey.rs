@@ -40,6 +40,8 @@ pub struct ElasticFlow {
     pub is_upload: bool,
     /// Its present rate in bits per second, of TCP in the direction of its data.
     pub rate: f64,
+    /// Size of its data packets in bits.
+    pub packet_bits: f64,
     /// When its first and its last packet passed.
     pub began: Nanos,
     /// See [`ElasticFlow::began`].
@@ -86,17 +88,18 @@ impl Survey {
         self.samples.clear();
         for (last, key, flow) in flows.active_since(horizon) {
             let kind = flow.kind(now);
-            let (is_upload, rate, rtt) = match &flow.body {
+            let (is_upload, rate, packet_bytes, rtt) = match &flow.body {
                 FlowBody::Tcp(tcp) => {
                     let is_upload = tcp.data_direction() == Direction::FromMesh;
                     let meter = if is_upload { &tcp.up } else { &tcp.down };
-                    (is_upload, meter.rate(now).0, &tcp.mesh_rtt)
+                    (is_upload, meter.rate(now).0, tcp.packet_bytes(), &tcp.mesh_rtt)
                 }
                 FlowBody::Udp(udp) => {
                     if udp.is_call(calls_horizon) {
                         self.calls.push(*key);
                     }
-                    (false, udp.down_meter.rate(now).0 + udp.up_meter.rate(now).0, &udp.mesh_rtt)
+                    let rate = udp.down_meter.rate(now).0 + udp.up_meter.rate(now).0;
+                    (false, rate, udp.packet_bytes(), &udp.mesh_rtt)
                 }
             };
             let is_elastic = match kind {
@@ -110,6 +113,7 @@ impl Survey {
                     kind,
                     is_upload,
                     rate: rate as f64,
+                    packet_bits: 8.0 * f64::from(packet_bytes),
                     began: flow.began,
                     last,
                     hops: flow.hops,

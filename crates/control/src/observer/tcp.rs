@@ -20,6 +20,8 @@ use fairhop_model::units::Nanos;
 use super::meter::{Meter, RoundTrip};
 use crate::digest::{Direction, TcpFields, tcp_flag};
 
+/// Packets that are larger have been put together by the receiving interface (GRO).
+const MAX_PACKET: u32 = 9000;
 /// Two segments within this time are close: shorter than any delay of an ACK, so that the receiver has both before it would
 /// acknowledge the first alone.
 const CLOSE: Nanos = Nanos::from_millis(15);
@@ -158,6 +160,8 @@ pub struct TcpFlow {
     /// Packets with data into the mesh and out of it.
     down_segments: u64,
     up_segments: u64,
+    /// IP bytes of the largest packet with data.
+    largest: u32,
     closed: bool,
 }
 
@@ -181,6 +185,7 @@ impl TcpFlow {
             up: Meter::default(),
             down_segments: 0,
             up_segments: 0,
+            largest: 0,
             closed: false,
         }
     }
@@ -205,6 +210,9 @@ impl TcpFlow {
                 (&mut self.mesh, &mut self.wired, &mut self.mesh_rtt)
             }
         };
+        if tcp.payload_bytes > 0 {
+            self.largest = self.largest.max(bytes.min(MAX_PACKET));
+        }
         let mut progress = Progress::default();
         if tcp.has(tcp_flag::RST) {
             self.closed = true;
@@ -275,6 +283,11 @@ impl TcpFlow {
             (a, b) => a.or(b).unwrap_or(DEFAULT),
         }
         .max(1)
+    }
+
+    /// IP bytes of the largest packet with data, seen in either direction; before the first one, a full one of IPv4.
+    pub fn packet_bytes(&self) -> u32 {
+        if self.largest > 0 { self.largest } else { u32::from(self.mss()) + 40 }
     }
 
     /// The direction of its data.

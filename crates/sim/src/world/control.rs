@@ -148,6 +148,14 @@ impl Control {
         self.gateways.iter().position(|gateway| gateway.node() == node)
     }
 
+    /// The queue of a station has dropped a packet.
+    #[cold]
+    pub(super) fn own_drop(&mut self, node: NodeId, now: Nanos) {
+        if let Some(index) = self.gateway_at(node) {
+            self.gateways[index].own_drop(now);
+        }
+    }
+
     pub(super) fn gateway_mut(&mut self, index: usize) -> &mut Gateway {
         &mut self.gateways[index]
     }

@@ -81,6 +81,11 @@ impl Gateway {
         self.pipeline.controller()
     }
 
+    /// The queue of its station has dropped a packet.
+    pub(super) fn own_drop(&mut self, now: Nanos) {
+        self.pipeline.own_drop(now);
+    }
+
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }

@@ -417,6 +417,9 @@ impl World {
             throttle.offer(core, mesh, node, waiting);
         } else if let Err(reason) = mesh.enqueue(core, node, waiting) {
             core.drop_image(image, reason);
+            if let Some(control) = control {
+                control.own_drop(node, core.now());
+            }
         }
     }
 

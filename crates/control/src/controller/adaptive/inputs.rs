@@ -21,6 +21,8 @@ const ALIVE_UP: Nanos = Nanos::from_secs(5);
 /// A call whose speakers send nothing while silent has ended after a longer silence: the pauses of conversations are exponential
 /// with a mean of 1.6 s (ITU-T P.59), and one in a million is longer.
 const PAUSE: Nanos = Nanos::from_secs(22);
+/// A full packet in bits.
+pub(super) const PACKET_BITS: f64 = 8.0 * 1500.0;
 /// A full segment in bits.
 const SEGMENT_BITS: f64 = 8.0 * 1460.0;
 /// Longest time in seconds that an upload is made to wait for an ACK: two doublings of the minimum retransmission timeout (RFC 6298 §2.4).
@@ -81,7 +83,7 @@ impl Adaptive {
         (self.new_flows, self.path_grew) = (0, false);
         (self.hops, self.base) = (0, Nanos::ZERO);
         (self.min_budget, self.has_uploads) = (0.0, false);
-        let mut used = 0.0;
+        let (mut used, mut bits, mut rates) = (0.0, 0.0, 0.0);
         (self.interactive, self.interactive_price) = (0.0, 1.0);
         for flow in observer.elastic() {
             let alive = if flow.is_upload { ALIVE_UP } else { ALIVE };
@@ -89,6 +91,8 @@ impl Adaptive {
                 continue;
             }
             let (key, rate) = (&flow.key, flow.rate);
+            bits += flow.packet_bits * (rate + 1.0);
+            rates += rate + 1.0;
             let price = self.price_to(observer, key.mesh);
             used += rate * price;
             if flow.kind == FlowKind::Interactive {
@@ -121,6 +125,7 @@ impl Adaptive {
                 self.has_uploads |= flow.is_upload;
             }
         }
+        self.packet_bits = if rates > 0.0 { bits / rates } else { PACKET_BITS };
         self.claims.sort_unstable_by_key(|claim| claim.key);
         self.min_budget = self.min_budget.max(self.config.min_per_flow);
         used

@@ -137,6 +137,8 @@ pub(super) struct Adaptive {
     is_idle: bool,
     /// Packets wait for the budget.
     is_wanted: bool,
+    /// Mean size of elastic packets in bits, by rate.
+    packet_bits: f64,
     /// Smoothed use of the budget.
     used: f64,
     /// Load of interactive flows, in bits per second times price.
@@ -208,6 +210,7 @@ impl Adaptive {
             idle_since: Nanos::ZERO,
             is_idle: true,
             is_wanted: false,
+            packet_bits: inputs::PACKET_BITS,
             used: 0.0,
             interactive: 0.0,
             interactive_price: 1.0,

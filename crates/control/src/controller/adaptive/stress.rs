@@ -145,6 +145,7 @@ impl Adaptive {
             }
         };
         let ignores_calls = self.state == State::Starved;
+        let own_loss = observer.own_queue().loss(now);
         let playout = observer.listening().playout.as_secs_f64();
         let (mut acute, mut worst, mut combined_max) = (false, 0.0_f64, 0.0_f64);
         for node in &self.nodes {
@@ -169,15 +170,18 @@ impl Adaptive {
                         || delay > self.tuning.acute_delay * playout;
                 }
             }
-            let (combined, lower) = (self.tolerable.combined(losses), self.tolerable.combined(lowers));
-            if combined >= combined_max {
-                (combined_max, packets) = (combined, measured / SLOW.as_secs_f64());
-            }
             if !ignores_calls {
+                // The own queue drops packets of calls as it drops others.
+                losses[0] += own_loss;
+                lowers[0] += own_loss;
                 let delay = node.wired_delay;
                 let level = delay.as_secs_f64() / (self.tuning.wired_delay * playout);
                 raise(level, level, Reason::WiredQueue { delay });
                 queue = queue.max(level);
+            }
+            let (combined, lower) = (self.tolerable.combined(losses), self.tolerable.combined(lowers));
+            if combined >= combined_max {
+                (combined_max, packets) = (combined, measured / SLOW.as_secs_f64());
             }
             if !ignores_calls && measured > 0.0 {
                 let reason = Reason::CallDegraded { loss_or_late: combined, delay: Nanos::ZERO };

@@ -34,8 +34,6 @@ const MIN_RATE: u64 = 1000;
 const MAX_PERIOD: u64 = 60_000_000;
 /// Gate: time after a call packet's due time, as packets may arrive late.
 const GATE_GUARD: Nanos = Nanos::from_millis(1);
-/// A full packet in bits.
-const PACKET_BITS: f64 = 8.0 * 1500.0;
 
 impl Adaptive {
     /// Round trip of a flow from end to end without queues, but with the airtime of its packets: the smoothed one, limited to
@@ -83,7 +81,7 @@ impl Adaptive {
         // The ACK takes a fifth of a round trip without queues.
         let transit = Nanos(self.base.0 / 5 * 4);
         let shared = u64::from(self.config.shared_links.min(u32::from(self.hops)));
-        let wanted = (down * Nanos(period).as_secs_f64() / PACKET_BITS)
+        let wanted = (down * Nanos(period).as_secs_f64() / self.packet_bits)
             .ceil()
             .clamp(1.0, Gate::MAX_OPENINGS as f64) as usize;
         let spec = |packets| GateSpec {
