@@ -159,11 +159,14 @@ impl Adaptive {
     fn approach(&mut self, now: Nanos, stay: f64, seconds: f64, pull: f64, stress: &Stress) {
         let speed = self.speed(stress);
         let calm = now.saturating_sub(self.stressed_at).as_secs_f64();
+        // Far below the point to stay at, most of the way is known.
+        let return_speed =
+            if self.budget < 0.5 * stay { self.tuning.learning_speed } else { self.tuning.return_speed };
         let far = if stay.is_finite() { (5.0 * (stay - self.budget) / stay).min(1.0) } else { 1.0 };
         // Packets that would have been lost by now if this were the point to stay at.
         let missed = if self.nodes.is_empty() { 2.0 * calm } else { calm * stress.packets * self.tolerance };
         let speed = speed
-            + (self.tuning.return_speed - speed)
+            + (return_speed - speed)
                 * far
                 * ((missed - self.tuning.sure_packets) / (2.0 * self.tuning.sure_packets)).clamp(0.0, 1.0);
         let grown = self.budget * (1.0 + seconds * speed * pull);
