@@ -13,27 +13,34 @@ use crate::policy::{Reason, State};
 /// Number of flows beginning within a tick that counts as many, if it is also over a quarter of all flows.
 const MANY_FLOWS: usize = 4;
 
+/// Part of the budget that is kept at least when the first calls begin.
+const MIN_KEPT: f64 = 0.25;
+
 impl Adaptive {
     /// A call began: its load is taken from the budget. A call ended: the ceiling rises by its load.
     pub(super) fn on_calls_changed(&mut self, now: Nanos, change: CallsChange) {
         let CallsChange { load, came, went } = change;
-        self.ceiling = (self.ceiling - load).max(self.config.first_budget / 10.0);
         if load > 0.0 && self.state != State::Starved {
-            let before = self.budget;
-            let mut new_part = load / self.calls.iter().map(|known| known.load).sum::<f64>();
+            let mut new_part = (load / self.calls.iter().map(|known| known.load).sum::<f64>()).min(1.0);
             if new_part > 0.99 {
                 // These are the first calls: what was learnt without calls does not hold for them.
                 self.ceiling = f64::INFINITY;
-                self.budget *= self.tuning.caution;
-                new_part = 0.0;
             }
+            // The load is an estimate. The budget shrinks by no larger part than that by which the calls grow.
+            let kept = (1.0 - load / self.budget).max(1.0 - new_part).max(MIN_KEPT);
+            self.ceiling *= kept;
             // While learning, the budget is no measure of what the mesh carries: calls that begin one after the other do not
             // lower it further and further.
-            let floor = if self.has_learnt { 0.0 } else { before.min(self.config.first_budget / 4.0) };
-            self.budget = (self.budget - load).max(before / 4.0).max(floor);
+            let floor =
+                if self.has_learnt { 0.0 } else { self.budget.min(self.config.first_budget * MIN_KEPT) };
+            self.budget = (self.budget * kept).max(floor);
+            if new_part > 0.99 {
+                new_part = 0.0;
+            }
             let reason = if came { Reason::CallStarted } else { Reason::PathLonger };
             self.make_room(now, new_part, reason);
         } else if load < 0.0 {
+            self.ceiling -= load;
             self.hold = secs(self.tuning.min_hold_s);
             self.noise.restart(self.budget);
             if self.calls.is_empty() {
@@ -67,7 +74,9 @@ impl Adaptive {
         self.caution = self.caution.min(libm::pow(self.tuning.caution, new_part));
         self.yielded_at = now;
         self.noise.restart(self.budget);
-        self.drain_until = now.saturating_add(secs(self.tuning.drain_s));
+        if new_part == 0.0 || new_part > 0.25 {
+            self.drain_until = now.saturating_add(secs(self.tuning.drain_s));
+        }
         (self.cut_at, self.settle_for) = (now, secs(self.tuning.settle_s));
         self.enter(State::Protecting, reason);
     }

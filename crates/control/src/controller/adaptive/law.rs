@@ -48,6 +48,13 @@ impl Adaptive {
     fn learn(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {
         // After a cut, the slow span still contains what was before it.
         if stress.lower_level > 1.0 && now.saturating_sub(self.cut_at) > SLOW {
+            if now.saturating_sub(self.active_since) < secs(self.tuning.first_s) {
+                // What was sent before the control began is the cause.
+                self.budget = (self.tuning.learnt * self.budget).max(self.min_budget);
+                self.cut_at = now;
+                self.reason = stress.reason;
+                return;
+            }
             self.ceiling = if stress.queue > 1.0 { self.budget.min(self.carried) } else { self.budget };
             (self.ceiling_at, self.hold) = (now, secs(self.tuning.min_hold_s));
             self.budget *= self.tuning.learnt;
