@@ -123,6 +123,10 @@ impl Adaptive {
                 || self.budget < self.ceiling * self.tuning.below_ceiling;
             if self.probing_since.is_some() && fails {
                 self.fail_probe(now);
+            } else if stress.lower_level > 1.0 && self.ceiling.is_finite() {
+                let over = (self.ceiling - self.budget).max(0.0);
+                self.ceiling -= over * (self.tuning.ceiling_speed * seconds).min(1.0);
+                self.ceiling_at = now;
             }
             return;
         }
@@ -167,8 +171,11 @@ impl Adaptive {
         let speed = self.speed(stress);
         let calm = now.saturating_sub(self.stressed_at).as_secs_f64();
         // Far below the point to stay at, most of the way is known.
-        let return_speed =
-            if self.budget < 0.5 * stay { self.tuning.learning_speed } else { self.tuning.return_speed };
+        let return_speed = if stay.is_finite() && self.budget < 0.5 * stay {
+            self.tuning.learning_speed
+        } else {
+            self.tuning.return_speed
+        };
         let far = if stay.is_finite() { (5.0 * (stay - self.budget) / stay).min(1.0) } else { 1.0 };
         // Packets that would have been lost by now if this were the point to stay at.
         let missed = if self.nodes.is_empty() { 2.0 * calm } else { calm * stress.packets * self.tolerance };
