@@ -18,7 +18,7 @@
 use fairhop_model::units::Nanos;
 
 use super::stress::{Stress, confidence};
-use super::{Adaptive, SLOW, secs};
+use super::{Adaptive, DEFAULT_TOLERANCE, SLOW, secs};
 use crate::policy::{Reason, State};
 
 impl Adaptive {
@@ -177,8 +177,10 @@ impl Adaptive {
             self.tuning.return_speed
         };
         let far = if stay.is_finite() { (5.0 * (stay - self.budget) / stay).min(1.0) } else { 1.0 };
-        // Packets that would have been lost by now if this were the point to stay at.
-        let missed = if self.nodes.is_empty() { 2.0 * calm } else { calm * stress.packets * self.tolerance };
+        // Packets that would have been lost by now if this were the point to stay at. Codecs that tolerate less wait no longer:
+        // loss rises steeply with the budget.
+        let expected = stress.packets * self.tolerance.max(DEFAULT_TOLERANCE);
+        let missed = if self.nodes.is_empty() { 2.0 * calm } else { calm * expected };
         let speed = speed
             + (return_speed - speed)
                 * far

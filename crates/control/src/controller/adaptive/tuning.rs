@@ -86,7 +86,7 @@ tuning! {
     /// The point to stay at, as a part of the ceiling.
     below_ceiling = 0.93, "part of the ceiling", Some(1.0);
     /// Number of call packets that would have been lost by now if this were the point to stay at. Above it, it is not.
-    sure_packets = 1.5, "packets", None;
+    sure_packets = 0.75, "packets", None;
     /// Longest hold of a ceiling: a change of the network is found within a minute.
     max_hold_s = 60.0, "seconds", Some(10.0);
     /// Seconds for which a probe stays slow.
