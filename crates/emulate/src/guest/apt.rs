@@ -50,7 +50,8 @@ impl<'a> Apt<'a> {
         for name in ["lists/partial", "archives/partial", "parts"] {
             fs::create_dir_all(at(name)).map_err(|error| GuestError::io("make", &at(name), error))?;
         }
-        let signed_by = if Path::new(KEYRING).exists() { format!("[signed-by={KEYRING}] ") } else { String::new() };
+        let signed_by =
+            if Path::new(KEYRING).exists() { format!("[signed-by={KEYRING}] ") } else { String::new() };
         let source = format!("deb {signed_by}{archive} {} main\n", kernel.suite());
         fs::write(at("sources.list"), source)
             .map_err(|error| GuestError::io("write", &at("sources.list"), error))?;
@@ -68,8 +69,10 @@ impl<'a> Apt<'a> {
             // The user _apt may not write into this folder.
             ("APT::Sandbox::User", PathBuf::from("root")),
         ];
-        let options =
-            options.iter().flat_map(|(key, value)| ["-o".to_owned(), format!("{key}={}", value.display())]).collect();
+        let options = options
+            .iter()
+            .flat_map(|(key, value)| ["-o".to_owned(), format!("{key}={}", value.display())])
+            .collect();
         Ok(Self { folder, archive, options })
     }
 
@@ -99,8 +102,10 @@ fn archive() -> Result<String, GuestError> {
 fn archive_of(targets: &str) -> Option<String> {
     let fields = || targets.lines().map(|line| line.splitn(3, ' ').collect::<Vec<_>>());
     let labelled = fields().find(|fields| fields.get(1..) == Some(&["main", "Debian"]));
-    let by_address =
-        || fields().find(|fields| fields.first().is_some_and(|uri| uri.trim_end_matches('/').ends_with("/debian")));
+    let by_address = || {
+        fields()
+            .find(|fields| fields.first().is_some_and(|uri| uri.trim_end_matches('/').ends_with("/debian")))
+    };
     Some(labelled.or_else(by_address)?.first()?.trim_end_matches('/').to_owned())
 }
 
@@ -119,7 +124,9 @@ fn newest(kernel: Kernel, names: &str) -> Option<&str> {
 /// Compares runs of digits as numbers and everything else as text.
 fn compare_versions(a: &str, b: &str) -> Ordering {
     let numbers = |text: &str| {
-        text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u64>().ok()).collect::<Vec<_>>()
+        text.split(|c: char| !c.is_ascii_digit())
+            .filter_map(|digits| digits.parse::<u64>().ok())
+            .collect::<Vec<_>>()
     };
     numbers(a).cmp(&numbers(b)).then_with(|| a.cmp(b))
 }
@@ -164,7 +171,8 @@ mod tests {
         let updated = "http://mirror/x/ main Someone\nhttp://mirror/security/ main Debian-Security\n\
                        http://mirror/d/ contrib Debian\nhttp://mirror/d/ main Debian\n";
         assert_eq!(archive_of(updated).as_deref(), Some("http://mirror/d"));
-        let before = "http://mirror/x/ main \nhttp://mirror/debian-security/ main \nhttp://mirror/debian/ main \n";
+        let before =
+            "http://mirror/x/ main \nhttp://mirror/debian-security/ main \nhttp://mirror/debian/ main \n";
         assert_eq!(archive_of(before).as_deref(), Some("http://mirror/debian"));
         assert_eq!(archive_of("http://mirror/ubuntu/ main Ubuntu\n"), None);
     }

@@ -36,8 +36,7 @@ pub(super) fn extract(vmlinuz: &[u8], path: &Path) -> bool {
     let Some((compression, payload)) = payload(vmlinuz) else { return false };
     let Ok(out) = File::create(path) else { return false };
     let mut command = Command::new(compression.program);
-    let Ok(mut child) =
-        command.arg("-dc").stdin(Stdio::piped()).stdout(out).stderr(Stdio::null()).spawn()
+    let Ok(mut child) = command.arg("-dc").stdin(Stdio::piped()).stdout(out).stderr(Stdio::null()).spawn()
     else {
         return false;
     };

@@ -10,8 +10,8 @@ use super::files::Files;
 
 /// Programs that every guest gets if the host has them: those that set up networks, send traffic and route.
 const PROGRAMS: &[&str] = &[
-    "babeld", "bash", "batctl", "bird", "birdc", "bridge", "ethtool", "ip", "iperf3", "irtt", "nft", "ping", "sh",
-    "sipp", "ss", "sysctl", "tc", "tcpdump",
+    "babeld", "bash", "batctl", "bird", "birdc", "bridge", "ethtool", "ip", "iperf3", "irtt", "nft", "ping",
+    "sh", "sipp", "ss", "sysctl", "tc", "tcpdump",
 ];
 
 /// Files that every guest gets if the host has them: names of ports, protocols and users, settings of iproute2.
@@ -65,7 +65,8 @@ impl Command {
         let program =
             env::current_exe().map_err(|error| GuestError::io("find", Path::new("/proc/self/exe"), error))?;
         let mut command = Self::new(program);
-        let known = |name: &OsStr| ENVIRONMENT.iter().any(|start| name.as_bytes().starts_with(start.as_bytes()));
+        let known =
+            |name: &OsStr| ENVIRONMENT.iter().any(|start| name.as_bytes().starts_with(start.as_bytes()));
         command.environment.extend(env::vars_os().filter(|(name, _)| known(name)));
         Ok(command)
     }

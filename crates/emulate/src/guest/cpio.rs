@@ -51,7 +51,13 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// The content has another size, is 4 GiB or longer, or cannot be read or written.
-    pub(super) fn file(&mut self, name: &[u8], mode: u32, content: &mut dyn Read, size: u64) -> io::Result<()> {
+    pub(super) fn file(
+        &mut self,
+        name: &[u8],
+        mode: u32,
+        content: &mut dyn Read,
+        size: u64,
+    ) -> io::Result<()> {
         self.entry(name, Kind::File, mode, content, size)
     }
 
@@ -71,14 +77,18 @@ impl<W: Write> Writer<W> {
         content: &mut dyn Read,
         size: u64,
     ) -> io::Result<()> {
-        let short = u32::try_from(size).map_err(|_| io::Error::other("a file of 4 GiB or more in a guest"))?;
+        let short =
+            u32::try_from(size).map_err(|_| io::Error::other("a file of 4 GiB or more in a guest"))?;
         let inode = self.inode;
         self.inode += 1;
         self.header(name, kind.bits() | (mode & 0o7777), inode, short)?;
         let copied = io::copy(&mut content.take(size), &mut self.out)?;
         self.length += copied;
         if copied != size {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read"));
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the file became shorter while it was read",
+            ));
         }
         self.align()
     }

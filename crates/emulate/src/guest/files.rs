@@ -23,11 +23,21 @@ const SYSTEM_FOLDERS: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/us
 /// A file of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {
-    Directory { mode: u32 },
+    Directory {
+        mode: u32,
+    },
     /// The content of a file of the host.
-    Copy { of: PathBuf, mode: u32 },
-    Text { text: Vec<u8>, mode: u32 },
-    Symlink { target: PathBuf },
+    Copy {
+        of: PathBuf,
+        mode: u32,
+    },
+    Text {
+        text: Vec<u8>,
+        mode: u32,
+    },
+    Symlink {
+        target: PathBuf,
+    },
 }
 
 /// The files of a guest, by absolute path.
@@ -81,7 +91,8 @@ impl Files {
                     let entry = entry.map_err(failed)?;
                     let kind = entry.file_type().map_err(failed)?;
                     // A link that leads nowhere, a socket or a pipe is of no use in the guest.
-                    let usable = kind.is_file() || kind.is_dir() || (kind.is_symlink() && entry.path().exists());
+                    let usable =
+                        kind.is_file() || kind.is_dir() || (kind.is_symlink() && entry.path().exists());
                     if usable {
                         stack.push(entry.path());
                     }
@@ -136,12 +147,13 @@ impl Files {
         for program in std::mem::take(&mut self.programs) {
             let mut command = process::Command::new("ldd");
             command.arg(&program).env("LC_ALL", "C");
-            let libraries = match output("ldd", "libc-bin", "it lists the libraries of programs", &mut command) {
-                Ok(libraries) => libraries,
-                // It fails for a program without libraries.
-                Err(GuestError::Tool { .. }) => continue,
-                Err(error) => return Err(error),
-            };
+            let libraries =
+                match output("ldd", "libc-bin", "it lists the libraries of programs", &mut command) {
+                    Ok(libraries) => libraries,
+                    // It fails for a program without libraries.
+                    Err(GuestError::Tool { .. }) => continue,
+                    Err(error) => return Err(error),
+                };
             for library in libraries_of(&libraries) {
                 self.resolve(library)?;
             }
@@ -201,7 +213,10 @@ impl Files {
             } else if found.is_file() {
                 self.nodes.entry(next.clone()).or_insert(Node::Copy { of: next.clone(), mode });
             } else {
-                return Err(GuestError::Path { path: path.to_owned(), reason: "it is neither a file nor a folder" });
+                return Err(GuestError::Path {
+                    path: path.to_owned(),
+                    reason: "it is neither a file nor a folder",
+                });
             }
             resolved = next;
         }
@@ -273,7 +288,10 @@ mod tests {
         let error = Files::default().add(&folder.path().join("a")).unwrap_err();
         assert!(error.to_string().ends_with("too many symbolic links"), "{error}");
         let error = Files::default().add(&folder.path().join("absent")).unwrap_err();
-        assert!(matches!(&error, GuestError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound), "{error}");
+        assert!(
+            matches!(&error, GuestError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound),
+            "{error}"
+        );
         assert!(error.to_string().contains("absent"), "{error}");
     }
 

@@ -69,7 +69,8 @@ pub(super) fn bring(from: &Path, to: &Path) -> Result<(), GuestError> {
             fs::create_dir(to).map_err(failed)?;
         }
         let entries = fs::read_dir(from).map_err(|error| GuestError::io("read", from, error))?;
-        let mut names: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.file_name().into())).collect();
+        let mut names: Vec<PathBuf> =
+            entries.filter_map(|entry| Some(entry.ok()?.file_name().into())).collect();
         names.sort();
         return names.iter().try_for_each(|name| bring(&from.join(name), &to.join(name)));
     }
@@ -114,7 +115,8 @@ mod tests {
         let alive = File::create(runs.path().join("alive/lock")).unwrap();
         flock(&alive, FlockOperation::LockExclusive).unwrap();
         sweep(runs.path());
-        let mut left: Vec<_> = fs::read_dir(runs.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut left: Vec<_> =
+            fs::read_dir(runs.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["alive", "starting"]);
     }

@@ -205,7 +205,9 @@ fn wanted(dependencies: &str) -> Vec<&str> {
         .lines()
         .filter_map(|line| line.split_once(':'))
         .filter(|(module, _)| {
-            module.strip_prefix("kernel/").is_some_and(|path| MODULES.iter().any(|start| path.starts_with(start)))
+            module
+                .strip_prefix("kernel/")
+                .is_some_and(|path| MODULES.iter().any(|start| path.starts_with(start)))
         })
         .flat_map(|(module, dependencies)| dependencies.split_whitespace().chain([module]))
         .collect();
@@ -225,9 +227,8 @@ fn archive(folder: &Path, to: &Path) -> Result<(), GuestError> {
         let bytes = name.as_os_str().as_bytes();
         if path.is_dir() {
             writer.directory(bytes, 0o755).map_err(failed)?;
-            let mut entries = fs::read_dir(&path)
-                .and_then(Iterator::collect::<io::Result<Vec<_>>>)
-                .map_err(reading)?;
+            let mut entries =
+                fs::read_dir(&path).and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(reading)?;
             entries.sort_by_key(fs::DirEntry::file_name);
             stack.extend(entries.iter().map(|entry| (entry.path(), name.join(entry.file_name()))));
         } else {

@@ -102,7 +102,10 @@ impl Guest {
         let archive = write_archive(&image, &files, folder.path())?;
         let begin = Instant::now();
         let memory_mib = self.memory_mib.saturating_add(2 * archive.size_mib);
-        let mut running = Running::start(self.qemu(&qemu, &image, &archive.path, memory_mib, folder.path()), folder.path())?;
+        let mut running = Running::start(
+            self.qemu(&qemu, &image, &archive.path, memory_mib, folder.path()),
+            folder.path(),
+        )?;
         let deadline = begin.checked_add(self.timeout);
         loop {
             let ended = running.has_ended()?;
@@ -167,28 +170,39 @@ impl Guest {
             }
             None => process::Command::new(qemu),
         };
-        let file = |name: &str| option_path("", &folder.join(name));
         command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "pc"]);
         command.args(["-accel", "tcg,thread=single,tb-size=256", "-icount", "shift=0,sleep=off"]);
         // A fixed date, and a fixed seed of what the guest's processor and firmware have for random numbers.
-        command.args(["-smp", "1", "-cpu", PROCESSOR, "-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"]);
+        command.args([
+            "-smp",
+            "1",
+            "-cpu",
+            PROCESSOR,
+            "-seed",
+            "1",
+            "-rtc",
+            "base=2026-01-01T00:00:00,clock=vm",
+        ]);
         command.args(["-m", &memory_mib.to_string()]);
         command.arg("-kernel").arg(image.kernel()).arg("-initrd").arg(archive);
         command.args(["-append", KERNEL_OPTIONS]);
-        command.arg("-chardev").arg(option_path("file,id=console,path=", Path::new(&file("console"))));
-        command.args(["-serial", "chardev:console", "-device", "virtio-serial-pci,id=ports"]);
+        command.arg("-chardev").arg(option_path("file,id=console,path=", &folder.join("console")));
+        // Without `ioeventfd=off`, another thread of QEMU serves a device some time after the guest asked.
+        command.args(["-serial", "chardev:console", "-device", "virtio-serial-pci,id=ports,ioeventfd=off"]);
         for name in ["control", "out", "err"] {
             let chardev = option_path(&format!("file,id={name},path="), &folder.join(name));
             command.arg("-chardev").arg(chardev);
             command.args(["-device", &format!("virtserialport,bus=ports.0,chardev={name},name={name}")]);
         }
+        let mut share = |name: &str, path: &Path, options: &str| {
+            let system = option_path(&format!("local,id={name},security_model=none{options},path="), path);
+            command.arg("-fsdev").arg(system);
+            command.args(["-device", &format!("virtio-9p-pci,fsdev={name},mount_tag={name},ioeventfd=off")]);
+        };
+        share("results", &folder.join("results"), "");
         if self.host_files == HostFiles::Shared {
-            let share = "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap";
-            command.args(["-virtfs", share]);
+            share("host", Path::new("/"), ",readonly=on,multidevs=remap");
         }
-        let mut results = option_path("local,path=", &folder.join("results"));
-        results.push(",mount_tag=results,security_model=none");
-        command.arg("-virtfs").arg(results);
         // Ctrl-C in a terminal is for this process, which then ends the guest.
         command.process_group(0).stdin(Stdio::null());
         command
@@ -200,14 +214,18 @@ fn option_path(start: &str, path: &Path) -> OsString {
     let mut option = start.as_bytes().to_vec();
     for byte in path.as_os_str().as_bytes() {
         option.push(*byte);
-        if *byte == b',' && !start.is_empty() {
+        if *byte == b',' {
             option.push(b',');
         }
     }
     OsString::from_vec(option)
 }
 
-fn needed(program: &'static str, package: &'static str, purpose: &'static str) -> Result<PathBuf, GuestError> {
+fn needed(
+    program: &'static str,
+    package: &'static str,
+    purpose: &'static str,
+) -> Result<PathBuf, GuestError> {
     find(OsStr::new(program), Path::new("/")).ok_or(GuestError::Missing { program, purpose, package })
 }
 
@@ -260,13 +278,16 @@ impl Running {
     }
 
     fn has_ended(&mut self) -> Result<bool, GuestError> {
-        let status = self.child.try_wait().map_err(|error| GuestError::io("wait for", Path::new(QEMU), error))?;
+        let status =
+            self.child.try_wait().map_err(|error| GuestError::io("wait for", Path::new(QEMU), error))?;
         Ok(status.is_some())
     }
 
     /// Passes on what the command has written since the last time.
     fn pass_on<'a>(&mut self, out: &'a mut dyn Write, err: &'a mut dyn Write) -> Result<(), GuestError> {
-        for (from, to, name) in [(&mut self.out, out, "standard output"), (&mut self.err, err, "standard error")] {
+        for (from, to, name) in
+            [(&mut self.out, out, "standard output"), (&mut self.err, err, "standard error")]
+        {
             let copied = io::copy(from, to).and_then(|copied| if copied > 0 { to.flush() } else { Ok(()) });
             copied.map_err(|error| GuestError::io("write to", Path::new(name), error))?;
         }
@@ -370,7 +391,11 @@ mod tests {
         );
         assert_eq!(message(story("", "", "")), "the guest did not start: it said nothing");
         assert_eq!(
-            message(story("started 6.1 1.0\n", "[ 2.0] Kernel panic - not syncing: sysrq triggered crash\nmore", "")),
+            message(story(
+                "started 6.1 1.0\n",
+                "[ 2.0] Kernel panic - not syncing: sysrq triggered crash\nmore",
+                ""
+            )),
             "the guest's kernel panicked: sysrq triggered crash"
         );
         assert_eq!(
