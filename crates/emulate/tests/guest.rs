@@ -2,6 +2,8 @@
 //!
 //! They need QEMU and download kernels once, so that they are skipped where QEMU is missing, except under CI.
 
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
+
 use std::cell::Cell;
 use std::fs;
 use std::process;
