@@ -181,14 +181,21 @@ pub(super) fn video(record: &FrameRecord) -> VideoSummary {
     }
 }
 
+/// [`FlowSummary::kind`] of real TCP.
+pub(super) const REAL_TCP: &str = "real-tcp";
+/// [`FlowSummary::kind`] of real traffic that is neither TCP nor UDP: ICMP, fragments, Ethernet frames.
+pub(super) const REAL_OTHER: &str = "real";
+
 pub(super) fn totals(calls: &[CallSummary], flows: &[FlowSummary]) -> Totals {
     let of_calls =
         |pick: fn(&CallSummary) -> Option<f64>| calls.iter().filter_map(pick).collect::<Vec<f64>>();
     let worse = of_calls(|call| call.mos_worst);
-    let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput_mbps).collect();
+    let is_tcp = |flow: &FlowSummary| flow.tcp.is_some() || flow.kind == REAL_TCP;
+    let shares = flows.iter().filter(|flow| flow.kind != REAL_OTHER);
+    let goodputs: Vec<f64> = shares.map(|flow| flow.goodput_mbps).collect();
     // Not `sum`, which makes -0.0 of nothing.
     let sum = |tcp: bool| {
-        flows.iter().filter(|flow| flow.tcp.is_some() == tcp).fold(0.0, |sum, flow| sum + flow.goodput_mbps)
+        flows.iter().filter(|flow| is_tcp(flow) == tcp).fold(0.0, |sum, flow| sum + flow.goodput_mbps)
     };
     Totals {
         mos_mean: stats::mean(&of_calls(|call| call.mos)),
