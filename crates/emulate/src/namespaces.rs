@@ -9,6 +9,7 @@
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -227,7 +228,7 @@ fn in_namespace<T: Send + 'static>(
 ) -> Result<T, EmulateError> {
     let file = File::open(path_of(name)).map_err(|e| EmulateError::io(format!("open {name}"), e))?;
     let entered = thread::Builder::new().name("setup".into()).spawn(move || {
-        move_into_link_name_space(std::os::fd::AsFd::as_fd(&file), Some(LinkNameSpaceType::Network))?;
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
         act()
     });
     let result = entered.map_err(|e| EmulateError::io("start a thread", e))?.join();
@@ -324,7 +325,9 @@ fn end_processes(names: &[&String]) {
     for signal in [Signal::TERM, Signal::KILL] {
         let began = Instant::now();
         let mut left = inside();
-        left.iter().for_each(|pid| drop(kill_process(*pid, signal)));
+        for pid in &left {
+            let _ = kill_process(*pid, signal); // it may have ended
+        }
         while !left.is_empty() && began.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(10));
             left = inside();

@@ -85,6 +85,7 @@ impl Summary {
             scenario: world.scenario().name.clone(),
             seeds: vec![world.seed()],
             partial,
+            emulation: None,
             sim_s: world.end().as_secs_f64(),
             frames: recorder.frames as f64,
             totals: figures::totals(&calls, &flows),

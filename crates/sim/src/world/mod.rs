@@ -161,9 +161,9 @@ impl World {
         &self.network.wired
     }
 
-    /// Packets that wait at a station, the one in service included.
+    /// Packets that wait at a station, the one in service included; 0 at a host without radio.
     pub fn backlog(&self, node: usize) -> usize {
-        self.mesh.backlog(node)
+        if node < self.mesh.len() { self.mesh.backlog(node) } else { 0 }
     }
 
     /// Airtime of a station from the end of the warm-up to the end of the run, or to now.

@@ -182,7 +182,7 @@ fn a_packet_can_be_sent_to_a_place_of_the_callers_choice() {
 
 #[test]
 fn a_queue_that_marks_sets_ce_in_the_bytes() {
-    let marking = ["mac.queue={kind=\"codel\", packets=200, target_ms=1, interval_ms=5, ecn=true}"];
+    let marking = ["mac.queue={discipline=\"codel\", packets=200, target_ms=1, interval_ms=5, ecn=true}"];
     let mut world = world(EDGES, &marking);
     let packet = ipv4(node(0), node(3), 64, 0x02, 17, &[0; 1_000]);
     for _ in 0..150 {
