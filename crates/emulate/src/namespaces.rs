@@ -274,18 +274,19 @@ fn batch(place: &Attachment, has_ipv6: bool) -> String {
     lines.push(format!("link set {INTERFACE} up"));
     let mut has_default = [false; 2];
     for (address, length) in place.addresses.iter().filter(|(address, _)| has_ipv6 || address.is_ipv4()) {
-        let (family, nodad) = if address.is_ipv4() { ("-4", "") } else { ("-6", " nodad") };
+        let (everywhere, nodad) = if address.is_ipv4() { ("0.0.0.0/0", "") } else { ("::/0", " nodad") };
         lines.push(format!("address add {address}/{length} dev {INTERFACE}{nodad}"));
         match place.kind {
             AttachKind::Edge => {
                 if !std::mem::replace(&mut has_default[usize::from(address.is_ipv6())], true) {
-                    lines.push(format!("{family} route replace default dev {INTERFACE}"));
+                    lines.push(format!("route replace {everywhere} dev {INTERFACE}"));
                 }
             }
             // A single address is in no network: neighbours are found in that of the default addresses.
-            AttachKind::Link => lines.extend(network_of(*address, *length).map(|network| {
-                format!("{family} route replace {network} dev {INTERFACE}")
-            })),
+            AttachKind::Link => lines.extend(
+                network_of(*address, *length)
+                    .map(|network| format!("route replace {network} dev {INTERFACE}")),
+            ),
         }
     }
     lines.push(String::new());
@@ -413,8 +414,8 @@ mod tests {
     fn an_edge_has_its_addresses_and_one_default_route_of_each_family() {
         assert_eq!(
             batch(&place(AttachKind::Edge), true),
-            "link set lo up\nlink set fh0 up\naddress add 10.77.0.3/32 dev fh0\n-4 route replace default dev fh0\n\
-             address add fd77::3/128 dev fh0 nodad\n-6 route replace default dev fh0\n"
+            "link set lo up\nlink set fh0 up\naddress add 10.77.0.3/32 dev fh0\nroute replace 0.0.0.0/0 dev fh0\n\
+             address add fd77::3/128 dev fh0 nodad\nroute replace ::/0 dev fh0\n"
         );
         assert!(!batch(&place(AttachKind::Edge), false).contains("fd77"));
     }
@@ -423,8 +424,8 @@ mod tests {
     fn a_link_has_the_address_of_captures_and_the_network_of_its_neighbours() {
         let lines = batch(&place(AttachKind::Link), true);
         assert!(lines.contains("link set fh0 address 02:00:00:00:00:03\n"), "{lines}");
-        assert!(lines.contains("-4 route replace 10.77.0.0/16 dev fh0\n"), "{lines}");
-        assert!(lines.contains("-6 route replace fd77::/64 dev fh0\n"), "{lines}");
+        assert!(lines.contains("route replace 10.77.0.0/16 dev fh0\n"), "{lines}");
+        assert!(lines.contains("route replace fd77::/64 dev fh0\n"), "{lines}");
     }
 
     #[test]
