@@ -23,6 +23,7 @@ use crate::folder::Folder;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::run::{self, Keep, OutputArgs, Tracing};
+use crate::virtual_time::{self, VirtualArgs};
 use crate::{choose, report, ui};
 
 /// Examples of the command, for its help.
@@ -32,6 +33,7 @@ Examples:
   sudo fairhop emulate exec 4 -- ping -c 3 10.78.0.1          in another terminal: a program in fh-4
   sudo fairhop emulate k-mix --attach 4 --attach 0 -- bash    until the shell ends
   sudo fairhop emulate grid.toml --link --duration none       all nodes, whose kernels forward, until Ctrl-C
+  fairhop emulate k-mix --attach 4 --attach 0 --virtual --kernel 6.12 -- ./script     in virtual time, another kernel
   sudo fairhop emulate clean                                  after an emulation was killed
 
 Node N has the addresses 10.77.0.N and fd77::N, the Internet host 10.78.0.1 and fd78::1.
@@ -47,7 +49,7 @@ pub(crate) struct EmulateArgs {
     action: Option<Action>,
     /// A file in TOML, the name of a ready-made scenario (see `fairhop scenarios`), or - for standard input
     #[arg(required = true)]
-    scenario: Option<PathBuf>,
+    pub(crate) scenario: Option<PathBuf>,
     /// Attach a network namespace to a place: a node, internet, gateway, last or the name of a wired host; repeatable, and in
     /// addition to [[attach]] of the scenario
     #[arg(long = "attach", value_name = "PLACE")]
@@ -65,10 +67,12 @@ pub(crate) struct EmulateArgs {
     #[arg(long, value_name = "SECONDS", value_parser = duration)]
     duration: Option<f64>,
     #[command(flatten)]
-    output: OutputArgs,
+    pub(crate) virtual_time: VirtualArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
     /// A command to run meanwhile, outside the namespaces; the run ends with it
     #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<String>,
+    pub(crate) command: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -182,6 +186,9 @@ fn remove(shared: &Shared) -> Result<(), EmulateError> {
 fn run_scenario(args: &EmulateArgs, scenario: &std::path::Path) -> Result<u8, Failure> {
     let interrupt = Interrupt::listen();
     let loaded = load(args, scenario)?;
+    if args.virtual_time.enabled {
+        return virtual_time::run(args, &loaded.scenario, &interrupt);
+    }
     // From here on the first signal only sets a flag, so that nothing is left behind.
     let polling = interrupt.poll();
     let tracing = Tracing::new(&args.output)?;

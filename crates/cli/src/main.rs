@@ -26,6 +26,7 @@ mod run;
 mod scenarios;
 mod table;
 mod ui;
+mod virtual_time;
 
 use std::process::ExitCode;
 

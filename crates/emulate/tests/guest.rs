@@ -40,7 +40,7 @@ fn run(guest: &Guest, command: &Command) -> Run {
 }
 
 fn bash(script: &str) -> Command {
-    Command::new("bash").args(["-c", script])
+    Command::new("bash").args(["-c", script]).mentioned(script)
 }
 
 fn guest(kernel: Kernel) -> Guest {

@@ -96,6 +96,28 @@ impl Command {
         self
     }
 
+    /// Gives the guest the program at `path`, with its libraries, if it is one.
+    pub fn program_if_any(self, path: &Path) -> Self {
+        let found = super::files::find(self.directory.join(path).as_os_str(), Path::new("/"));
+        match found {
+            Some(program) => self.program(program),
+            None => self,
+        }
+    }
+
+    /// Gives the guest the programs and files that the words of `text`, a part of a shell command, name. Words that name
+    /// neither are left alone, and so are folders.
+    pub fn mentioned(mut self, text: impl AsRef<OsStr>) -> Self {
+        for word in super::files::words(text.as_ref().as_bytes()) {
+            if super::files::find(&word, &self.directory).is_some() {
+                self.programs.push(word);
+            } else if self.directory.join(&word).is_file() {
+                self.files.push(PathBuf::from(word));
+            }
+        }
+        self
+    }
+
     /// Gives the guest a file or a folder of the host, as it is at the start.
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.files.push(path.into());

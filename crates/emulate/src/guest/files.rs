@@ -17,6 +17,9 @@ use super::{GuestError, cpio};
 /// Links that may follow each other in a path, as in Linux.
 const MAX_LINKS: u32 = 40;
 
+/// What is read of a script.
+const MAX_SCRIPT: usize = 1 << 18;
+
 /// Where programs are looked for besides PATH: ordinary users do not have these.
 const SYSTEM_FOLDERS: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"];
 
@@ -46,6 +49,8 @@ pub(super) struct Files {
     nodes: BTreeMap<PathBuf, Node>,
     /// Programs whose libraries are still to be added.
     programs: BTreeSet<PathBuf>,
+    /// Programs that have been added.
+    seen: BTreeSet<PathBuf>,
 }
 
 impl Files {
@@ -110,6 +115,9 @@ impl Files {
         let no_program = || GuestError::NoProgram { program: name.to_string_lossy().into_owned() };
         let path = find(name, directory).ok_or_else(no_program)?;
         let resolved = self.resolve(&path)?;
+        if !self.seen.insert(resolved.clone()) {
+            return Ok(path);
+        }
         let mut start = Vec::new();
         File::open(&resolved)
             .and_then(|file| file.take(256).read_to_end(&mut start))
@@ -130,6 +138,7 @@ impl Files {
                     {
                         self.program(&program, directory)?;
                     }
+                    self.named_in_script(&interpreter, &resolved, directory)?;
                 }
             }
             None => {
@@ -137,6 +146,27 @@ impl Files {
             }
         }
         Ok(path)
+    }
+
+    /// Adds the programs and files that the words of a shell script name.
+    fn named_in_script(
+        &mut self,
+        interpreter: &OsStr,
+        script: &Path,
+        directory: &Path,
+    ) -> Result<(), GuestError> {
+        if !interpreter.as_bytes().ends_with(b"sh") {
+            return Ok(());
+        }
+        let text = fs::read(script).map_err(|error| GuestError::io("read", script, error))?;
+        for word in words(&text[..text.len().min(MAX_SCRIPT)]) {
+            if find(&word, directory).is_some() {
+                self.program(&word, directory)?;
+            } else if word.as_bytes().contains(&b'/') && directory.join(&word).is_file() {
+                self.add(&directory.join(&word))?;
+            }
+        }
+        Ok(())
     }
 
     /// Adds the libraries of all programs, as the loader of the host finds them.
@@ -233,6 +263,17 @@ fn names(path: &Path) -> Vec<OsString> {
             Component::ParentDir => Some(OsString::from("..")),
             _ => None,
         })
+        .collect()
+}
+
+/// The words of a shell command that can be names: without quotes and operators, and only once.
+pub(super) fn words(text: &[u8]) -> BTreeSet<OsString> {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte >= 0x80 || b"/._+-@".contains(byte);
+    text.split(|byte| !is_part(byte))
+        .filter(|word| word.iter().any(u8::is_ascii_alphanumeric))
+        // The guest has its own of these.
+        .filter(|word| !["/proc/", "/sys/", "/dev/", "/run/"].iter().any(|own| word.starts_with(own.as_bytes())))
+        .map(|word| OsString::from_vec(word.to_vec()))
         .collect()
 }
 
