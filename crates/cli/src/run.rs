@@ -192,7 +192,12 @@ impl Keep {
     }
 
     /// Writes the tables and the summary.
-    pub(crate) fn write(&self, scenario: &Scenario, results: &Replications, runs: &[RunTables]) -> Result<(), Failure> {
+    pub(crate) fn write(
+        &self,
+        scenario: &Scenario,
+        results: &Replications,
+        runs: &[RunTables],
+    ) -> Result<(), Failure> {
         let meta = Meta::new(scenario).map_err(|error| Failure::new(error.to_string(), ""))?;
         let directory = self.folder.directory()?;
         tables::write(&directory, runs, &meta)?;

@@ -320,7 +320,8 @@ fn end_processes(names: &[&String]) {
     let inside = || -> Vec<Pid> {
         let pids = names.iter().filter_map(|name| ip(&["netns", "pids", name], "").ok());
         let text: Vec<String> = pids.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).collect();
-        let numbers = text.iter().flat_map(|text| text.split_whitespace()).filter_map(|pid| pid.parse::<u32>().ok());
+        let numbers =
+            text.iter().flat_map(|text| text.split_whitespace()).filter_map(|pid| pid.parse::<u32>().ok());
         numbers.filter(|pid| *pid != own).filter_map(|pid| Pid::from_raw(pid as i32)).collect()
     };
     for signal in [Signal::TERM, Signal::KILL] {
@@ -405,8 +406,7 @@ mod tests {
     use super::*;
 
     fn place(kind: AttachKind) -> Attachment {
-        let addresses =
-            vec![("10.77.0.3".parse().expect("v4"), 32), ("fd77::3".parse().expect("v6"), 128)];
+        let addresses = vec![("10.77.0.3".parse().expect("v4"), 32), ("fd77::3".parse().expect("v6"), 128)];
         Attachment { node: 3, kind, name: "3".into(), addresses }
     }
 

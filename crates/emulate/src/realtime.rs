@@ -294,12 +294,7 @@ impl<W: Watch> Loop<'_, W> {
     }
 
     /// Waits for the next event, a packet or the stop. Not at all where something is due.
-    fn wait(
-        &mut self,
-        stop: &Stop,
-        readable: &mut [bool],
-        has_more: bool,
-    ) -> Result<(), EmulateError> {
+    fn wait(&mut self, stop: &Stop, readable: &mut [bool], has_more: bool) -> Result<(), EmulateError> {
         let due = self.world.next_time().unwrap_or(Nanos::MAX).min(self.world.end());
         let at_once = has_more || due <= self.now();
         if !at_once {

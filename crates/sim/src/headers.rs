@@ -192,11 +192,7 @@ pub(crate) fn port(packet: &Packet) -> u16 {
         Body::Rtcp(_) => 50_001 + 2 * (flow % 2_000) as u16,
         // Later connections of a flow are at some distance, so that neighbouring flows keep their ports.
         Body::Tcp(_) => 61_000 + ((flow + 61 * usize::from(packet.connection)) % 4_000) as u16,
-        Body::Aimd(_)
-        | Body::AimdAck(_)
-        | Body::Quic { .. }
-        | Body::Udp { .. }
-        | Body::Real { .. } => {
+        Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } | Body::Udp { .. } | Body::Real { .. } => {
             61_000 + (flow % 4_000) as u16
         }
     }

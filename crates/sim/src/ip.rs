@@ -125,7 +125,8 @@ mod tests {
 
     /// A sum of 16-bit words without its complement (RFC 1071): 0xffff over data with a right checksum.
     fn sum(bytes: &[u8]) -> u16 {
-        let mut sum: u32 = bytes.chunks(2).map(|w| u32::from(w[0]) << 8 | w.get(1).map_or(0, |&b| b.into())).sum();
+        let mut sum: u32 =
+            bytes.chunks(2).map(|w| u32::from(w[0]) << 8 | w.get(1).map_or(0, |&b| b.into())).sum();
         while sum >> 16 != 0 {
             sum = (sum & 0xffff) + (sum >> 16);
         }

@@ -13,12 +13,12 @@ use crate::packet::stream;
 use crate::radio::FrameLoss;
 use crate::recorder::StreamRecord;
 use crate::wired::Link;
-use crate::world::{RealClass, World};
 use crate::world::applications::aimd::AimdStream;
 use crate::world::applications::flow::FlowKind;
 use crate::world::applications::quic::QuicTransfer;
 use crate::world::applications::tcp::TransferCounts;
 use crate::world::control::Control;
+use crate::world::{RealClass, World};
 
 impl Summary {
     /// The results of a run that has ended, or was stopped early (`partial`).

@@ -82,7 +82,10 @@ pub(super) fn closed(scenario: &Scenario, nodes: NodeId) -> Option<NodeId> {
 /// The simulated flows that have two ends, with these. Those of real flows are [`RealFlows`](super::applications::RealFlows)'s.
 pub(super) fn flows_with_ends(flows: &[Flow]) -> impl Iterator<Item = (&Flow, (NodeId, NodeId))> {
     let is_real = |flow: &Flow| matches!(flow.kind, FlowKind::Real(_));
-    flows.iter().filter(move |flow| flow.to != BROADCAST && !is_real(flow)).map(|flow| (flow, (flow.from, flow.to)))
+    flows
+        .iter()
+        .filter(move |flow| flow.to != BROADCAST && !is_real(flow))
+        .map(|flow| (flow, (flow.from, flow.to)))
 }
 
 /// Paths there and back.

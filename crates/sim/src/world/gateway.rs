@@ -262,11 +262,9 @@ impl Gateway {
                 payload_bytes: packet.bytes - headers::IP_UDP_RTP,
             }),
             Body::Rtcp(report) => Payload::Rtcp(report.fields()),
-            Body::Udp { .. }
-            | Body::Aimd(_)
-            | Body::AimdAck(_)
-            | Body::Quic { .. }
-            | Body::Real { .. } => Payload::Udp,
+            Body::Udp { .. } | Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } | Body::Real { .. } => {
+                Payload::Udp
+            }
         };
         Digest {
             at,
@@ -306,9 +304,7 @@ impl Gateway {
             | Body::Aimd(_)
             | Body::AimdAck(_)
             | Body::Quic { .. }
-            | Body::Real { .. } => {
-                PacketKind::Datagram
-            }
+            | Body::Real { .. } => PacketKind::Datagram,
         };
         Arrival { key, bytes: packet.bytes, kind }
     }

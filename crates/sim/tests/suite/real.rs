@@ -270,8 +270,7 @@ fn real_rtp_both_ways_is_a_call_with_the_score_of_its_delay_and_loss() {
 
 #[test]
 fn simulated_and_real_traffic_share_the_air() {
-    let cbr =
-        "\n[[traffic]]\nkind = \"cbr\"\nfrom = 1\nto = 2\nrate_kbps = 20000\npayload_bytes = 1000\nstart_s = 1\n";
+    let cbr = "\n[[traffic]]\nkind = \"cbr\"\nfrom = 1\nto = 2\nrate_kbps = 20000\npayload_bytes = 1000\nstart_s = 1\n";
     let mut world = world(&format!("{EDGES}{cbr}"), &[]);
     let mut delays = [Nanos::ZERO; 2];
     for delay in &mut delays {
@@ -307,7 +306,8 @@ fn a_frame_reaches_the_neighbour_that_it_is_for_and_a_broadcast_all_of_them() {
     // Node 3 is out of reach: it does not answer, and the station gives up.
     world.inject_frame(0, &frame([2, 0, 0, 0, 0, 3], 0, b"far")).expect("accepted");
     assert!(run(&mut world, 200).is_empty());
-    let lost = world.recorder().streams.iter().map(|stream| stream.lost[Loss::RetryLimit as usize]).sum::<u64>();
+    let lost =
+        world.recorder().streams.iter().map(|stream| stream.lost[Loss::RetryLimit as usize]).sum::<u64>();
     assert_eq!(lost, 1);
     let rejected = [
         (frame([2, 0, 0, 0, 0, 77], 1, b"x"), Rejected::UnknownDestination),

@@ -17,10 +17,10 @@ use crate::packet::stream;
 use crate::radio::{Airtime, FrameLoss};
 use crate::recorder::{Loss, StreamRecord};
 use crate::results::{mos_of_direction, mos_of_interval, outage};
-use crate::world::{RealClass, World};
 use crate::world::applications::flow::{Flow, FlowKind};
 use crate::world::applications::tcp::TransferCounts;
 use crate::world::control::Control;
+use crate::world::{RealClass, World};
 
 impl RunTables {
     /// The tables of a run that has ended, or was stopped early (`partial`).

@@ -111,9 +111,16 @@ pub enum RealClass {
 /// The ends of a flow as its first packet has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
-    Ip { protocol: u8, source: (Address, u16), destination: (Address, u16) },
+    Ip {
+        protocol: u8,
+        source: (Address, u16),
+        destination: (Address, u16),
+    },
     /// Ethernet frames of a node to one neighbour at a time, or to all.
-    Frames { node: NodeId, broadcast: bool },
+    Frames {
+        node: NodeId,
+        broadcast: bool,
+    },
     /// All beyond [`MAX_FLOWS`].
     Others,
 }
@@ -129,11 +136,12 @@ impl Key {
     }
 
     fn name(self) -> String {
-        let end = |(address, port): (Address, u16)| match (port, address.0[..12] == Address::v4([0; 4]).0[..12]) {
-            (0, _) => address.to_string(),
-            (port, true) => format!("{address}:{port}"),
-            (port, false) => format!("[{address}]:{port}"),
-        };
+        let end =
+            |(address, port): (Address, u16)| match (port, address.0[..12] == Address::v4([0; 4]).0[..12]) {
+                (0, _) => address.to_string(),
+                (port, true) => format!("{address}:{port}"),
+                (port, false) => format!("[{address}]:{port}"),
+            };
         match self {
             Self::Ip { protocol, source, destination } => {
                 let protocol = match protocol {
@@ -387,7 +395,13 @@ impl Application for RealFlows {
 
 impl RealFlows {
     /// A packet has arrived at `node`, which is one of several where it is a broadcast.
-    pub(super) fn arrive(&mut self, ctx: &mut AppContext<'_>, node: NodeId, packet: &Packet, header: &Header) {
+    pub(super) fn arrive(
+        &mut self,
+        ctx: &mut AppContext<'_>,
+        node: NodeId,
+        packet: &Packet,
+        header: &Header,
+    ) {
         let Body::Real { is_frame, .. } = packet.body else { return };
         let FlowKind::Real(index) = ctx.flow(flow_of(packet.stream)).kind else { return };
         // What TCP has delivered, its ACKs say.

@@ -181,8 +181,7 @@ fn real_flows(scenario: &Scenario) -> RealFlows {
         attachment.addresses.iter().map(move |(address, _)| (address_of(*address), node))
     });
     let internet = scenario.topology.node_count() as NodeId;
-    let is_internet =
-        |attachment: &&Attachment| scenario.internet.is_some() && attachment.node == internet;
+    let is_internet = |attachment: &&Attachment| scenario.internet.is_some() && attachment.node == internet;
     let default = attached.iter().find(is_internet).map(|attachment| attachment.node);
     let mut ends = Vec::new();
     for (place, from) in attached.iter().enumerate() {
