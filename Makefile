@@ -26,7 +26,7 @@ demo: ## Three downloads and five calls over four radio hops: a table, and pictu
 	@echo "Next: docs/guides/first-steps.md, and $(TARGET_DIR)/release/fairhop --help"
 
 test: ## All tests
-	@tools/prepare rust compiler python tshark
+	@tools/prepare rust compiler python tshark iproute
 	@echo "» all tests: about 11 minutes on 2 cores from a clean clone, compilation included"
 	cargo test --workspace --locked --no-run
 	python3 tools/docs.py --check --program $(TARGET_DIR)/debug/fairhop
