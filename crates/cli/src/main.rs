@@ -14,6 +14,7 @@ mod airtime;
 mod campaign;
 mod choose;
 mod demo;
+#[cfg(target_os = "linux")]
 mod emulate;
 mod failure;
 mod folder;
@@ -85,6 +86,7 @@ enum Command {
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunArgs),
     /// Let real programs use the network of a scenario, in real time (Linux, as root)
+    #[cfg(target_os = "linux")]
     #[command(after_help = emulate::EXAMPLES)]
     Emulate(emulate::EmulateArgs),
     /// Print the JSON Schema of scenarios
@@ -124,6 +126,7 @@ fn main() -> ExitCode {
     }
     let wrong = match &cli.command {
         Command::Run(args) => args.usage_error().map(|message| ("run", message)),
+        #[cfg(target_os = "linux")]
         Command::Emulate(args) => args.usage_error().map(|message| ("emulate", message)),
         _ => None,
     };
@@ -146,6 +149,7 @@ fn dispatch(command: &Command) -> Result<u8, Failure> {
     match command {
         Command::Demo(args) => demo::demo(args),
         Command::Run(args) => run::run(args),
+        #[cfg(target_os = "linux")]
         Command::Emulate(args) => emulate::emulate(args),
         Command::Schema => scenarios::schema(),
         Command::Scenarios(args) => scenarios::scenarios(args),

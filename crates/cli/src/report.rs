@@ -175,7 +175,12 @@ fn header(scenario: &Scenario, runs: &[Summary]) -> String {
         [first, .., last] if last - first == seeds.len() as u64 - 1 => format!("seeds {first} to {last}"),
         _ => format!("seeds {}", seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
     };
-    let mut how = format!("{} s simulated", scenario.duration_s);
+    // An emulation without an end ends with its command, or by Ctrl-C.
+    let emulated = runs.iter().find(|run| run.emulation.is_some());
+    let mut how = match emulated {
+        Some(run) => format!("{:.1} s emulated", run.sim_s),
+        None => format!("{} s simulated", scenario.duration_s),
+    };
     if scenario.warmup_s > 0.0 {
         how += &format!(", of which the first {} s are not counted", scenario.warmup_s);
     }
@@ -407,7 +412,8 @@ fn totals(all: View<'_>) -> Option<String> {
         let decimals = usize::from(ok.half_width.is_some());
         table.row("calls ≥ 3.6 both ways", [format!("{} of {calls}", ok.show(decimals)).into()]);
     }
-    let has = |tcp: bool| flows.iter().any(|flow| flow.mean.get("tcp").is_some() == tcp);
+    let is_tcp = |flow: &View<'_>| flow.mean.get("tcp").is_some() || flow.text("kind") == "real-tcp";
+    let has = |tcp: bool| flows.iter().any(|flow| flow.text("kind") != "real" && is_tcp(flow) == tcp);
     if has(true) {
         table.row("TCP goodput, Mb/s", [all.cell("/totals/tcp_goodput_mbps", 3)]);
     }

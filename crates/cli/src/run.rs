@@ -11,7 +11,7 @@ use fairhop_sim::output::tables::{self, Meta, RunTables};
 use fairhop_sim::output::trace::Traced;
 use fairhop_sim::output::{Directory, OutputError};
 use fairhop_sim::results::{Replications, Summary};
-use fairhop_sim::scenario::{Loaded, Override, Scenario};
+use fairhop_sim::scenario::{Loaded, Override, Scenario, Traffic};
 use fairhop_sim::world::World;
 use serde_json::Value;
 
@@ -130,6 +130,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let mut loaded = choose::load(&args.scenario, &overrides)?;
     if let Some(seed) = args.seed {
         loaded.scenario.seed = seed;
+    }
+    if loaded.scenario.traffic.iter().any(|entry| matches!(entry, Traffic::Real(_))) {
+        ui::remark("real traffic is left out: `fairhop emulate` runs its programs");
     }
     let seeds = seeds(loaded.scenario.seed, args.seeds.unwrap_or(1))?;
     let tracing = Tracing::new(&args.output)?;

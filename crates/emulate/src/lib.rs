@@ -12,6 +12,8 @@
 //! into the device of its destination. Nothing is needed of the machine but `/dev/net/tun`, `ip` of iproute2, and the right
 //! to make namespaces.
 
+#![cfg(target_os = "linux")]
+
 pub mod commands;
 mod error;
 pub mod guest;

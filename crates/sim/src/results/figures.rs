@@ -218,11 +218,11 @@ pub(super) fn totals(calls: &[CallSummary], flows: &[FlowSummary]) -> Totals {
         |pick: fn(&CallSummary) -> Option<f64>| calls.iter().filter_map(pick).collect::<Vec<f64>>();
     let worse = of_calls(|call| call.mos_worst);
     let is_tcp = |flow: &FlowSummary| flow.tcp.is_some() || flow.kind == REAL_TCP;
-    let shares = flows.iter().filter(|flow| flow.kind != REAL_OTHER);
-    let goodputs: Vec<f64> = shares.map(|flow| flow.goodput_mbps).collect();
+    let shares = || flows.iter().filter(|flow| flow.kind != REAL_OTHER);
+    let goodputs: Vec<f64> = shares().map(|flow| flow.goodput_mbps).collect();
     // Not `sum`, which makes -0.0 of nothing.
     let sum = |tcp: bool| {
-        flows.iter().filter(|flow| is_tcp(flow) == tcp).fold(0.0, |sum, flow| sum + flow.goodput_mbps)
+        shares().filter(|flow| is_tcp(flow) == tcp).fold(0.0, |sum, flow| sum + flow.goodput_mbps)
     };
     Totals {
         mos_mean: stats::mean(&of_calls(|call| call.mos)),

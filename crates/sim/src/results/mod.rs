@@ -364,7 +364,7 @@ pub struct Totals {
     pub calls_clear: f64,
     /// Goodput of all TCP flows.
     pub tcp_goodput_mbps: f64,
-    /// Goodput of all flows other than TCP and calls.
+    /// Goodput of all flows other than TCP, calls, and real traffic that is neither TCP nor UDP.
     pub udp_goodput_mbps: f64,
     /// Jain's index of the goodputs of all flows other than calls; 1 where there is none.
     pub jain: f64,
