@@ -12,7 +12,7 @@ import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -114,7 +114,7 @@ class Cell:
         return ("--set", f"topology.hops={self.hops}", "--seed", str(SEED))
 
 
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [head, ("---",) * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
@@ -155,7 +155,9 @@ def mesh_part(store: Store, args: argparse.Namespace) -> str:
         laboratory = cell.laboratory(store)
         apart = kernel / laboratory - 1
         aparts.append(abs(apart))
-        rows.append((str(cell.hops), cell.control, str(cell.count), f"{kernel:.3f}", f"{laboratory:.3f}", percent(apart)))
+        rows.append(
+            (str(cell.hops), cell.control, str(cell.count), f"{kernel:.3f}", f"{laboratory:.3f}", percent(apart))
+        )
     text = table(("hops", "control", "flows", "kernel, Mb/s", "laboratory, Mb/s", "apart"), rows)
     median, worst = statistics.median(aparts), max(aparts)
     return text + (
