@@ -272,7 +272,9 @@ pub(super) fn words(text: &[u8]) -> BTreeSet<OsString> {
     text.split(|byte| !is_part(byte))
         .filter(|word| word.iter().any(u8::is_ascii_alphanumeric))
         // The guest has its own of these.
-        .filter(|word| !["/proc/", "/sys/", "/dev/", "/run/"].iter().any(|own| word.starts_with(own.as_bytes())))
+        .filter(|word| {
+            !["/proc/", "/sys/", "/dev/", "/run/"].iter().any(|own| word.starts_with(own.as_bytes()))
+        })
         .map(|word| OsString::from_vec(word.to_vec()))
         .collect()
 }
