@@ -231,7 +231,7 @@ fn load_of(around: Surroundings<'_>, flow: &Flow, entry: &Traffic) -> Load {
         FlowKind::Aimd(_) => {
             Load::Datagrams { payload: entry.largest_packet_bytes().saturating_sub(DATA_HEADERS) }
         }
-        FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) => {
+        FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) | FlowKind::Real(_) => {
             Load::Datagrams { payload: entry.largest_packet_bytes().saturating_sub(headers::IP_UDP) }
         }
     }
@@ -352,7 +352,8 @@ impl Throttle {
     /// Takes a packet that a node sends on by radio.
     pub(super) fn offer(&mut self, core: &mut Core, mesh: &mut Mesh, node: NodeId, waiting: Waiting) {
         let stream = core.packets.get(waiting.packet).stream;
-        let lane = self.lanes[stream as usize].filter(|lane| lane.node == node);
+        // Real flows, which begin during the run, have no lane.
+        let lane = self.lanes.get(stream as usize).copied().flatten().filter(|lane| lane.node == node);
         let Some(in_force) = &mut self.on else { return enqueue(core, mesh, node, waiting) };
         let queues = &mut in_force.nodes[node as usize].queues;
         match lane {
