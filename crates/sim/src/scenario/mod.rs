@@ -13,6 +13,7 @@
 //! [`MAX_PROBLEMS`] problems are reported, and no suggestions are searched after the first [`MAX_COLLECTED`].
 
 mod attach;
+mod attachments;
 mod change;
 mod check;
 mod control;

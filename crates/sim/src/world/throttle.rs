@@ -109,7 +109,10 @@ impl Throttle {
     /// Throttles that are not in force.
     pub(super) fn new(around: Surroundings<'_>) -> Self {
         let nodes = around.mesh.len();
-        let flows_of_scenario = &around.applications.flows;
+        // Real flows come after those of the scenario, and are not throttled.
+        let flows = &around.applications.flows;
+        let simulated = flows.partition_point(|flow| !matches!(flow.kind, FlowKind::Real(_)));
+        let flows_of_scenario = &flows[..simulated];
         let mut own = vec![0; nodes];
         let mut lanes = vec![None; 2 * flows_of_scenario.len()];
         let mut flows = Vec::with_capacity(flows_of_scenario.len());

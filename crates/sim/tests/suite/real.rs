@@ -334,6 +334,22 @@ fn more_flows_than_are_kept_share_the_last_one() {
 }
 
 #[test]
+fn real_flows_go_on_when_routes_change_under_a_throttle() {
+    let more = format!(
+        "{EDGES}\n[[traffic]]\nkind = \"bulk\"\nfrom = 3\nto = 0\n[control]\nkind = \"throttle\"\n\
+         [[change]]\nkind = \"rate\"\nat_s = 1\nfrom = 1\nrate_mbps = 6\n"
+    );
+    let mut world = world(&more, &[]);
+    let mut arrived = 0;
+    for _ in 0..20 {
+        world.inject(0, &udp(node(0), node(3), 64, b"x")).expect("accepted");
+        arrived += run(&mut world, 100).len();
+    }
+    arrived += run(&mut world, 2_000).len();
+    assert!(arrived >= 15, "{arrived} of 20, beside a transfer that fills the air");
+}
+
+#[test]
 fn attaching_without_packets_changes_nothing_in_what_happens() {
     let call = "\n[[traffic]]\nkind = \"call\"\nfrom = \"internet\"\nto = 3\n";
     let fingerprint = |more: &str| {

@@ -508,7 +508,7 @@ kinds_of_traffic! {
         from;
         /// The other end. The command there is started first.
         to;
-        /// Not used: programs mark their own packets.
+        /// Not to be set: programs mark their own packets. Left out: `BE`.
         dscp;
         own {
             /// Shell command at `from`. The variables FROM and TO hold the first addresses of the two ends, COPY the number of
