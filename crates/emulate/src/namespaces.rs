@@ -310,8 +310,9 @@ fn remove_all(names: &[String]) -> Result<(), EmulateError> {
     let names: Vec<&String> = names.iter().filter(|name| path_of(name).exists()).collect();
     end_processes(&names);
     let removed = names.iter().map(|name| ip(&["netns", "del", name], "").map(|_| ()));
-    // Not `try_for_each`, which stops at the first.
-    removed.fold(Ok(()), |first, next| first.and(next))
+    // All are tried before the first failure is returned.
+    let removed: Vec<_> = removed.collect();
+    removed.into_iter().collect()
 }
 
 /// Ends all processes in namespaces: they would go on without a network.
