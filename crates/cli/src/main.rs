@@ -2,7 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`run`], [`demo`], [`mos`], [`airtime`], [`outage`], [`aimd`], [`scenarios`] | the commands |
+//! | [`run`], [`emulate`], [`demo`], [`mos`], [`airtime`], [`outage`], [`aimd`], [`scenarios`] | the commands |
 //! | [`choose`] | finds and reads the scenario |
 //! | [`campaign`], [`interrupt`], [`progress`] | many runs at a time, with progress and Ctrl-C |
 //! | [`folder`] | the folder of `--out` |
@@ -14,6 +14,8 @@ mod airtime;
 mod campaign;
 mod choose;
 mod demo;
+#[cfg(target_os = "linux")]
+mod emulate;
 mod failure;
 mod folder;
 mod interrupt;
@@ -25,6 +27,7 @@ mod run;
 mod scenarios;
 mod table;
 mod ui;
+mod virtual_time;
 
 use std::process::ExitCode;
 
@@ -82,6 +85,10 @@ enum Command {
     /// Simulate a scenario and report on its calls and flows
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunArgs),
+    /// Let real programs use the network of a scenario, in real time (Linux, as root)
+    #[cfg(target_os = "linux")]
+    #[command(after_help = emulate::EXAMPLES)]
+    Emulate(emulate::EmulateArgs),
     /// Print the JSON Schema of scenarios
     #[command(after_help = scenarios::SCHEMA_EXAMPLES)]
     Schema,
@@ -117,12 +124,16 @@ fn main() -> ExitCode {
     if cli.no_color {
         ui::forbid_colors();
     }
-    if let Command::Run(args) = &cli.command
-        && let Some(message) = args.usage_error()
-    {
+    let wrong = match &cli.command {
+        Command::Run(args) => args.usage_error().map(|message| ("run", message)),
+        #[cfg(target_os = "linux")]
+        Command::Emulate(args) => args.usage_error().map(|message| ("emulate", message)),
+        _ => None,
+    };
+    if let Some((name, message)) = wrong {
         let mut program = Cli::command();
         program.build();
-        let mut command = program.find_subcommand("run").cloned().unwrap_or(program);
+        let mut command = program.find_subcommand(name).cloned().unwrap_or(program);
         command.error(ErrorKind::MissingRequiredArgument, message).exit();
     }
     match dispatch(&cli.command) {
@@ -138,6 +149,8 @@ fn dispatch(command: &Command) -> Result<u8, Failure> {
     match command {
         Command::Demo(args) => demo::demo(args),
         Command::Run(args) => run::run(args),
+        #[cfg(target_os = "linux")]
+        Command::Emulate(args) => emulate::emulate(args),
         Command::Schema => scenarios::schema(),
         Command::Scenarios(args) => scenarios::scenarios(args),
         Command::Mos(args) => mos::mos(args),

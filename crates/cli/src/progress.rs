@@ -69,6 +69,17 @@ impl Progress {
         }
     }
 
+    /// An emulation has advanced by `step`; `text` says how it goes.
+    pub(crate) fn emulated(&self, step: Nanos, text: &str) {
+        if self.began.elapsed() > PATIENCE && !self.shown.swap(true, Ordering::Relaxed) {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.inc(step.0);
+        let now = Nanos(self.bar.position()).as_secs_f64();
+        let total = Nanos(self.bar.length().unwrap_or_default()).as_secs_f64();
+        self.bar.set_message(format!("{now:.1} of {total:.0} s, {text}"));
+    }
+
     /// Wall time since the start.
     pub(crate) fn wall(&self) -> Duration {
         self.began.elapsed()

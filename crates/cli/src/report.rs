@@ -107,7 +107,9 @@ impl Quantity {
 /// The whole report on runs of a scenario.
 pub(crate) fn report(scenario: &Scenario, runs: &[Summary], results: &Replications) -> String {
     let all = View::of(results);
-    let mut parts = vec![header(scenario, runs)];
+    let mut parts: Vec<String> = runs.iter().filter_map(late).collect();
+    parts.push(header(scenario, runs));
+    parts.extend(emulation(runs));
     parts.extend(calls(&all.list("calls")));
     parts.extend(flows(&all.list("flows"), runs.len() > 1));
     parts.extend(transactions(&all.list("flows"), runs.len() > 1));
@@ -122,6 +124,45 @@ pub(crate) fn report(scenario: &Scenario, runs: &[Summary], results: &Replicatio
     parts.join("\n")
 }
 
+/// The warning of an emulation that did not keep up with the clock.
+fn late(run: &Summary) -> Option<String> {
+    let emulation = run.emulation.as_ref().filter(|emulation| emulation.too_late)?;
+    let text = format!(
+        "TOO LATE: 1 % of the events came {:.1} ms late or more, so that these figures cannot be trusted. The machine was too \
+         slow or too busy: end other programs, use fewer nodes or less traffic, or run with --virtual",
+        emulation.lateness_p99_ms
+    );
+    Some(format!("{BAD}{}{BAD:#}\n", wrap(&text)))
+}
+
+/// How an emulation kept up with the clock, and its packets.
+fn emulation(runs: &[Summary]) -> Option<String> {
+    let emulation = runs.first()?.emulation.as_ref()?;
+    let rejected: Vec<String> = emulation
+        .rejected
+        .iter()
+        .filter(|(_, packets)| **packets > 0.0)
+        .map(|(why, packets)| format!("{} {}", whole(*packets), why.replace('_', " ")))
+        .collect();
+    let mut text = format!(
+        "real packets: {} sent, {} arrived; events late by {} ms (median), {} ms (p99), {} ms (max), of which the machine's \
+         wake-up {} ms (p99)",
+        whole(emulation.injected),
+        whole(emulation.delivered),
+        fixed(emulation.lateness_p50_ms, 3),
+        fixed(emulation.lateness_p99_ms, 3),
+        fixed(emulation.lateness_max_ms, 3),
+        fixed(emulation.wakeup_p99_ms, 3),
+    );
+    if !rejected.is_empty() {
+        text += &format!("; not sent: {}", rejected.join(", "));
+    }
+    if emulation.unwritten > 0.0 {
+        text += &format!("; not taken by an interface: {}", whole(emulation.unwritten));
+    }
+    Some(format!("{FAINT}{}{FAINT:#}\n", wrap(&text)))
+}
+
 /// Scenario, duration and seeds.
 fn header(scenario: &Scenario, runs: &[Summary]) -> String {
     let mut text = format!("{TITLE}{}{TITLE:#}\n", wrap(&scenario.name));
@@ -134,7 +175,12 @@ fn header(scenario: &Scenario, runs: &[Summary]) -> String {
         [first, .., last] if last - first == seeds.len() as u64 - 1 => format!("seeds {first} to {last}"),
         _ => format!("seeds {}", seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
     };
-    let mut how = format!("{} s simulated", scenario.duration_s);
+    // An emulation without an end ends with its command, or by Ctrl-C.
+    let emulated = runs.iter().find(|run| run.emulation.is_some());
+    let mut how = match emulated {
+        Some(run) => format!("{:.1} s emulated", run.sim_s),
+        None => format!("{} s simulated", scenario.duration_s),
+    };
     if scenario.warmup_s > 0.0 {
         how += &format!(", of which the first {} s are not counted", scenario.warmup_s);
     }
@@ -366,7 +412,8 @@ fn totals(all: View<'_>) -> Option<String> {
         let decimals = usize::from(ok.half_width.is_some());
         table.row("calls ≥ 3.6 both ways", [format!("{} of {calls}", ok.show(decimals)).into()]);
     }
-    let has = |tcp: bool| flows.iter().any(|flow| flow.mean.get("tcp").is_some() == tcp);
+    let is_tcp = |flow: &View<'_>| flow.mean.get("tcp").is_some() || flow.text("kind") == "real-tcp";
+    let has = |tcp: bool| flows.iter().any(|flow| flow.text("kind") != "real" && is_tcp(flow) == tcp);
     if has(true) {
         table.row("TCP goodput, Mb/s", [all.cell("/totals/tcp_goodput_mbps", 3)]);
     }

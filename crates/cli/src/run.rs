@@ -11,7 +11,7 @@ use fairhop_sim::output::tables::{self, Meta, RunTables};
 use fairhop_sim::output::trace::Traced;
 use fairhop_sim::output::{Directory, OutputError};
 use fairhop_sim::results::{Replications, Summary};
-use fairhop_sim::scenario::{Loaded, Override, Scenario};
+use fairhop_sim::scenario::{Loaded, Override, Scenario, Traffic};
 use fairhop_sim::world::World;
 use serde_json::Value;
 
@@ -51,15 +51,25 @@ pub(crate) struct RunArgs {
     /// Run N consecutive seeds from the scenario's on; report means and 95 % confidence intervals
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     seeds: Option<u32>,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Number of seeds that run in parallel [default: one per core]; does not affect the results
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+/// Where results go, and which.
+#[derive(Args, Debug)]
+pub(crate) struct OutputArgs {
     /// Write summary.json and Parquet tables into a new directory; existing files are never overwritten
     #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    pub(crate) out: Option<PathBuf>,
     /// With --out: also write a capture of every node for Wireshark (pcapng), in one folder per seed
     #[arg(long)]
-    pcap: bool,
+    pub(crate) pcap: bool,
     /// Print the results as one JSON object instead of tables
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     /// Write a time series: windows of TCP and AIMD senders (cwnd.csv), queues of nodes and wired links (queue.csv),
     /// quality of calls (mos.csv) or goodput of flows (flow.csv) in every recording interval, or decisions of controllers
     /// (control.csv), to the directory of --out or the current one; repeatable
@@ -68,9 +78,6 @@ pub(crate) struct RunArgs {
     /// Milliseconds of simulated time between two samples of a trace
     #[arg(long, value_name = "MS", default_value_t = 100.0, value_parser = trace_interval, requires = "trace")]
     trace_interval_ms: f64,
-    /// Number of seeds that run in parallel [default: one per core]; does not affect the results
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
 }
 
 /// What can be traced. The help of the option describes the values, so that it stays short.
@@ -106,6 +113,13 @@ fn trace_interval(text: &str) -> Result<f64, String> {
 impl RunArgs {
     /// What is wrong with the combination of options.
     pub(crate) fn usage_error(&self) -> Option<&'static str> {
+        self.output.usage_error()
+    }
+}
+
+impl OutputArgs {
+    /// What is wrong with the combination of options.
+    pub(crate) fn usage_error(&self) -> Option<&'static str> {
         (self.pcap && self.out.is_none())
             .then_some("--pcap needs --out DIR: captures are files, one per node, next to the other results")
     }
@@ -122,9 +136,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     if let Some(seed) = args.seed {
         loaded.scenario.seed = seed;
     }
+    if loaded.scenario.traffic.iter().any(|entry| matches!(entry, Traffic::Real(_))) {
+        ui::remark("real traffic is left out: `fairhop emulate` runs its programs");
+    }
     let seeds = seeds(loaded.scenario.seed, args.seeds.unwrap_or(1))?;
-    let tracing = Tracing::new(args)?;
-    let folder = args.out.as_deref().map(Folder::claim).transpose()?.map(Arc::new);
+    let tracing = Tracing::new(&args.output)?;
+    let folder = args.output.out.as_deref().map(Folder::claim).transpose()?.map(Arc::new);
     if let Some(folder) = folder.clone() {
         interrupt.before_exit(move || folder.tidy());
     }
@@ -135,7 +152,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
             progress: Progress::new(Nanos(total.0.saturating_mul(seeds.len() as u64))),
             threads: args.threads.map(usize::from),
         },
-        keep: folder.map(|folder| Keep { folder, captures: args.pcap, several: seeds.len() > 1 }),
+        keep: folder.map(|folder| Keep { folder, captures: args.output.pcap, several: seeds.len() > 1 }),
         tracing,
         loaded,
         seeds,
@@ -144,7 +161,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let shared = replications.clone();
     let outcome = replications.campaign.run_all(replications.seeds.len(), move |job| shared.run(job));
     replications.campaign.progress.clear();
-    let code = outcome.and_then(|outcome| replications.finish(outcome, args.json));
+    let code = outcome.and_then(|outcome| replications.finish(outcome, args.output.json));
     replications.keep.iter().for_each(|keep| keep.folder.tidy());
     code
 }
@@ -161,15 +178,15 @@ fn seeds(first: u64, count: u32) -> Result<Vec<u64>, Failure> {
 }
 
 /// Where results are kept.
-struct Keep {
-    folder: Arc<Folder>,
-    captures: bool,
-    several: bool,
+pub(crate) struct Keep {
+    pub(crate) folder: Arc<Folder>,
+    pub(crate) captures: bool,
+    pub(crate) several: bool,
 }
 
 impl Keep {
     /// Starts to capture what a network sends and receives: in `pcap`, or, with several seeds, in `pcap/seed-N`.
-    fn capture(&self, world: &mut World) -> Result<Option<Capture>, OutputError> {
+    pub(crate) fn capture(&self, world: &mut World) -> Result<Option<Capture>, OutputError> {
         if !self.captures {
             return Ok(None);
         }
@@ -183,7 +200,12 @@ impl Keep {
     }
 
     /// Writes the tables and the summary.
-    fn write(&self, scenario: &Scenario, results: &Replications, runs: &[RunTables]) -> Result<(), Failure> {
+    pub(crate) fn write(
+        &self,
+        scenario: &Scenario,
+        results: &Replications,
+        runs: &[RunTables],
+    ) -> Result<(), Failure> {
         let meta = Meta::new(scenario).map_err(|error| Failure::new(error.to_string(), ""))?;
         let directory = self.folder.directory()?;
         tables::write(&directory, runs, &meta)?;
@@ -193,9 +215,9 @@ impl Keep {
 }
 
 /// What is traced, and how finely.
-struct Tracing {
-    what: Vec<Traced>,
-    interval: Nanos,
+pub(crate) struct Tracing {
+    pub(crate) what: Vec<Traced>,
+    pub(crate) interval: Nanos,
 }
 
 impl Tracing {
@@ -203,7 +225,7 @@ impl Tracing {
     ///
     /// # Errors
     /// A file of a trace exists. This is checked before anything runs.
-    fn new(args: &RunArgs) -> Result<Self, Failure> {
+    pub(crate) fn new(args: &OutputArgs) -> Result<Self, Failure> {
         let mut what = args.trace.clone();
         what.sort();
         what.dedup();
@@ -224,7 +246,7 @@ impl Tracing {
     }
 
     /// Writes the lines of all seeds; returns the files.
-    fn write(&self, traces: &[String], keep: Option<&Keep>) -> Result<Vec<PathBuf>, OutputError> {
+    pub(crate) fn write(&self, traces: &[String], keep: Option<&Keep>) -> Result<Vec<PathBuf>, OutputError> {
         if self.what.is_empty() {
             return Ok(Vec::new());
         }
@@ -363,7 +385,7 @@ impl Replicating {
 }
 
 /// Prints the failures; returns their exit code, or `otherwise` if there are none.
-fn end(failures: &[Failure], otherwise: u8) -> u8 {
+pub(crate) fn end(failures: &[Failure], otherwise: u8) -> u8 {
     failures.iter().for_each(ui::complain);
     failures.iter().map(Failure::code).max().unwrap_or(otherwise)
 }
@@ -373,7 +395,7 @@ pub(crate) fn bug(scenario: &str, seed: u64, text: &str) -> Failure {
     Failure::bug(format!("the run of scenario \"{scenario}\" with seed {seed} panicked: {text}"))
 }
 
-fn print_json(results: &Replications, wall_s: f64) -> Result<(), Failure> {
+pub(crate) fn print_json(results: &Replications, wall_s: f64) -> Result<(), Failure> {
     let wall_s = Value::from(wall_s);
     let mut object = results.entries();
     let behind = object.0.iter().position(|(key, _)| *key == "sim_s").map_or(0, |at| at + 1);

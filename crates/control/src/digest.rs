@@ -203,16 +203,23 @@ pub const PROTOCOL_UDP: u8 = 17;
 
 /// The IP header, and the place of the transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ip {
-    pub(crate) source: Address,
-    pub(crate) destination: Address,
-    pub(crate) protocol: u8,
-    pub(crate) ttl: u8,
-    pub(crate) traffic_class: u8,
-    pub(crate) bytes: u32,
-    pub(crate) transport_at: usize,
+pub struct Ip {
+    /// Source address.
+    pub source: Address,
+    /// Destination address.
+    pub destination: Address,
+    /// Protocol number of what follows the IP headers.
+    pub protocol: u8,
+    /// Time to live, or hop limit.
+    pub ttl: u8,
+    /// Type of service, or traffic class: DSCP and ECN.
+    pub traffic_class: u8,
+    /// Length of the IP packet in bytes.
+    pub bytes: u32,
+    /// Where the transport header begins, in bytes.
+    pub transport_at: usize,
     /// A fragment after the first: it has no transport header.
-    pub(crate) later_fragment: bool,
+    pub later_fragment: bool,
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
@@ -225,7 +232,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 impl Ip {
     /// Reads the IP header of a packet that may be cut; none if the header is cut or invalid.
-    pub(crate) fn read(packet: &[u8]) -> Option<Self> {
+    pub fn read(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => Self::read_v4(packet),
             6 => Self::read_v6(packet),

@@ -19,6 +19,7 @@ use fairhop_model::units::Nanos;
 use fairhop_transport::aimd;
 use fairhop_transport::tcp::{MAX_HEADER_BYTES, Segment};
 
+use crate::ip;
 use crate::mac::{BROADCAST, Frame, FrameKind};
 use crate::packet::{Body, NodeId, Packet, PacketView, flow_of};
 
@@ -76,8 +77,14 @@ pub(crate) fn radiotap(out: &mut Vec<u8>, channel: Channel, at: Nanos, rate: Rat
 }
 
 /// The address of a wireless interface.
-fn wireless_mac(node: NodeId) -> [u8; 6] {
+pub(crate) fn wireless_mac(node: NodeId) -> [u8; 6] {
     if node == BROADCAST { [0xff; 6] } else { mac(0, node) }
+}
+
+/// The node whose wireless interface has this address.
+pub(crate) fn node_of_mac(address: [u8; 6]) -> Option<NodeId> {
+    let [0x02, 0, a, b, c, d] = address else { return None };
+    Some(NodeId::from_be_bytes([a, b, c, d]))
 }
 
 fn mac(interface: u8, node: NodeId) -> [u8; 6] {
@@ -88,10 +95,29 @@ fn mac(interface: u8, node: NodeId) -> [u8; 6] {
 /// The network's own address, as the station that started an independent network draws it.
 const BSSID: [u8; 6] = [0x02, 0xff, 0, 0, 0, 0];
 
-/// Appends an 802.11 frame with its check sequence; `body` writes the IP packet of a data frame.
-pub(crate) fn dot11(out: &mut Vec<u8>, frame: &Frame, from: NodeId, body: impl FnOnce(&mut Vec<u8>)) {
+/// The type of an Ethernet frame that carries a packet (RFC 894, RFC 2464 §3).
+pub(crate) fn ether_type(view: PacketView<'_>) -> [u8; 2] {
+    const IPV4: [u8; 2] = [0x08, 0x00];
+    const IPV6: [u8; 2] = [0x86, 0xdd];
+    match (view.packet.body, view.payload()) {
+        (Body::Real { is_frame: true, .. }, Some(&[_, _, _, _, _, _, _, _, _, _, _, _, high, low, ..])) => {
+            [high, low]
+        }
+        (_, Some(&[first, ..])) if first >> 4 == 6 => IPV6,
+        _ => IPV4,
+    }
+}
+
+/// Appends an 802.11 frame with its check sequence; `ether_type` is that of the packet in a data frame, which `body` writes.
+pub(crate) fn dot11(
+    out: &mut Vec<u8>,
+    frame: &Frame,
+    from: NodeId,
+    ether_type: [u8; 2],
+    body: impl FnOnce(&mut Vec<u8>),
+) {
     const RETRY: u8 = 0x08;
-    const LLC_SNAP_IPV4: [u8; 8] = [0xaa, 0xaa, 0x03, 0, 0, 0, 0x08, 0x00];
+    const LLC_SNAP: [u8; 6] = [0xaa, 0xaa, 0x03, 0, 0, 0];
 
     let start = out.len();
     // Version 0, then type and subtype (table 9-1).
@@ -118,7 +144,8 @@ pub(crate) fn dot11(out: &mut Vec<u8>, frame: &Frame, from: NodeId, body: impl F
             out.extend((frame.sequence << 4).to_le_bytes());
             // QoS control (9.2.4.5): the traffic identifier, normal acknowledgment.
             out.extend(frame.user_priority.map(|up| [up & 7, 0]).iter().flatten());
-            out.extend(LLC_SNAP_IPV4);
+            out.extend(LLC_SNAP);
+            out.extend(ether_type);
             body(out);
         }
     }
@@ -126,11 +153,11 @@ pub(crate) fn dot11(out: &mut Vec<u8>, frame: &Frame, from: NodeId, body: impl F
     out.extend(check.to_le_bytes());
 }
 
-/// Appends the Ethernet header of an IPv4 packet between two wired interfaces.
-pub(crate) fn ethernet(out: &mut Vec<u8>, from: NodeId, to: NodeId) {
+/// Appends the Ethernet header of a packet between two wired interfaces.
+pub(crate) fn ethernet(out: &mut Vec<u8>, from: NodeId, to: NodeId, ether_type: [u8; 2]) {
     out.extend(mac(1, to));
     out.extend(mac(1, from));
-    out.extend([0x08, 0x00]);
+    out.extend(ether_type);
 }
 
 /// Whose number is whose, for those who need to know addresses.
@@ -165,7 +192,7 @@ pub(crate) fn port(packet: &Packet) -> u16 {
         Body::Rtcp(_) => 50_001 + 2 * (flow % 2_000) as u16,
         // Later connections of a flow are at some distance, so that neighbouring flows keep their ports.
         Body::Tcp(_) => 61_000 + ((flow + 61 * usize::from(packet.connection)) % 4_000) as u16,
-        Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } | Body::Udp { .. } => {
+        Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } | Body::Udp { .. } | Body::Real { .. } => {
             61_000 + (flow % 4_000) as u16
         }
     }
@@ -183,12 +210,26 @@ fn complement(mut sum: u32) -> u16 {
     !(sum as u16)
 }
 
-/// Appends an IPv4 packet of exactly its simulated size, with the header that one node sees.
+/// Appends an IP packet of exactly its simulated size, with the header that one node sees. Simulated packets are IPv4; a
+/// real one has its own bytes.
+pub(crate) fn packet(out: &mut Vec<u8>, view: PacketView<'_>, addresses: Addresses) {
+    let Some(payload) = view.payload() else { return ipv4(out, view, addresses) };
+    let mut bytes = payload.to_vec();
+    if let Body::Real { is_frame: true, .. } = view.packet.body {
+        ip::rewrite_frame(&mut bytes, view.header);
+        out.extend_from_slice(bytes.get(ip::ETHERNET_HEADER..).unwrap_or_default());
+    } else {
+        ip::rewrite(&mut bytes, view.header);
+        out.extend_from_slice(&bytes);
+    }
+}
+
+/// Appends a simulated packet.
 pub(crate) fn ipv4(out: &mut Vec<u8>, view: PacketView<'_>, addresses: Addresses) {
     const VERSION_4_HEADER_OF_5_WORDS: u8 = 0x45;
     const DO_NOT_FRAGMENT: [u8; 2] = [0x40, 0];
 
-    let PacketView { packet, header: fields } = view;
+    let PacketView { packet, header: fields, .. } = view;
     let start = out.len();
     let source = addresses.of(packet.source);
     let destination = addresses.of(packet.destination);
@@ -217,7 +258,7 @@ pub(crate) fn ipv4(out: &mut Vec<u8>, view: PacketView<'_>, addresses: Addresses
             16
         }
         // What a QUIC packet carries is encrypted; zeros here.
-        Body::Udp { .. } | Body::Quic { .. } => {
+        Body::Real { .. } | Body::Udp { .. } | Body::Quic { .. } => {
             udp(out, packet, length);
             6
         }
@@ -275,6 +316,7 @@ fn identification(packet: &Packet) -> u16 {
         Body::Rtcp(report) => report.sender.map_or(0, |sender| sender.packets as u16),
         Body::Aimd(datagram) => datagram.seq.get() as u16,
         Body::AimdAck(ack) => ack.seq.get() as u16,
+        Body::Real { .. } => 0,
         Body::Quic { number, .. } => number as u16,
         Body::Tcp(segment) => {
             let numbers = u64::from(segment.seq.0) << 32 | u64::from(segment.ack.0);
@@ -325,8 +367,8 @@ mod tests {
         let channel = Channel::new(Standard::Dot11a, Preamble::Long);
         radiotap(&mut out, channel, Nanos(5_000_999), data.rate, Some(-63));
         let header = Header::new(&packet.body, 63, Ecn::NotEct);
-        let view = PacketView { packet: &packet, header: &header };
-        dot11(&mut out, &data, 2, |out| ipv4(out, view, Addresses { nodes: 9, internet: true }));
+        let view = PacketView::plain(&packet, &header);
+        dot11(&mut out, &data, 2, [8, 0], |out| ipv4(out, view, Addresses { nodes: 9, internet: true }));
         #[rustfmt::skip]
         let expected = [
             // Radiotap: 23 bytes, TSFT, flags, rate, channel and signal; 5000 µs, FCS at end, 12 Mb/s, 5180 MHz
@@ -360,7 +402,7 @@ mod tests {
     fn only_a_repeated_data_frame_has_the_retry_bit() {
         for (kind, bytes, flags) in [(FrameKind::Data, 28, 0x08), (FrameKind::Rts, 20, 0)] {
             let mut out = Vec::new();
-            dot11(&mut out, &Frame { retry: true, ..frame(kind, bytes) }, 2, |_| {});
+            dot11(&mut out, &Frame { retry: true, ..frame(kind, bytes) }, 2, [8, 0], |_| {});
             assert_eq!(out[1], flags, "{kind:?}");
         }
     }
@@ -370,7 +412,7 @@ mod tests {
         let mut out = Vec::new();
         let channel = Channel::new(Standard::Dot11b, Preamble::Short);
         radiotap(&mut out, channel, Nanos(1_000), Rate::Cck11, None);
-        dot11(&mut out, &frame(FrameKind::Ack, 14), 2, |_| {});
+        dot11(&mut out, &frame(FrameKind::Ack, 14), 2, [8, 0], |_| {});
         #[rustfmt::skip]
         let expected = [
             // Radiotap: 22 bytes; 1 µs, FCS and short preamble, 11 Mb/s, 2412 MHz CCK in the 2.4 GHz band.

@@ -13,6 +13,7 @@
 
 pub mod engine;
 mod headers;
+mod ip;
 pub mod mac;
 pub mod output;
 pub mod packet;

@@ -111,6 +111,14 @@ pub enum Body {
         /// Packets since the start of the stream.
         sequence: u32,
     },
+    /// An IP packet or an Ethernet frame from outside the simulator. Its bytes, with all headers, are the payload of its
+    /// images ([`Packets::payload`]); [`Packet::bytes`] does not count the Ethernet header.
+    Real {
+        /// Bytes before the application's data, Ethernet header excluded.
+        headers: u16,
+        /// An Ethernet frame, for one radio hop.
+        is_frame: bool,
+    },
 }
 
 /// An IP packet without the fields that routers rewrite.
@@ -174,6 +182,7 @@ pub struct PacketView<'a> {
     pub packet: &'a Packet,
     /// What this one has for itself.
     pub header: &'a Header,
+    payloads: &'a [Payload],
 }
 
 impl std::ops::Deref for PacketView<'_> {
@@ -185,7 +194,18 @@ impl std::ops::Deref for PacketView<'_> {
     }
 }
 
-impl PacketView<'_> {
+impl<'a> PacketView<'a> {
+    /// A packet without payload bytes.
+    #[cfg(test)]
+    pub(crate) const fn plain(packet: &'a Packet, header: &'a Header) -> Self {
+        Self { packet, header, payloads: &[] }
+    }
+
+    /// The payload bytes; none where the simulator made the packet.
+    pub fn payload(&self) -> Option<&'a [u8]> {
+        Some(&self.payloads.get(index_of(self.header.payload?))?.bytes)
+    }
+
     /// The TCP segment with the fields that this node sees; none where it carries something else.
     pub fn segment(&self) -> Option<Segment> {
         match self.packet.body {
@@ -370,8 +390,12 @@ impl Packets {
 
     /// The payload bytes of an image; none where the simulator made the packet.
     pub fn payload(&self, image: ImageId) -> Option<&[u8]> {
-        let payload = self.images[image as usize].header.payload?;
-        Some(&self.payloads[index_of(payload)].bytes)
+        self.payload_of(&self.images[image as usize].header)
+    }
+
+    /// The payload bytes that a header refers to.
+    pub fn payload_of(&self, header: &Header) -> Option<&[u8]> {
+        Some(&self.payloads.get(index_of(header.payload?))?.bytes)
     }
 
     #[inline(never)]
@@ -400,7 +424,11 @@ impl Packets {
     #[inline]
     pub fn view(&self, image: ImageId) -> PacketView<'_> {
         let image = &self.images[image as usize];
-        PacketView { packet: &self.slots[image.slot as usize].packet, header: &image.header }
+        PacketView {
+            packet: &self.slots[image.slot as usize].packet,
+            header: &image.header,
+            payloads: &self.payloads,
+        }
     }
 
     /// The header of an image, to be changed.

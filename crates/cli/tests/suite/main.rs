@@ -2,6 +2,8 @@
 
 mod aimd;
 mod demo;
+#[cfg(target_os = "linux")]
+mod emulate;
 mod errors;
 #[cfg(unix)]
 mod interrupts;

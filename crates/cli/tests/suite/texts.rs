@@ -19,6 +19,7 @@ fn the_output_of_commands_is_golden() {
         ("help", &["--help"]),
         ("help-demo", &["demo", "--help"]),
         ("help-run", &["run", "--help"]),
+        ("help-emulate", &["emulate", "--help"]),
         ("help-scenarios", &["scenarios", "--help"]),
         ("help-schema", &["schema", "--help"]),
         ("help-mos", &["mos", "--help"]),

@@ -5,7 +5,7 @@ use fairhop_control::digest::{
     TcpFields, tcp_flag,
 };
 use fairhop_control::flow::{Address, FlowKey};
-use fairhop_control::observer::{FlowBody, FlowKind, Observer, ObserverConfig, TcpFlow, UdpFlow};
+use fairhop_control::observer::{CallNow, FlowBody, FlowKind, Observer, ObserverConfig, TcpFlow, UdpFlow};
 use fairhop_model::units::Nanos;
 use fairhop_model::voice::{self, Codec};
 
@@ -65,6 +65,12 @@ fn observer() -> Observer {
     Observer::new(ObserverConfig { flows: 100, ..ObserverConfig::default() })
 }
 
+/// The calls at a tick.
+fn calls(observer: &mut Observer, now: Nanos) -> Vec<CallNow> {
+    observer.survey(now);
+    observer.calls(now, ms(1000)).collect()
+}
+
 /// A call out of the mesh that began at sequence number 65,500: number, arrival.
 fn feed(observer: &mut Observer, packets: impl IntoIterator<Item = (u32, Nanos)>) {
     for (number, at) in packets {
@@ -76,13 +82,13 @@ fn feed(observer: &mut Observer, packets: impl IntoIterator<Item = (u32, Nanos)>
 fn a_call_is_recognized_after_eight_packets_by_its_shape_alone() {
     let mut observer = observer();
     feed(&mut observer, (0..7).map(|n| (n, ms(20) * u64::from(n))));
-    assert_eq!(observer.calls(ms(120), ms(1000)).count(), 0);
+    assert_eq!(calls(&mut observer, ms(120)).len(), 0);
     feed(&mut observer, [(7, ms(140))]);
-    let call = observer.calls(ms(140), ms(1000)).next().expect("a call");
+    let call = calls(&mut observer, ms(140))[0];
     assert_eq!((call.key, call.down, call.packets_per_second), (key(PROTOCOL_UDP, 5004), None, 50.0));
     assert_eq!(udp(&observer, 5004).up.codec(), Codec::G729a);
     // It has ended when no packet arrives any more.
-    assert_eq!(observer.calls(ms(2200), ms(1000)).count(), 0);
+    assert_eq!(calls(&mut observer, ms(2200)).len(), 0);
 
     // Not calls: video (several packets with one timestamp), a file over RTP (no cadence), telemetry with a changing SSRC.
     type Shape = fn(u32) -> (u32, u32, u64);
@@ -166,14 +172,14 @@ fn the_stream_into_the_mesh_is_known_from_reports_or_inferred_from_its_twin_and_
         observer.on_digest(&voice_packet(at, FromMesh, n));
     }
     let now = ms(2000);
-    let call = observer.calls(now, ms(1000)).next().expect("a call");
+    let call = calls(&mut observer, now)[0];
     // Without other information it is like its twin, perfect.
     assert!(!call.down_is_reported && call.down.is_some_and(|down| down.loss == 0.0 && down.mos > 4.0));
     // The mesh end reports a quarter lost, and jitter of 80 ticks: 10 ms.
     let report = ReceptionReport { ssrc: 1, fraction_lost: 64, jitter: 80, ..ReceptionReport::default() };
     let rtcp = RtcpFields { ssrc: 2, report: Some(report), ..RtcpFields::default() };
     observer.on_digest(&digest(now, FromMesh, PROTOCOL_UDP, 5005, 80, Payload::Rtcp(rtcp)));
-    let call = observer.calls(now, ms(1000)).next().expect("a call");
+    let call = calls(&mut observer, now)[0];
     let down = call.down.expect("reported");
     assert!(call.down_is_reported && down.loss == 0.25 && down.jitter == ms(10) && down.mos < 2.5);
     assert_eq!(call.mos(), Some(down.mos));
@@ -197,7 +203,7 @@ fn the_stream_into_the_mesh_is_known_from_reports_or_inferred_from_its_twin_and_
         if rtt > 0 {
             observer.on_digest(&digest(ms(at + rtt), FromMesh, PROTOCOL_TCP, 80, 40, ack(seq + 1000)));
         }
-        observer.calls(ms(5000), ms(1000)).next().expect("a call")
+        calls(&mut observer, ms(5000))[0]
     };
     passes(0, 4000, 20);
     // The ACK of a single segment may have been delayed; also the ACK of two segments that are far apart, if an ACK between
@@ -225,15 +231,16 @@ fn the_excess_of_a_node_is_what_all_its_flows_have_in_common() {
         }
         let answered = ms(at + round_trip);
         observer.on_digest(&digest(answered, FromMesh, PROTOCOL_TCP, port, 40, fields(1, seq + 2000, 0)));
-        observer.mesh_excess(answered, Some(MESH))
+        observer.survey(answered);
+        observer.mesh_excess(Some(MESH))
     };
     pass(0, 80, 0, 20);
-    pass(100, 81, 0, 30);
+    pass(100, 81, 0, 20);
     pass(2000, 80, 2000, 120);
-    assert_eq!(pass(2200, 81, 2000, 30), Some(Nanos::ZERO));
+    assert_eq!(pass(2200, 81, 2000, 20), Some(Nanos::ZERO));
     pass(4000, 80, 4000, 120);
-    assert_eq!(pass(4200, 81, 4000, 90), Some(ms(60)));
-    assert_eq!(observer.mesh_excess(ms(4300), Some(WIRED)), None, "no flow ends there");
+    assert_eq!(pass(4200, 81, 4000, 80), Some(ms(60)));
+    assert_eq!(observer.mesh_excess(Some(WIRED)), None, "no flow ends there");
 }
 
 fn tcp(observer: &Observer) -> &TcpFlow {
@@ -339,7 +346,11 @@ fn round_trips_show_a_queue_of_any_length() {
             let bytes = 40 + fields.payload_bytes;
             observer.on_digest(&digest(ms(at), direction, PROTOCOL_TCP, 80, bytes, Payload::Tcp(fields)));
         }
-        let over = tcp(&observer).mesh_rtt.excess(ms(count)).map(|excess| excess.over_base.0 / 1_000_000);
+        let over = {
+            let rtt = &tcp(&observer).mesh_rtt;
+            let base = rtt.base().expect("a round trip");
+            rtt.excess(ms(count), base).map(|excess| excess.over_base.0 / 1_000_000)
+        };
         // Only some segments are kept; an ACK may also cover a few segments after a kept one, which makes it later.
         let about = queue - 5..=queue - 5 + 1 + queue / 4;
         assert!(over.is_some_and(|over| about.contains(&over)), "{queue} ms, ACKs of {step}: {over:?}");
@@ -357,7 +368,7 @@ fn a_flow_whose_acks_never_pass_has_no_round_trips_and_causes_no_overflow() {
         observer.on_digest(&digest(at, ToMesh, PROTOCOL_TCP, 80, 1040, Payload::Tcp(fields)));
     }
     let tcp = tcp(&observer);
-    assert_eq!((tcp.wired_end().sent, tcp.mesh_rtt.excess(ms(200_000))), (200_000_000, None));
+    assert_eq!((tcp.wired_end().sent, tcp.mesh_rtt.excess(ms(200_000), Nanos::ZERO)), (200_000_000, None));
 }
 
 #[test]
@@ -384,4 +395,136 @@ fn a_flow_first_seen_in_its_middle_has_no_scale_and_holes_of_an_upload_are_losse
     assert_eq!((tcp.window_scales(), tcp.data_direction()), (None, FromMesh));
     assert_eq!((observer.totals().lost_in_mesh, tcp.mesh_rtt.base()), (1000, Some(ms(25))));
     assert_eq!(observer.flow(&key(PROTOCOL_TCP, 80)).map(|flow| flow.hops), Some(4));
+}
+
+/// Round trips of 20 ms, and ACKs that the receiver delays. `pairs`: two segments at a time; otherwise one every 60 ms.
+fn delayed_acks(delay_ms: u64, queue_ms: u64, pairs: bool) -> Option<Nanos> {
+    let mut observer = observer();
+    let fields = |seq, ack, payload_bytes| {
+        Payload::Tcp(TcpFields { seq, ack, flags: tcp_flag::ACK, payload_bytes, ..TcpFields::default() })
+    };
+    let mut seq = 0;
+    for turn in 0..100_u64 {
+        let at = 60 * turn;
+        let count = if pairs { 2 } else { 1 };
+        for _ in 0..count {
+            observer.on_digest(&digest(ms(at), ToMesh, PROTOCOL_TCP, 80, 1040, fields(seq, 1, 1000)));
+            seq += 1000;
+        }
+        // The first second is without a queue; an ACK of two segments is never delayed.
+        let queue = if turn < 17 { 0 } else { queue_ms };
+        let delay = if pairs { 0 } else { delay_ms };
+        let answered = ms(at + 20 + queue + delay);
+        observer.on_digest(&digest(answered, FromMesh, PROTOCOL_TCP, 80, 40, fields(1, seq, 0)));
+    }
+    observer.survey(ms(6000));
+    observer.mesh_excess(Some(MESH))
+}
+
+#[test]
+fn a_delayed_ack_is_never_a_queue_and_a_queue_is_seen_through_delayed_acks() {
+    for delay in [0, 20, 25, 40, 52, 100, 200] {
+        assert_eq!(delayed_acks(delay, 0, false), Some(Nanos::ZERO), "ACKs delayed by {delay} ms");
+    }
+    // Pairs show every queue; single segments only what is longer than the longest delay of ACKs.
+    assert_eq!(delayed_acks(40, 30, true), Some(ms(30)));
+    assert_eq!(delayed_acks(40, 30, false), Some(Nanos::ZERO));
+    assert_eq!(delayed_acks(40, 300, false), Some(ms(100)));
+}
+
+#[test]
+fn a_receiver_that_acknowledges_each_segment_at_once_shows_a_queue() {
+    let mut observer = observer();
+    let fields = |seq, ack, payload_bytes| {
+        Payload::Tcp(TcpFields { seq, ack, flags: tcp_flag::ACK, payload_bytes, ..TcpFields::default() })
+    };
+    // Segments 5 ms apart, and an ACK for each: 10 ms later, and 50 ms later from 1 s on.
+    let mut packets: Vec<(u64, Direction, u32)> = Vec::new();
+    for n in 0..400_u64 {
+        let at = 5 * n;
+        packets.push((at, ToMesh, n as u32));
+        packets.push((at + if at < 1000 { 10 } else { 50 }, FromMesh, n as u32));
+    }
+    packets.sort_by_key(|&(at, ..)| at);
+    for (at, direction, n) in packets {
+        let fields =
+            if direction == ToMesh { fields(1000 * n, 1, 1000) } else { fields(1, 1000 * (n + 1), 0) };
+        observer.on_digest(&digest(ms(at), direction, PROTOCOL_TCP, 80, 1040, fields));
+    }
+    observer.survey(ms(1995));
+    assert_eq!(observer.mesh_excess(None), Some(ms(40)));
+}
+
+/// A flow that begins while a queue stands has only long round trips: its base is that of the flows before it.
+#[test]
+fn flows_of_a_node_share_their_base() {
+    let mut observer = observer();
+    let mut pair = |at: u64, port: u16, seq: u32, round_trip: u64| {
+        let fields = |seq, ack, payload_bytes| {
+            Payload::Tcp(TcpFields { seq, ack, flags: tcp_flag::ACK, payload_bytes, ..TcpFields::default() })
+        };
+        for seq in [seq, seq + 1000] {
+            observer.on_digest(&digest(ms(at), ToMesh, PROTOCOL_TCP, port, 1040, fields(seq, 1, 1000)));
+        }
+        let answered = ms(at + round_trip);
+        observer.on_digest(&digest(answered, FromMesh, PROTOCOL_TCP, port, 40, fields(1, seq + 2000, 0)));
+        observer.survey(answered);
+        observer.mesh_excess(Some(MESH))
+    };
+    assert_eq!(pair(0, 80, 0, 20), Some(Nanos::ZERO));
+    assert_eq!(pair(5000, 81, 0, 90), Some(ms(70)), "the first flow has ended");
+}
+
+#[test]
+fn the_wait_in_the_own_queue_follows_littles_law_and_its_drops_are_a_fraction() {
+    let mut observer = observer();
+    // 200 packets a second enter, ten are in the queue at each look: 50 ms.
+    for n in 0..400_u64 {
+        let at = ms(5 * n);
+        observer.on_digest(&digest(at, ToMesh, PROTOCOL_UDP, 9, 200, Payload::Udp));
+        if n % 20 == 0 {
+            observer.on_own_queue(at, 10);
+        }
+        if n % 10 == 0 {
+            observer.on_own_drop(at);
+        }
+    }
+    let wait = observer.own_queue().wait(ms(1995)).as_millis_f64();
+    assert!((wait - 50.0).abs() < 2.0, "{wait} ms");
+    assert!((observer.own_queue().loss(ms(1995)) - 0.1).abs() < 0.01);
+    assert_eq!(observer.own_queue().wait(ms(5000)), Nanos::ZERO, "nothing enters any more");
+}
+
+#[test]
+fn a_pause_of_a_speaker_is_not_an_outage_and_the_packets_before_the_gateway_have_a_quality() {
+    let mut observer = observer();
+    for n in 0..100_u32 {
+        let at = 20 * u64::from(n);
+        // From 1 s on, every packet into the mesh comes 40 ms later.
+        observer.on_digest(&voice_packet(ms(at + if at < 1000 { 0 } else { 40 }), ToMesh, n));
+        observer.on_digest(&voice_packet(ms(at), FromMesh, n));
+    }
+    let call = calls(&mut observer, ms(2020))[0];
+    assert_eq!(call.wired.map(|wired| wired.delay), Some(ms(40)));
+    // The speaker in the mesh has been silent for 200 ms, which may be an outage; after 600 ms it is a pause.
+    let mut late_at = |at: u32| {
+        for n in (at - 200) / 20..at / 20 {
+            observer.on_digest(&voice_packet(ms(20 * u64::from(n)), ToMesh, n));
+        }
+        calls(&mut observer, ms(u64::from(at)))[0].up.map(|up| up.late > 0.0)
+    };
+    assert_eq!((late_at(2200), late_at(2600)), (Some(true), Some(false)));
+}
+
+#[test]
+fn video_of_a_call_is_known_by_its_dscp() {
+    let mut observer = observer();
+    for n in 0..40_u64 {
+        for (port, dscp) in [(7000, 34), (7001, 0)] {
+            let packet = digest(ms(10 * n), ToMesh, PROTOCOL_UDP, port, 1200, Payload::Udp);
+            observer.on_digest(&Digest { traffic_class: dscp << 2, ..packet });
+        }
+    }
+    let kind = |port| observer.flow(&key(PROTOCOL_UDP, port)).expect("the flow").kind(ms(400));
+    assert_eq!((kind(7000), kind(7001)), (FlowKind::Interactive, FlowKind::BulkUdp));
 }

@@ -210,3 +210,33 @@ fn own_packets_are_spaced_by_mss_over_rate_and_have_priority_over_forwarded_ones
         (None, None, Some(7))
     );
 }
+
+/// Urgent packets go first up to their rate; beyond it, they get what the others leave.
+#[test]
+fn urgent_flows_go_ahead_of_others_within_their_rate() {
+    let run = |others: bool| {
+        let mut pacer = Pacer::new(PacerConfig::default());
+        pacer.set_aggregate(Some(BitRate(1_000_000)));
+        pacer.set_urgent(Some(BitRate(500_000)));
+        for _ in 0..80 {
+            pacer.offer(Nanos::ZERO, &key(1), 1250, true, 1);
+            if others {
+                pacer.offer(Nanos::ZERO, &key(2), 1250, false, 2);
+            }
+        }
+        // A packet takes 10 ms at the rate of the aggregate.
+        let mut now = Nanos::ZERO;
+        let mut left = Vec::new();
+        while let Some(at) = pacer.next_time(now).filter(|&at| at <= Nanos::from_millis(600)) {
+            now = at;
+            left.extend(pacer.poll(now).map(|released| released.packet));
+        }
+        left
+    };
+    let both = run(true);
+    let urgent = both.iter().filter(|&&packet| packet == 1).count();
+    assert_eq!(both[0], 1);
+    // Half of 61 packets, and a burst of 100 ms at half of the rate.
+    assert!((30..=37).contains(&urgent), "{urgent} of {}", both.len());
+    assert!(run(false).iter().all(|&packet| packet == 1) && run(false).len() == 61);
+}

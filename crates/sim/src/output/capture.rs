@@ -235,9 +235,10 @@ impl Writer {
         let (channel, addresses) = (self.channel, self.addresses);
         self.append(node, 0, at, direction, |out| {
             headers::radiotap(out, channel, at, frame.rate, signal);
-            headers::dot11(out, frame, from, |out| {
+            let ether_type = packet.map(headers::ether_type).unwrap_or_default();
+            headers::dot11(out, frame, from, ether_type, |out| {
                 if let Some(packet) = packet {
-                    headers::ipv4(out, packet, addresses);
+                    headers::packet(out, packet, addresses);
                 }
             });
         });
@@ -251,8 +252,8 @@ impl Writer {
         let interface = u32::from(node < addresses.nodes) + number;
         let direction = if arrived { Direction::Inbound } else { Direction::Outbound };
         self.append(node, interface, at, direction, |out| {
-            headers::ethernet(out, from, to);
-            headers::ipv4(out, packet, addresses);
+            headers::ethernet(out, from, to, headers::ether_type(packet));
+            headers::packet(out, packet, addresses);
         });
     }
 

@@ -307,6 +307,20 @@ impl Recorder {
         }
     }
 
+    /// Adds a stream during the run; its bins begin at time zero, and grow with [`Recorder::extend_bins`].
+    pub fn add_stream(&mut self, playout: Nanos, now: Nanos) {
+        self.streams.push(StreamRecord::new(playout, (now.0 / self.interval.0) as usize + 1));
+    }
+
+    /// Makes room for what happens `now`, in a stream that was added during the run.
+    pub fn extend_bins(&mut self, stream: u32, now: Nanos) {
+        let bins = &mut self.streams[stream as usize].bins;
+        let needed = (now.0 / self.interval.0) as usize + 1;
+        if bins.len() < needed {
+            bins.resize(needed, StreamBin::default());
+        }
+    }
+
     /// Lists the nodes in reach of the sender of a broadcast stream, in ascending order, so that those that receive
     /// nothing appear in the results and receptions allocate nothing.
     pub fn expect_receivers(&mut self, stream: u32, nodes: impl IntoIterator<Item = NodeId>) {

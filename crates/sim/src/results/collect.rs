@@ -13,12 +13,12 @@ use crate::packet::stream;
 use crate::radio::FrameLoss;
 use crate::recorder::StreamRecord;
 use crate::wired::Link;
-use crate::world::World;
 use crate::world::applications::aimd::AimdStream;
 use crate::world::applications::flow::FlowKind;
 use crate::world::applications::quic::QuicTransfer;
 use crate::world::applications::tcp::TransferCounts;
 use crate::world::control::Control;
+use crate::world::{RealClass, World};
 
 impl Summary {
     /// The results of a run that has ended, or was stopped early (`partial`).
@@ -31,6 +31,19 @@ impl Summary {
             let forward = &recorder.streams[stream(index, false) as usize];
             let backward = &recorder.streams[stream(index, true) as usize];
             match flow.kind {
+                FlowKind::Real(index) => match world.real().get(index).class() {
+                    RealClass::Call(codec) => {
+                        calls.push(figures::call(&flow.name, codec, [forward, backward], recorder));
+                    }
+                    class => {
+                        // The data of a real flow go the way of more bytes.
+                        let back = backward.delivered_bytes > forward.delivered_bytes;
+                        let data = if back { backward } else { forward };
+                        let mut summary = figures::flow(&flow.name, real_kind(class), data, measured_s);
+                        summary.broadcast = (flow.to == BROADCAST).then(|| figures::broadcast(data));
+                        flows.push(summary);
+                    }
+                },
                 FlowKind::Call(codec) => {
                     calls.push(figures::call(&flow.name, codec, [forward, backward], recorder));
                 }
@@ -57,7 +70,7 @@ impl Summary {
                         FlowKind::Video(video) => {
                             summary.video = Some(figures::video(&world.videos()[video].record));
                         }
-                        FlowKind::Call(_) | FlowKind::Cbr | FlowKind::Burst => {}
+                        FlowKind::Call(_) | FlowKind::Cbr | FlowKind::Burst | FlowKind::Real(_) => {}
                     }
                     flows.push(summary);
                 }
@@ -72,6 +85,7 @@ impl Summary {
             scenario: world.scenario().name.clone(),
             seeds: vec![world.seed()],
             partial,
+            emulation: None,
             sim_s: world.end().as_secs_f64(),
             frames: recorder.frames as f64,
             totals: figures::totals(&calls, &flows),
@@ -82,6 +96,15 @@ impl Summary {
             control: control.next(),
             further_control: control.collect(),
         }
+    }
+}
+
+/// The kind of a real flow that is no call, as in [`FlowSummary::kind`](super::FlowSummary::kind).
+const fn real_kind(class: RealClass) -> &'static str {
+    match class {
+        RealClass::Tcp => figures::REAL_TCP,
+        RealClass::Call(_) | RealClass::Udp => "real-udp",
+        RealClass::Other => figures::REAL_OTHER,
     }
 }
 

@@ -10,7 +10,10 @@ use super::{
     ACCEPTABLE_MOS, BroadcastSummary, CallSummary, DelaySummary, DirectionSummary, FlowSummary, Totals,
     TransactionSummary, VideoSummary,
 };
+use crate::packet::stream;
 use crate::recorder::{FrameRecord, Histogram, Loss, Recorder, StreamBin, StreamRecord, TransactionRecord};
+use crate::world::applications::flow::FlowKind;
+use crate::world::{RealClass, World};
 
 /// Fraction of a stream's packets that were lost or too late to be played; none where no packet's fate is known.
 pub fn loss_or_late(record: &StreamRecord) -> Option<f64> {
@@ -28,6 +31,30 @@ pub fn mos_of_direction(codec: Codec, record: &StreamRecord) -> Option<f64> {
 pub fn mos_of_interval(codec: Codec, record: &StreamRecord, bin: &StreamBin) -> Option<f64> {
     let loss_or_late = fraction(u64::from(bin.sent.saturating_sub(bin.in_time)), u64::from(bin.sent));
     (bin.sent > 0).then(|| mos(codec, record, loss_or_late))
+}
+
+impl World {
+    /// The lowest score of any direction of a call over the last recording interval that has ended and whose packets can
+    /// have arrived; none where no call sent anything in it.
+    pub fn lowest_recent_score(&self) -> Option<f64> {
+        let recorder = self.recorder();
+        let bin = (self.now().0 / recorder.interval.0.max(1)).checked_sub(2)? as usize;
+        let scores = self.flows().iter().enumerate().flat_map(|(index, flow)| {
+            let codec = match flow.kind {
+                FlowKind::Call(codec) => Some(codec),
+                FlowKind::Real(real) => match self.real().get(real).class() {
+                    RealClass::Call(codec) => Some(codec),
+                    _ => None,
+                },
+                _ => None,
+            };
+            [false, true].map(|back| {
+                let record = &recorder.streams[stream(index, back) as usize];
+                mos_of_interval(codec?, record, record.bins.get(bin)?)
+            })
+        });
+        scores.flatten().reduce(f64::min)
+    }
 }
 
 /// The score of a direction with this fraction of its packets lost or late. Without any packet that arrived there is no
@@ -181,14 +208,21 @@ pub(super) fn video(record: &FrameRecord) -> VideoSummary {
     }
 }
 
+/// [`FlowSummary::kind`] of real TCP.
+pub(super) const REAL_TCP: &str = "real-tcp";
+/// [`FlowSummary::kind`] of real traffic that is neither TCP nor UDP: ICMP, fragments, Ethernet frames.
+pub(super) const REAL_OTHER: &str = "real";
+
 pub(super) fn totals(calls: &[CallSummary], flows: &[FlowSummary]) -> Totals {
     let of_calls =
         |pick: fn(&CallSummary) -> Option<f64>| calls.iter().filter_map(pick).collect::<Vec<f64>>();
     let worse = of_calls(|call| call.mos_worst);
-    let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput_mbps).collect();
+    let is_tcp = |flow: &FlowSummary| flow.tcp.is_some() || flow.kind == REAL_TCP;
+    let shares = || flows.iter().filter(|flow| flow.kind != REAL_OTHER);
+    let goodputs: Vec<f64> = shares().map(|flow| flow.goodput_mbps).collect();
     // Not `sum`, which makes -0.0 of nothing.
     let sum = |tcp: bool| {
-        flows.iter().filter(|flow| flow.tcp.is_some() == tcp).fold(0.0, |sum, flow| sum + flow.goodput_mbps)
+        shares().filter(|flow| is_tcp(flow) == tcp).fold(0.0, |sum, flow| sum + flow.goodput_mbps)
     };
     Totals {
         mos_mean: stats::mean(&of_calls(|call| call.mos)),

@@ -37,6 +37,9 @@ pub struct Summary {
     /// True where the run was ended early; the figures cover the time until then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
+    /// What an emulation was like; left out where nothing was real.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulation: Option<EmulationSummary>,
     /// Simulated seconds.
     pub sim_s: f64,
     /// Frames sent over the air.
@@ -58,6 +61,32 @@ pub struct Summary {
     /// The controllers of the other gateways.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub further_control: Vec<ControlSummary>,
+}
+
+/// How well a run kept up with the clock, and its real packets. Counts include the warm-up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EmulationSummary {
+    /// True where more than 1 % of the events came more than 1 ms late: the figures of the run cannot be trusted.
+    pub too_late: bool,
+    /// How late events were handled: median.
+    pub lateness_p50_ms: f64,
+    /// 99th percentile.
+    pub lateness_p99_ms: f64,
+    /// Maximum.
+    pub lateness_max_ms: f64,
+    /// How late the machine woke the program when an event was due, 99th percentile: the part of the lateness that no
+    /// program can avoid.
+    pub wakeup_p99_ms: f64,
+    /// Whether the machine gave the program real-time priority (`SCHED_FIFO`).
+    pub real_time_priority: bool,
+    /// Packets that programs sent into the network.
+    pub injected: f64,
+    /// Packets that arrived; of a broadcast, receptions.
+    pub delivered: f64,
+    /// Packets that arrived and were not taken by the interface of their destination.
+    pub unwritten: f64,
+    /// Packets that did not enter the network, by reason.
+    pub rejected: BTreeMap<String, f64>,
 }
 
 /// A gateway's controller: its last decision, and the time it spent in each state.
@@ -185,7 +214,7 @@ pub struct DelaySummary {
 pub struct FlowSummary {
     /// Name of the flow.
     pub name: String,
-    /// `bulk`, `aimd`, `quic`, `cbr`, `burst`, `web`, `request` or `video`.
+    /// `bulk`, `aimd`, `quic`, `cbr`, `burst`, `web`, `request` or `video`; of real programs `real-tcp`, `real-udp` or `real`.
     pub kind: String,
     /// Payload delivered, in order and once.
     pub goodput_mbps: f64,
@@ -335,7 +364,7 @@ pub struct Totals {
     pub calls_clear: f64,
     /// Goodput of all TCP flows.
     pub tcp_goodput_mbps: f64,
-    /// Goodput of all flows other than TCP and calls.
+    /// Goodput of all flows other than TCP, calls, and real traffic that is neither TCP nor UDP.
     pub udp_goodput_mbps: f64,
     /// Jain's index of the goodputs of all flows other than calls; 1 where there is none.
     pub jain: f64,

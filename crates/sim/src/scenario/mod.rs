@@ -12,6 +12,8 @@
 //! Texts larger than [`MAX_TEXT_BYTES`] are refused. Parsing takes time and memory in proportion to the text. At most
 //! [`MAX_PROBLEMS`] problems are reported, and no suggestions are searched after the first [`MAX_COLLECTED`].
 
+mod attach;
+mod attachments;
 mod change;
 mod check;
 mod control;
@@ -37,6 +39,7 @@ use std::sync::Arc;
 use miette::NamedSource;
 use serde::Deserialize;
 
+pub use attach::{Attach, AttachKind, Attachment};
 pub use change::Change;
 pub(crate) use check::MIN_DISTANCE_M;
 pub use control::{Control, ControlChange, ControlSetting, ShaperDiscipline, ShaperSetting};
@@ -50,7 +53,7 @@ pub use schema::schema;
 pub use sections::{Record, Scenario, Voice};
 pub use topology::{Gateways, NodeAt, Topology};
 pub use traffic::{
-    Aimd, Bulk, Burst, Call, Cbr, Common, Quic, Request, SizeLaw, TcpHyStart, TcpProfile, TcpRecovery,
+    Aimd, Bulk, Burst, Call, Cbr, Common, Quic, Real, Request, SizeLaw, TcpHyStart, TcpProfile, TcpRecovery,
     TcpVariant, TimeLaw, Traffic, Video, Web,
 };
 pub use wired::{Host, Internet, LinkDirection, LinkLoss, SlottedChannel, Wired, WiredLink};

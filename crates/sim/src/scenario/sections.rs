@@ -5,6 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::attach::Attach;
 use super::change::Change;
 use super::control::Control;
 use super::topology::Topology;
@@ -53,6 +54,9 @@ pub struct Scenario {
     /// Traffic: senders, receivers and what they send.
     #[serde(default)]
     pub traffic: Vec<Traffic>,
+    /// Places whose network stacks are real, for `fairhop emulate`. Left out: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attach: Vec<Attach>,
     /// Control that keeps call quality high and TCP shares fair. Left out: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,

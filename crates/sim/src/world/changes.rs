@@ -10,7 +10,7 @@ use fairhop_model::phy::Standard;
 use fairhop_model::units::Nanos;
 
 use super::World;
-use super::applications::flow::Flow;
+use super::applications::flow::{Flow, FlowKind};
 use super::throttle::{Surroundings, Throttle};
 use crate::engine::{Event, Interrupt};
 use crate::mac::{BROADCAST, MacParams};
@@ -79,9 +79,13 @@ pub(super) fn closed(scenario: &Scenario, nodes: NodeId) -> Option<NodeId> {
     (scenario.internet.is_some() && scenario.topology.gateways().len() > 1).then_some(nodes)
 }
 
-/// The flows that have two ends, with these.
+/// The simulated flows that have two ends, with these. Those of real flows are [`RealFlows`](super::applications::RealFlows)'s.
 pub(super) fn flows_with_ends(flows: &[Flow]) -> impl Iterator<Item = (&Flow, (NodeId, NodeId))> {
-    flows.iter().filter(|flow| flow.to != BROADCAST).map(|flow| (flow, (flow.from, flow.to)))
+    let is_real = |flow: &Flow| matches!(flow.kind, FlowKind::Real(_));
+    flows
+        .iter()
+        .filter(move |flow| flow.to != BROADCAST && !is_real(flow))
+        .map(|flow| (flow, (flow.from, flow.to)))
 }
 
 /// Paths there and back.
@@ -127,7 +131,8 @@ impl World {
         let metric = scenario.routing.metric;
         let model = HopModel { links: mesh.current_links(), radio: &mesh.radio, mac: &mesh.mac, metric };
         finder.update(&model, changed);
-        let ends: Vec<_> = flows_with_ends(&applications.flows).map(|(_, ends)| ends).collect();
+        let ends = flows_with_ends(&applications.flows).map(|(_, ends)| ends);
+        let ends: Vec<_> = ends.chain(applications.real.ends.iter().copied()).collect();
         let Ok(paths) = finder.paths(&ends, &Interrupt::NEVER) else { return };
         // The builder of the World has checked that every flow has a path while it sends.
         let paths = both_ways(paths.into_iter().flatten());

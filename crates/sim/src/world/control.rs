@@ -20,6 +20,9 @@ use crate::scenario::{ControlSetting, Scenario};
 /// Flows that a gateway knows at a time beyond those of the scenario: sessions open one connection after the other.
 const SPARE_FLOWS: usize = 64;
 
+/// Flows that a gateway knows at a time beyond those where real programs send.
+const REAL_FLOWS: usize = 256;
+
 /// Decisions of this many seconds are kept before memory has to grow.
 const LOGGED_S: f64 = 10_000.0;
 
@@ -83,7 +86,7 @@ impl Control {
         }
         let flows = scenario.traffic.iter().map(|entry| entry.count() as usize).sum::<usize>();
         let observer = ObserverConfig {
-            flows: 4 * flows + SPARE_FLOWS,
+            flows: 4 * flows + SPARE_FLOWS + if scenario.attachments().is_empty() { 0 } else { REAL_FLOWS },
             playout: Nanos::from_millis_f64(scenario.voice.playout_ms),
             ..ObserverConfig::default()
         };

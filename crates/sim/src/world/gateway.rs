@@ -262,6 +262,9 @@ impl Gateway {
     }
 
     fn digest(&self, at: Nanos, packet: PacketView<'_>, direction: Direction) -> Digest {
+        if let Some(digest) = real_digest(at, packet, direction) {
+            return digest;
+        }
         let port = port(packet.packet);
         let payload = match packet.body {
             Body::Tcp(segment) => {
@@ -276,7 +279,9 @@ impl Gateway {
                 payload_bytes: packet.bytes - headers::IP_UDP_RTP,
             }),
             Body::Rtcp(report) => Payload::Rtcp(report.fields()),
-            Body::Udp { .. } | Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } => Payload::Udp,
+            Body::Udp { .. } | Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } | Body::Real { .. } => {
+                Payload::Udp
+            }
         };
         Digest {
             at,
@@ -295,6 +300,9 @@ impl Gateway {
 
     /// What the pacers need to know of a packet into the mesh.
     fn arrival(&self, packet: PacketView<'_>) -> Arrival {
+        if let Some(digest) = real_digest(Nanos::ZERO, packet, Direction::ToMesh) {
+            return Arrival::from(&digest);
+        }
         let port = port(packet.packet);
         let key = FlowKey {
             mesh: Address::v4(self.addresses.of(packet.destination)),
@@ -308,12 +316,27 @@ impl Gateway {
             Body::Tcp(segment) if is_pure_ack(&segment) => PacketKind::TcpAck { ack: segment.ack.0 },
             Body::Tcp(_) => PacketKind::TcpControl,
             Body::Rtcp(_) => PacketKind::Rtcp,
-            Body::Rtp { .. } | Body::Udp { .. } | Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } => {
-                PacketKind::Datagram
-            }
+            Body::Rtp { .. }
+            | Body::Udp { .. }
+            | Body::Aimd(_)
+            | Body::AimdAck(_)
+            | Body::Quic { .. }
+            | Body::Real { .. } => PacketKind::Datagram,
         };
         Arrival { key, bytes: packet.bytes, kind }
     }
+}
+
+/// The digest of a real packet with the fields that this node sees; none for a simulated one.
+fn real_digest(at: Nanos, packet: PacketView<'_>, direction: Direction) -> Option<Digest> {
+    let header = packet.header;
+    let mut digest = Digest::read(at, direction, packet.payload()?)?;
+    digest.ttl = header.ttl;
+    digest.traffic_class = digest.traffic_class & !3 | header.ecn.bits();
+    if let Payload::Tcp(tcp) = &mut digest.payload {
+        tcp.window = header.window;
+    }
+    Some(digest)
 }
 
 fn set_window(core: &mut Core, image: ImageId, window: Option<u16>) {
@@ -439,7 +462,7 @@ mod tests {
             };
             let mut wire = Vec::new();
             let header = Header::new(&packet.body, 61, Ecn::Ect0);
-            let view = PacketView { packet: &packet, header: &header };
+            let view = PacketView::plain(&packet, &header);
             ipv4(&mut wire, view, addresses);
             let at = Nanos(index as u64);
             let made = gateway.digest(at, view, Direction::ToMesh);

@@ -6,6 +6,7 @@
 //! | [`network`] | routes, hosts and wired links |
 //! | [`applications`] | the kinds of traffic, behind one interface |
 //! | [`control`], [`gateway`], [`throttle`], [`shaper`] | what holds packets back where they enter the mesh |
+//! | [`real`] | packets from outside |
 //! | [`changes`] | what becomes of the network during the run |
 //! | [`build`] | from a scenario to a World |
 //!
@@ -22,6 +23,7 @@ mod core;
 mod gateway;
 mod mesh;
 mod network;
+mod real;
 pub mod shaper;
 mod tap;
 pub mod throttle;
@@ -40,6 +42,7 @@ use crate::wired::Link;
 use applications::aimd::AimdStream;
 use applications::flow::Flow;
 use applications::quic::QuicTransfer;
+pub use applications::real::{Delivered, RealClass, RealCounts, RealFlow, Rejected};
 use applications::sessions::Session;
 use applications::tcp::Transfer;
 use applications::video::Video;
@@ -51,6 +54,7 @@ use core::Core;
 use gateway::crossing;
 use mesh::{Mesh, Output};
 use network::{Ingress, Network};
+pub use real::MAX_REAL_BYTES;
 pub use tap::Tap;
 
 /// A simulated network and everything in it.
@@ -157,9 +161,9 @@ impl World {
         &self.network.wired
     }
 
-    /// Packets that wait at a station, the one in service included.
+    /// Packets that wait at a station, the one in service included; 0 at a host without radio.
     pub fn backlog(&self, node: usize) -> usize {
-        self.mesh.backlog(node)
+        if node < self.mesh.len() { self.mesh.backlog(node) } else { 0 }
     }
 
     /// Airtime of a station from the end of the warm-up to the end of the run, or to now.

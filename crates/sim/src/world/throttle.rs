@@ -109,7 +109,10 @@ impl Throttle {
     /// Throttles that are not in force.
     pub(super) fn new(around: Surroundings<'_>) -> Self {
         let nodes = around.mesh.len();
-        let flows_of_scenario = &around.applications.flows;
+        // Real flows come after those of the scenario, and are not throttled.
+        let flows = &around.applications.flows;
+        let simulated = flows.partition_point(|flow| !matches!(flow.kind, FlowKind::Real(_)));
+        let flows_of_scenario = &flows[..simulated];
         let mut own = vec![0; nodes];
         let mut lanes = vec![None; 2 * flows_of_scenario.len()];
         let mut flows = Vec::with_capacity(flows_of_scenario.len());
@@ -231,7 +234,7 @@ fn load_of(around: Surroundings<'_>, flow: &Flow, entry: &Traffic) -> Load {
         FlowKind::Aimd(_) => {
             Load::Datagrams { payload: entry.largest_packet_bytes().saturating_sub(DATA_HEADERS) }
         }
-        FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) => {
+        FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) | FlowKind::Real(_) => {
             Load::Datagrams { payload: entry.largest_packet_bytes().saturating_sub(headers::IP_UDP) }
         }
     }
@@ -352,7 +355,8 @@ impl Throttle {
     /// Takes a packet that a node sends on by radio.
     pub(super) fn offer(&mut self, core: &mut Core, mesh: &mut Mesh, node: NodeId, waiting: Waiting) {
         let stream = core.packets.get(waiting.packet).stream;
-        let lane = self.lanes[stream as usize].filter(|lane| lane.node == node);
+        // Real flows, which begin during the run, have no lane.
+        let lane = self.lanes.get(stream as usize).copied().flatten().filter(|lane| lane.node == node);
         let Some(in_force) = &mut self.on else { return enqueue(core, mesh, node, waiting) };
         let queues = &mut in_force.nodes[node as usize].queues;
         match lane {

@@ -273,7 +273,8 @@ fn is_tcp(kind: FlowKind) -> bool {
         | FlowKind::Quic(_)
         | FlowKind::Cbr
         | FlowKind::Burst
-        | FlowKind::Video(_) => false,
+        | FlowKind::Video(_)
+        | FlowKind::Real(_) => false,
     }
 }
 

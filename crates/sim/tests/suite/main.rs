@@ -23,6 +23,7 @@ mod network;
 mod output_capture;
 mod output_tables;
 mod radio;
+mod real;
 mod results;
 mod saturation;
 mod scenario_corpus;

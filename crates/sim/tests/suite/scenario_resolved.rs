@@ -210,7 +210,7 @@ fn descriptions_state_the_defaults_that_apply() {
         assert_eq!(rates.join(", "), listed);
     }
     let kinds = schema["$defs"]["Traffic"]["oneOf"].as_array().unwrap();
-    assert_eq!(kinds.len(), 9);
+    assert_eq!(kinds.len(), 10);
     for kind in kinds {
         let word = kind["properties"]["kind"]["const"].as_str().unwrap();
         let own: String = kind["required"].as_array().unwrap().iter().filter_map(Value::as_str).fold(
@@ -220,7 +220,9 @@ fn descriptions_state_the_defaults_that_apply() {
                 key => format!("{own}{key} = 100\n"),
             },
         );
-        let entry = format!("{STRING}[[traffic]]\nkind = \"{word}\"\nfrom = 0\nto = 1\n{own}");
+        // Real traffic needs a command at one of its ends, of either.
+        let command = if word == "real" { "command_to = \"true\"\n" } else { "" };
+        let entry = format!("{STRING}[[traffic]]\nkind = \"{word}\"\nfrom = 0\nto = 1\n{own}{command}");
         let dscp = scenario(&entry).traffic[0].default_dscp();
         let name = serde_json::to_value(dscp).unwrap();
         let words = format!("Left out: `{}`", name.as_str().unwrap());

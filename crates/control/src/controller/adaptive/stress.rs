@@ -185,8 +185,7 @@ impl Adaptive {
             }
             if !ignores_calls && measured > 0.0 {
                 let reason = Reason::CallDegraded { loss_or_late: combined, delay: Nanos::ZERO };
-                let crowding = (self.tuning.crowded_packets / measured).clamp(0.5, 1.0);
-                let tolerance = self.tolerance * confidence(measured, self.tuning.enough_packets) * crowding;
+                let tolerance = self.tolerance * confidence(measured, self.tuning.enough_packets);
                 raise(combined / tolerance, lower / tolerance, reason);
             }
         }

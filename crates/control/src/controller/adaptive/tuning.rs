@@ -153,9 +153,6 @@ tuning! {
     wired_delay = 0.5, "part of the playout delay", Some(1e9);
     /// Call packets per second and direction at which the loss is known well enough to stay at the limit: three calls.
     enough_packets = 150.0, "packets per second", Some(1.0);
-    /// Call packets per second and direction above which losses come in bursts, as calls queue behind each other: six
-    /// calls.
-    crowded_packets = 300.0, "packets per second", Some(1e9);
     /// Growth of the ACK interval per second while calls suffer at the minimum budget.
     ack_interval_growth = 0.25, "per second", Some(0.0);
     /// A flow that uses less than 1/1.5 of its rate releases the rest; it keeps 1.5 times what it uses.

@@ -17,10 +17,10 @@ use crate::packet::stream;
 use crate::radio::{Airtime, FrameLoss};
 use crate::recorder::{Loss, StreamRecord};
 use crate::results::{mos_of_direction, mos_of_interval, outage};
-use crate::world::World;
 use crate::world::applications::flow::{Flow, FlowKind};
 use crate::world::applications::tcp::TransferCounts;
 use crate::world::control::Control;
+use crate::world::{RealClass, World};
 
 impl RunTables {
     /// The tables of a run that has ended, or was stopped early (`partial`).
@@ -264,6 +264,10 @@ impl<'a> Direction<'a> {
     fn codec(&self) -> Option<Codec> {
         match self.flow.kind {
             FlowKind::Call(codec) => Some(codec),
+            FlowKind::Real(index) => match self.world.real().get(index).class() {
+                RealClass::Call(codec) => Some(codec),
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -294,7 +298,8 @@ impl<'a> Direction<'a> {
             | FlowKind::Quic(_)
             | FlowKind::Cbr
             | FlowKind::Burst
-            | FlowKind::Video(_) => None,
+            | FlowKind::Video(_)
+            | FlowKind::Real(_) => None,
         };
         let completed = match flow.kind {
             FlowKind::Quic(index) => self.world.quic_transfers()[index].completed,

@@ -3,6 +3,7 @@
 //! All checks here use the scenario alone. Whether nodes are neighbours and whether routes exist is checked when the network
 //! is built.
 
+mod attach;
 mod change;
 mod control;
 mod findings;
@@ -53,6 +54,7 @@ impl Scenario {
             check_tcp(i, entry, &mut findings);
             check_reports(i, entry, &mut findings);
         }
+        self.check_attachments(&places, &mut findings);
         self.check_control(&mut findings);
         self.check_changes(&mut findings);
         self.check_queues(&mut findings);

@@ -8,7 +8,7 @@ use super::super::number::Number;
 use super::super::place::{NamedPlace, Place};
 use super::super::sections::Scenario;
 use super::super::traffic::{
-    Aimd, Bulk, Burst, Call, Cbr, Quic, Request, SizeLaw, TcpProfile, TcpRecovery, TcpVariant, TimeLaw,
+    Aimd, Bulk, Burst, Call, Cbr, Quic, Real, Request, SizeLaw, TcpProfile, TcpRecovery, TcpVariant, TimeLaw,
     Traffic, Video, Web,
 };
 use super::findings::Findings;
@@ -167,6 +167,7 @@ pub(super) fn check_load(i: usize, entry: &Traffic, radio: bool, findings: &mut 
             | Traffic::Burst(Burst { packet_bytes, .. })
             | Traffic::Video(Video { packet_bytes, .. }) => ("packet_bytes", *packet_bytes),
             Traffic::Call(_) => ("codec", packet),
+            Traffic::Real(_) => return,
         };
         let max = MAX_IP_BYTES - (packet - value);
         findings.add(
@@ -198,7 +199,28 @@ pub(super) fn check_load(i: usize, entry: &Traffic, radio: bool, findings: &mut 
         Traffic::Video(Video { rate_kbps, frames_per_s, group_frames, i_to_p, .. }) => {
             check_video(i, *rate_kbps, *frames_per_s, *group_frames, *i_to_p, findings);
         }
+        Traffic::Real(real) => check_commands(i, real, findings),
         Traffic::Call(_) | Traffic::Bulk(_) | Traffic::Aimd(_) | Traffic::Quic(_) => {}
+    }
+}
+
+/// Real traffic consists of commands, and its packets are marked by them.
+fn check_commands(i: usize, real: &Real, findings: &mut Findings) {
+    if real.command_from.is_none() && real.command_to.is_none() {
+        findings.add(
+            format!("traffic.{i}"),
+            "real traffic without a command sends nothing",
+            "no command",
+            "write `command_from` or `command_to`, as in command_from = \"ping -c 10 $TO\"",
+        );
+    }
+    if real.dscp.is_some() {
+        findings.add(
+            format!("traffic.{i}.dscp"),
+            "`dscp` has no effect on real traffic",
+            "not used",
+            "leave it out: programs mark their own packets, as iperf3 does with --dscp",
+        );
     }
 }
 

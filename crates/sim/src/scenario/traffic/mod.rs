@@ -500,6 +500,30 @@ kinds_of_traffic! {
         /// No frames are sent from then on, in seconds. Left out: the end of the run.
         stop_s;
     }
+
+    /// Programs of this machine, one at each end, in the namespaces of `fairhop emulate`. Both ends are attached, if
+    /// `[[attach]]` does not name them. A simulation leaves this traffic out.
+    Real "real" Be {
+        /// One end.
+        from;
+        /// The other end. The command there is started first.
+        to;
+        /// Not to be set: programs mark their own packets. Left out: `BE`.
+        dscp;
+        own {
+            /// Shell command at `from`. The variables FROM and TO hold the first addresses of the two ends, COPY the number of
+            /// the copy.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            command_from: Option<String>,
+            /// Shell command at `to`, with the same variables.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            command_to: Option<String>,
+        }
+        /// Start of the commands, in seconds.
+        start_s;
+        /// The commands get SIGTERM, in seconds. Left out: the end of the run.
+        stop_s;
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
@@ -611,6 +635,7 @@ impl Traffic {
         match self {
             Self::Call(call) => headers::IP_UDP_RTP + call.codec.profile().payload_bytes,
             Self::Quic(quic) => headers::IP_UDP + quic.datagram_bytes,
+            Self::Real(_) => mtu(),
             Self::Cbr(cbr) => headers::IP_UDP + cbr.payload_bytes,
             // Timestamps take their bytes from the data (RFC 9293 §3.7.1).
             Self::Bulk(Bulk { mss_bytes, .. })

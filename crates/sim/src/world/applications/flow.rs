@@ -28,6 +28,8 @@ pub enum FlowKind {
     Request(usize),
     /// Video; its index.
     Video(usize),
+    /// Packets of programs outside the simulator; the index of what is known of them.
+    Real(usize),
 }
 
 impl FlowKind {
@@ -43,6 +45,7 @@ impl FlowKind {
             Self::Web(_) => "web",
             Self::Request(_) => "request",
             Self::Video(_) => "video",
+            Self::Real(_) => "real",
         }
     }
 }
@@ -84,5 +87,6 @@ pub(in crate::world) fn payload_bytes(packet: &Packet) -> u32 {
         Body::Aimd(_) => packet.bytes - DATA_HEADERS,
         Body::AimdAck(_) | Body::Rtcp(_) => 0,
         Body::Quic { data, .. } => data,
+        Body::Real { headers, .. } => packet.bytes.saturating_sub(u32::from(headers)),
     }
 }

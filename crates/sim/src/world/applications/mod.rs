@@ -7,6 +7,7 @@ pub mod aimd;
 pub mod datagrams;
 pub mod flow;
 pub mod quic;
+pub mod real;
 mod reports;
 pub mod sessions;
 pub mod tcp;
@@ -23,6 +24,7 @@ use aimd::AimdFlows;
 use datagrams::Datagrams;
 use flow::{Flow, FlowKind, payload_bytes};
 use quic::QuicFlows;
+pub use real::RealFlows;
 pub(super) use reports::Reporter;
 use tcp::TcpFlows;
 use video::Videos;
@@ -113,6 +115,7 @@ pub(super) enum Kind {
     Tcp,
     Aimd,
     Quic,
+    Real,
 }
 
 impl Kind {
@@ -123,6 +126,7 @@ impl Kind {
             FlowKind::Bulk(_) | FlowKind::Web(_) | FlowKind::Request(_) => Self::Tcp,
             FlowKind::Aimd(_) => Self::Aimd,
             FlowKind::Quic(_) => Self::Quic,
+            FlowKind::Real(_) => Self::Real,
         }
     }
 }
@@ -144,6 +148,7 @@ pub(super) struct Applications {
     pub(super) tcp: TcpFlows,
     pub(super) aimd: AimdFlows,
     pub(super) quic: QuicFlows,
+    pub(super) real: RealFlows,
     outbox: VecDeque<ImageId>,
 }
 
@@ -151,7 +156,7 @@ pub(super) struct Applications {
 /// `for_kind!(applications, core, kind, (app, ctx) => what to do)`.
 macro_rules! for_kind {
     ($applications:expr, $core:expr, $kind:expr, ($app:ident, $ctx:ident) => $act:expr) => {{
-        let Applications { flows, datagrams, videos, tcp, aimd, quic, outbox, .. } = $applications;
+        let Applications { flows, datagrams, videos, tcp, aimd, quic, real, outbox, .. } = $applications;
         let $ctx = &mut AppContext { core: $core, flows, outbox };
         match $kind {
             Kind::Datagrams => {
@@ -172,6 +177,10 @@ macro_rules! for_kind {
             }
             Kind::Quic => {
                 let $app = quic;
+                $act
+            }
+            Kind::Real => {
+                let $app = real;
                 $act
             }
         }
@@ -202,6 +211,12 @@ impl Applications {
     /// One of several nodes has received a broadcast; it is recorded for that node and handed to its application.
     pub(super) fn on_broadcast(&mut self, core: &mut Core, node: NodeId, image: ImageId) {
         core.recorder.broadcast_received(core.packets.get(image), node, core.events.now());
+        let view = core.packets.view(image);
+        let (packet, header) = (*view.packet, *view.header);
+        if let FlowKind::Real(_) = self.flows[flow_of(packet.stream)].kind {
+            let ctx = &mut AppContext { core, flows: &self.flows, outbox: &mut self.outbox };
+            return self.real.arrive(ctx, node, &packet, &header);
+        }
         self.deliver(core, image);
     }
 

@@ -282,7 +282,8 @@ impl TcpFlows {
             | FlowKind::Quic(_)
             | FlowKind::Cbr
             | FlowKind::Burst
-            | FlowKind::Video(_) => None,
+            | FlowKind::Video(_)
+            | FlowKind::Real(_) => None,
         }
     }
 

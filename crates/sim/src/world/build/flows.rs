@@ -56,6 +56,9 @@ impl<'a> Plan<'a> {
     }
 
     pub(super) fn add(&mut self, entry: usize, traffic: &Traffic, name: String) {
+        if let Traffic::Real(_) = traffic {
+            return; // its programs are not simulated
+        }
         let (start_s, stop_s) = traffic.times();
         let mut flow = Flow {
             name,
@@ -127,6 +130,7 @@ impl<'a> Plan<'a> {
                 let bytes = Some(request.request_bytes);
                 self.session(index, &flow, request.response, request.think, bytes, options.configs());
             }
+            Traffic::Real(_) => {}
             Traffic::Video(video) => {
                 flow.kind = FlowKind::Video(self.applications.videos.streams.len());
                 self.video(index, &flow, video);

@@ -4,11 +4,14 @@ mod flows;
 mod paths;
 mod wired;
 
+use std::net::IpAddr;
+
+use fairhop_control::Address;
 use fairhop_model::phy::Rate;
 use fairhop_model::units::Nanos;
 
 use super::World;
-use super::applications::Applications;
+use super::applications::{Applications, RealFlows};
 use super::changes::{Changes, NEXT};
 use super::control::Control;
 use super::core::Core;
@@ -23,7 +26,7 @@ use crate::queue::{Discipline, Queue};
 use crate::radio::{LIGHT_M_PER_S, Links, LinksError, MAX_LINKS, Position, RadioParams, decode_limit_m};
 use crate::recorder::Recorder;
 use crate::routing::Routes;
-use crate::scenario::{self, Finding, Linkage, Scenario};
+use crate::scenario::{self, AttachKind, Attachment, Finding, Linkage, Scenario};
 use flows::Plan;
 use paths::{Surrounds, check_link_rates};
 use wired::{hosts, wire};
@@ -79,6 +82,7 @@ impl World {
                 plan.add(entry, traffic, name);
             }
         }
+        plan.applications.real = real_flows(scenario);
         let around = Surrounds { links: &links, wires: &wires, radio: &radio, mac: &mac };
         let (paths, finder) = plan.paths(around, interrupt)?;
         let routes = Routes::new(&paths, &wires);
@@ -167,6 +171,34 @@ fn recorder(
         }
     }
     recorder
+}
+
+/// Real traffic between the attached places.
+fn real_flows(scenario: &Scenario) -> RealFlows {
+    let attached = scenario.attachments();
+    let addresses = attached.iter().flat_map(|attachment| {
+        let node = attachment.node;
+        attachment.addresses.iter().map(move |(address, _)| (address_of(*address), node))
+    });
+    let internet = scenario.topology.node_count() as NodeId;
+    let is_internet = |attachment: &&Attachment| scenario.internet.is_some() && attachment.node == internet;
+    let default = attached.iter().find(is_internet).map(|attachment| attachment.node);
+    let mut ends = Vec::new();
+    for (place, from) in attached.iter().enumerate() {
+        // Over links, the kernels route.
+        if from.kind == AttachKind::Edge {
+            ends.extend(attached[..place].iter().map(|to| (from.node, to.node)));
+        }
+    }
+    let playout = Nanos::from_millis_f64(scenario.voice.playout_ms);
+    RealFlows::new(addresses.collect(), default, ends, playout)
+}
+
+fn address_of(address: IpAddr) -> Address {
+    match address {
+        IpAddr::V4(address) => Address::v4(address.octets()),
+        IpAddr::V6(address) => Address::v6(address.octets()),
+    }
 }
 
 /// The queue of every station.

@@ -65,11 +65,12 @@ impl Plan<'_> {
                 ));
             }
         }
-        let ends: Vec<_> = flows_with_ends(&self.applications.flows).map(|(_, ends)| ends).collect();
-        let paths = finder.paths(&ends, interrupt)?;
+        let ends = flows_with_ends(&self.applications.flows).map(|(_, ends)| ends);
+        let ends: Vec<_> = ends.chain(self.applications.real.ends.iter().copied()).collect();
+        let mut paths = finder.paths(&ends, interrupt)?.into_iter();
         let mut reported = None;
         let mut found = Vec::new();
-        for ((flow, _), path) in flows_with_ends(&self.applications.flows).zip(paths) {
+        for ((flow, _), path) in flows_with_ends(&self.applications.flows).zip(&mut paths) {
             let sends = flow.start < during.1 && during.0 < flow.stop;
             if path.is_none() && sends && reported != Some(flow.entry) {
                 reported = Some(flow.entry);
@@ -84,6 +85,8 @@ impl Plan<'_> {
             }
             found.extend(path);
         }
+        // Attached places need no path: real packets without one are lost for that reason.
+        found.extend(paths.flatten());
         if findings.is_empty() { Ok(found) } else { Err(findings.into()) }
     }
 

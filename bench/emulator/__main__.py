@@ -1,0 +1,223 @@
+"""Kernels in virtual time against traces and against the laboratory: `python3 bench/emulator`.
+
+Every run is kept in `out/emulator/runs.jsonl` by its command line and the program's hash, so that an interrupted bench
+goes on where it ended. `--write` puts the tables into docs/validation/emulator.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent
+ROOT = FOLDER.parents[1]
+PAGE = ROOT / "docs" / "validation" / "emulator.md"
+TRACES = ROOT / "crates" / "transport" / "tests" / "suite" / "linux" / "traces"
+CONTROLS = ("cubic", "reno", "bbr")
+HOPS = range(1, 7)
+COUNTS = (1, 3)
+SEED = 1
+#: Bounds: of the path, of the median cell and of the worst cell of the mesh, of two equal runs.
+PATH_BOUND, MEDIAN_BOUND, WORST_BOUND, REPEAT_BOUND = 0.01, 0.05, 0.12, 0.005
+
+
+class Store:
+    """Results of `fairhop … --json` by command line."""
+
+    def __init__(self, program: Path, file: Path) -> None:
+        self.program = program
+        self.file = file
+        self.hash = hashlib.sha256(program.read_bytes()).hexdigest()[:12]
+        self.known: dict[str, Any] = {}
+        if file.exists():
+            for line in file.read_text().splitlines():
+                entry = json.loads(line)
+                if entry["program"] == self.hash:
+                    self.known[entry["key"]] = entry["result"]
+        file.parent.mkdir(parents=True, exist_ok=True)
+
+    def run(self, *arguments: str, note: str = "") -> dict[str, Any]:
+        """The result of a command line; `note` tells apart runs that are to be repeated."""
+        command, inner = list(arguments), []
+        if "--" in command:
+            at = command.index("--")
+            command, inner = command[:at], command[at:]
+        key = " ".join([*arguments, *([f"({note})"] if note else [])])
+        if key not in self.known:
+            print(f"» fairhop {key}", file=sys.stderr, flush=True)
+            words = [str(self.program), *command, "--json", *inner]
+            done = subprocess.run(words, cwd=FOLDER, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise RuntimeError(f"{' '.join(words)}\n{done.stderr}")
+            self.known[key] = json.loads(done.stdout)
+            with self.file.open("a") as out:
+                out.write(json.dumps({"program": self.hash, "key": key, "result": self.known[key]}) + "\n")
+        result: dict[str, Any] = self.known[key]
+        return result
+
+
+def goodput_mbps(result: dict[str, Any], kind: str) -> float:
+    """Goodput of all flows of a kind."""
+    return sum(float(flow["goodput_mbps"]) for flow in result["flows"] if flow["kind"] == kind)
+
+
+def kernel_path(store: Store, control: str, seconds: int, kernel: str, note: str = "") -> float:
+    """Goodput of one kernel flow over the traced path after 10 s."""
+    command = ("--", "./flows.sh", "sender", "receiver", "10.78.0.3", control, "1")
+    options = ("--virtual", "--kernel", kernel, "--duration", str(seconds))
+    return goodput_mbps(store.run("emulate", "path.toml", *options, *command, note=note), "real-tcp")
+
+
+def trace_mbps(control: str, seconds: int) -> float:
+    """Goodput in a trace from 10 s to `seconds`."""
+    lines = (TRACES / f"{control}_0.csv").read_text().splitlines()
+    samples = [[float(field) for field in line.split(",")] for line in lines[1:]]
+    acked = [samples[min(10 * at, len(samples) - 1)][6] for at in (10, seconds)]
+    return (acked[1] - acked[0]) * 8e-6 / (min(seconds, 59.9) - 10)
+
+
+@dataclass(frozen=True)
+class Cell:
+    hops: int
+    control: str
+    count: int
+
+    def kernel(self, store: Store, kernel: str, note: str = "") -> float:
+        """Goodput of the kernel's TCP on the emulated radio."""
+        return goodput_mbps(self.kernel_result(store, kernel, note), "real-tcp")
+
+    def kernel_result(self, store: Store, kernel: str, note: str = "") -> dict[str, Any]:
+        command = ("--", "./flows.sh", "0", str(self.hops), f"10.77.0.{self.hops}", self.control, str(self.count))
+        options = ("--attach", "0", "--attach", str(self.hops), "--virtual", "--kernel", kernel, "--duration", "25")
+        return store.run("emulate", "mesh.toml", *self.sets, *options, *command, note=note)
+
+    def laboratory(self, store: Store) -> float:
+        """Goodput of our TCP on the simulated radio."""
+        traffic = (
+            f'traffic=[{{ kind = "bulk", from = 0, to = {self.hops}, count = {self.count}, tcp = "{self.control}", '
+            'profile = "linux", start_s = 0.5 }]'
+        )
+        return goodput_mbps(store.run("run", "mesh.toml", *self.sets, "--set", traffic), "bulk")
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        return ("--set", f"topology.hops={self.hops}", "--seed", str(SEED))
+
+
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:+.1f} %"
+
+
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Processes that keep processors busy meanwhile."""
+    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def path_part(store: Store, args: argparse.Namespace) -> str:
+    rows = []
+    for control in CONTROLS:
+        ours, traced = kernel_path(store, control, args.seconds, args.kernel), trace_mbps(control, args.seconds)
+        apart = ours / traced - 1
+        verdict = "yes" if abs(apart) <= PATH_BOUND else "no"
+        rows.append((control, f"{ours:.3f}", f"{traced:.3f}", percent(apart), verdict))
+    return table(("control", f"emulator, 10..{args.seconds} s, Mb/s", "trace, Mb/s", "apart", "within 1 %"), rows)
+
+
+def mesh_part(store: Store, args: argparse.Namespace) -> str:
+    cells = [Cell(hops, control, count) for count in COUNTS for hops in HOPS for control in CONTROLS]
+    chosen = [cell for cell in cells if cell.hops in args.hops and cell.count in args.counts]
+    with ThreadPoolExecutor(args.jobs) as pool:
+        kernels = list(pool.map(lambda cell: cell.kernel(store, args.kernel), chosen))
+    rows, aparts = [], []
+    for cell, kernel in zip(chosen, kernels, strict=True):
+        laboratory = cell.laboratory(store)
+        apart = kernel / laboratory - 1
+        aparts.append(abs(apart))
+        rows.append(
+            (str(cell.hops), cell.control, str(cell.count), f"{kernel:.3f}", f"{laboratory:.3f}", percent(apart))
+        )
+    text = table(("hops", "control", "flows", "kernel, Mb/s", "laboratory, Mb/s", "apart"), rows)
+    median, worst = statistics.median(aparts), max(aparts)
+    return text + (
+        f"\nMedian difference of {len(chosen)} cells {100 * median:.1f} % (bound {100 * MEDIAN_BOUND:.0f} %), "
+        f"worst {100 * worst:.1f} % (bound {100 * WORST_BOUND:.0f} %).\n"
+    )
+
+
+def repeat_part(store: Store, args: argparse.Namespace) -> str:
+    cell = Cell(3, "cubic", 3)
+    first = cell.kernel_result(store, args.kernel, "first")
+    again = cell.kernel_result(store, args.kernel, "again")
+    with busy(4):
+        loaded = cell.kernel_result(store, args.kernel, "with busy processes")
+    rows = []
+    for name, result in (("first", first), ("again", again), ("with four busy processes", loaded)):
+        mbps = goodput_mbps(result, "real-tcp")
+        apart = mbps / goodput_mbps(first, "real-tcp") - 1
+        # wall_s, measured by the guest's clock, is a figure of the run like the others.
+        same = "yes" if result == first else "no"
+        rows.append((name, f"{mbps:.6f}", percent(apart), same))
+    return table(("run", "goodput, Mb/s", "apart", "whole result equal"), rows)
+
+
+PARTS: dict[str, Callable[[Store, argparse.Namespace], str]] = {
+    "path": path_part,
+    "mesh": mesh_part,
+    "repeat": repeat_part,
+}
+
+
+def write(name: str, text: str) -> None:
+    """Replaces the part of the page between its two marks."""
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+    page = PAGE.read_text()
+    before, rest = page.split(begin, 1)
+    _, after = rest.split(end, 1)
+    PAGE.write_text(before + begin + text + end + after)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)} (default: all)")
+    parser.add_argument("--program", type=Path, default=ROOT / "target" / "release" / "fairhop")
+    parser.add_argument("--kernel", default="6.1", help="5.10, 6.1 or 6.12")
+    parser.add_argument("--seconds", type=int, default=60, help="length of a run over the traced path")
+    parser.add_argument("--hops", type=int, nargs="*", default=list(HOPS))
+    parser.add_argument("--counts", type=int, nargs="*", default=list(COUNTS), help="flows in a cell of the mesh")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
+    parser.add_argument("--write", action="store_true", help="update docs/validation/emulator.md")
+    args = parser.parse_args()
+    if unknown := [part for part in args.parts if part not in PARTS]:
+        parser.error(f"no part {unknown[0]}; there are {', '.join(PARTS)}")
+    store = Store(args.program.resolve(), ROOT / "out" / "emulator" / "runs.jsonl")
+    for name in args.parts or PARTS:
+        text = PARTS[name](store, args)
+        print(f"\n{name}\n{text}", flush=True)
+        if args.write:
+            write(name, text)
+
+
+if __name__ == "__main__":
+    main()
