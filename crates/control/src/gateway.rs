@@ -223,7 +223,8 @@ impl<P> Gateway<P> {
             kind if self.paces_data || !self.data.is_empty() => match self.class(now, kind, arrival) {
                 Class::Free => Verdict::Pass(packet),
                 class => {
-                    let is_urgent = class == Class::Interactive;
+                    // A policy without such a rate treats interactive packets as elastic ones.
+                    let is_urgent = class == Class::Interactive && self.policy().interactive.is_some();
                     Verdict::of(self.data.offer(now, &arrival.key, arrival.bytes, is_urgent, packet))
                 }
             },

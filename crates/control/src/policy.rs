@@ -19,8 +19,8 @@ pub struct Policy {
     pub expires: Nanos,
     /// Pace of all elastic packets into the mesh together, in IP bytes; none for no limit.
     pub down: Option<BitRate>,
-    /// Rate up to which interactive packets ([`crate::observer::FlowKind::Interactive`]) go ahead of elastic ones; none for
-    /// any rate. [`Policy::down`] holds for both together.
+    /// Rate up to which interactive packets ([`crate::observer::FlowKind::Interactive`]) go ahead of elastic ones; none if
+    /// they do not. [`Policy::down`] holds for both together.
     pub interactive: Option<BitRate>,
     /// Times at which elastic packets may enter the mesh; none for any time.
     pub gate: Option<Gate>,

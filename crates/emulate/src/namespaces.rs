@@ -309,10 +309,12 @@ fn network_of(address: IpAddr, length: u8) -> Option<String> {
 fn remove_all(names: &[String]) -> Result<(), EmulateError> {
     let names: Vec<&String> = names.iter().filter(|name| path_of(name).exists()).collect();
     end_processes(&names);
-    let removed = names.iter().map(|name| ip(&["netns", "del", name], "").map(|_| ()));
-    // All are tried before the first failure is returned.
-    let removed: Vec<_> = removed.collect();
-    removed.into_iter().collect()
+    let mut result = Ok(());
+    for name in &names {
+        // All are tried before the first failure is returned.
+        result = result.and(ip(&["netns", "del", name], "").map(|_| ()));
+    }
+    result
 }
 
 /// Ends all processes in namespaces: they would go on without a network.
@@ -358,6 +360,10 @@ fn read_names(path: &Path) -> Vec<String> {
     names_in(&fs::read_to_string(path).unwrap_or_default())
 }
 
+/// How often and after which time a lock that another process holds is tried again.
+const LOCK_TRIES: u32 = 10;
+const LOCK_RETRY: Duration = Duration::from_millis(20);
+
 impl State {
     /// Locks the file.
     fn lock(path: &Path) -> Result<Self, EmulateError> {
@@ -365,7 +371,16 @@ impl State {
         let options = || File::options().read(true).write(true).create(true).truncate(false).open(path);
         let mut file = options().map_err(failed)?;
         let mut text = String::new();
-        let locked = flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from);
+        let lock = || flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from);
+        let mut locked = lock();
+        // A process that is just being started holds the locks of its parent until it has become another program.
+        for _ in 0..LOCK_TRIES {
+            if !locked.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+                break;
+            }
+            std::thread::sleep(LOCK_RETRY);
+            locked = lock();
+        }
         file.read_to_string(&mut text).map_err(failed)?;
         match locked {
             Ok(()) => {

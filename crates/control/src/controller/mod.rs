@@ -24,6 +24,7 @@ pub const VALID: Nanos = Nanos::from_secs(2);
 
 /// Which controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "plain data, made once a run")]
 pub enum ControllerConfig {
     /// Observes, and asks for nothing.
     #[default]

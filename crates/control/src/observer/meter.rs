@@ -149,7 +149,7 @@ impl RoundTrip {
         let all = of_last(Self::RECENT as u32);
         let is_prompt = all.clone().any(|recent| recent.is_prompt);
         let min_us = all.map(|recent| recent.min_us).min()?;
-        let recent = Nanos::from_micros(if count > 0 { sum / count } else { u64::from(min_us) });
+        let recent = Nanos::from_micros(u64::checked_div(sum, count).unwrap_or(u64::from(min_us)));
         Some(Excess { over_base: recent.saturating_sub(base), is_prompt })
     }
 }

@@ -130,7 +130,7 @@ impl<P> Pacer<P> {
         self.schedule.set_aggregate(rate);
     }
 
-    /// Sets the rate up to which urgent packets go ahead of others; none for any rate. Beyond it, they have no less than
+    /// Sets the rate up to which urgent packets go ahead of others; none for any rate. Beyond it, they get what the
     /// others leave.
     pub const fn set_urgent(&mut self, rate: Option<BitRate>) {
         self.urgent.set_rate(rate);

@@ -50,7 +50,7 @@ fn a_gate_does_not_lower_the_rate() {
     pacer.set_aggregate(Some(BitRate(480_000)));
     pacer.set_gate(Gate::plan(PERIOD, &mut [Nanos::ZERO], spec));
     (0..100).for_each(|packet| {
-        assert_eq!(pacer.offer(Nanos::ZERO, &FlowKey::default(), 1500, false, packet), None)
+        assert_eq!(pacer.offer(Nanos::ZERO, &FlowKey::default(), 1500, false, packet), None);
     });
     let (mut now, mut sent) = (Nanos::ZERO, 0);
     while let Some(at) = pacer.next_time(now).filter(|&at| at <= ms(1000)) {

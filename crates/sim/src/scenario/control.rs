@@ -175,7 +175,7 @@ macro_rules! kinds_of_control {
                 #[schemars(range(min = 0.0, max = 100_000.0))]
                 mark_after_ms: Option<f64>,
                 /// Constants of the controller by name, for studies: `{ cut = 0.5 }`. Left out: their tuned values, which
-                /// docs/validation/adaptive.md lists.
+                /// docs/control.md lists.
                 #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
                 #[schemars(schema_with = "tuning_schema")]
                 tuning: BTreeMap<String, f64>,
@@ -335,6 +335,7 @@ kinds_of_control! {
 
 /// A control without its times.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "plain data, made once a run")]
 pub enum ControlSetting {
     /// A controller at the gateway.
     Gateway {

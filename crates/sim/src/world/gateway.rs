@@ -401,7 +401,6 @@ mod tests {
                 payload_type: 18,
                 marker: false,
             },
-            Body::Rtp { sequence: 70_001, timestamp: 1 << 34, ssrc: 7, payload_type: 18, marker: true },
             Body::Udp { sequence: 3 },
         ];
         for timestamps in [false, true] {
@@ -440,6 +439,13 @@ mod tests {
         {
             bodies.push(Body::Rtcp(Report { ssrc: 7, sender, block }));
         }
+        bodies.push(Body::Rtp {
+            sequence: 70_001,
+            timestamp: 1 << 34,
+            ssrc: 7,
+            payload_type: 18,
+            marker: true,
+        });
         let has = |wanted: fn(&Segment) -> bool| {
             bodies.iter().any(|body| matches!(body, Body::Tcp(segment) if wanted(segment)))
         };

@@ -63,7 +63,7 @@ tuning! {
     learning_used = 0.7, "part of the budget", Some(0.0);
     /// Budget multiplier at the first stress: the stress is seen about a second after its cause.
     learnt = 0.6, "part of the budget", Some(1.0);
-    /// Speed g of the law without calls, per second; with calls it is between a quarter and twice as much.
+    /// Speed g of the law without calls, per second; with calls it is between an eighth and twice as much.
     speed = 0.06, "per second", None;
     /// Minimum speed of the law with calls.
     min_speed = 0.0075, "per second", None;
