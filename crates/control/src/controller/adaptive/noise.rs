@@ -1,9 +1,9 @@
 //! The mesh's own loss of call packets, which TCP does not cause.
 //!
 //! Loss caused by TCP falls with the budget; the mesh's own noise does not. The loss near the recent peak of the budget is
-//! compared with the loss at half of the peak and less. If TCP caused all of it, in proportion, half would be left; if TCP caused
-//! half of it, three quarters. It is noise if significantly more than that is left, and more than what calls tolerate.
-//! Significant means: even if the number of lost packets were one standard deviation lower.
+//! compared with the loss at three fifths of the peak and less. If TCP caused all of it, in proportion, three fifths would be
+//! left. It is noise if significantly more than three quarters are left, and more than what calls tolerate. Significant means:
+//! even if the number of lost packets were one standard deviation lower.
 //!
 //! Noise is tolerated for the next minute, beside half of what is tolerable anyway. Noise that is near the tolerable loss from
 //! the start is not recognized, as there is no peak to compare with.

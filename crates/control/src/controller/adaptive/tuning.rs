@@ -72,7 +72,7 @@ tuning! {
     /// Maximum stress in the law: one tick takes at most 8.4 % of the budget.
     max_stress = 8.0, "stress", None;
     /// Part of the budget that one lost call packet costs.
-    loss_cost = 0.03, "part of the budget per packet", None;
+    loss_cost = 0.05, "part of the budget per packet", None;
     /// Budget multiplier of a cut.
     cut = 0.65, "part of the budget", Some(1.0);
     /// Budget multiplier of a second cut, if calls are still bad when the first should have helped.
@@ -116,7 +116,7 @@ tuning! {
     /// A budget above this part of the peak counts as high.
     noise_high = 0.85, "part of the peak", None;
     /// A budget below this part of the peak counts as low.
-    noise_low = 0.5, "part of the peak", Some(0.0);
+    noise_low = 0.6, "part of the peak", Some(0.0);
     /// Part of the loss that is left at a low budget if TCP causes half of it.
     noise_left = 0.75, "part of the loss", None;
     /// Minimum number of call packets of a mean: at the tolerable 0.5 %, three of them are lost.
