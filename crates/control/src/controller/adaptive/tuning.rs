@@ -1,7 +1,7 @@
 //! The tuned constants of the controller: their units, and what switches a mechanism off.
 //!
 //! They are fields, not `const`, so that a study can change them: `[control] tuning = { cut = 0.5 }` in a scenario.
-//! `bench/adaptive` makes the tables of sensitivity and ablation from [`Tuning::CONSTANTS`].
+//! docs/control.md has their table.
 
 /// A tuned constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -109,7 +109,7 @@ tuning! {
     carried_s = 4.0, "seconds", None;
     /// Initial and shortest hold of a ceiling; also the minimum time between two reactions to new flows.
     min_hold_s = 10.0, "seconds", None;
-    /// Wait after a cut before its effect is judged: the mesh has emptied and [`FAST`] is past it.
+    /// Wait after a cut before its effect is judged: the mesh has emptied, and the short span (300 ms) is past it.
     settle_s = 0.5, "seconds", None;
     /// Growth of a budget that returns to a known value, per second.
     return_speed = 0.25, "per second", None;
