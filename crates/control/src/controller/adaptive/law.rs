@@ -21,6 +21,11 @@ use super::stress::{Stress, confidence};
 use super::{Adaptive, DEFAULT_TOLERANCE, SLOW, secs};
 use crate::policy::{Reason, State};
 
+/// Where less is tolerable than [`DEFAULT_TOLERANCE`] (G.723.1), the absence of loss has to exclude only this many times the
+/// tolerable loss before the budget grows fast. One to six such calls over three and four hops are clear in 0.95 to 0.97 of
+/// the seconds with 2, and in 0.92 to 0.95 with 6.5, which treats them like G.729A; with 1 growth takes minutes.
+const SENSITIVE: f64 = 2.0;
+
 impl Adaptive {
     pub(super) fn decide(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {
         if self.state != State::Starved && self.follow_degradation(now, stress) {
@@ -177,9 +182,10 @@ impl Adaptive {
             self.tuning.return_speed
         };
         let far = if stay.is_finite() { (5.0 * (stay - self.budget) / stay).min(1.0) } else { 1.0 };
-        // Packets that would have been lost by now if this were the point to stay at. Codecs that tolerate less wait no longer:
-        // loss rises steeply with the budget.
-        let expected = stress.packets * self.tolerance.max(DEFAULT_TOLERANCE);
+        // Packets that would have been lost by now if this were the point to stay at. Codecs that tolerate little
+        // wait less than they would have to, as loss rises steeply with the budget.
+        let believed = self.tolerance.max(DEFAULT_TOLERANCE.min(SENSITIVE * self.tolerance));
+        let expected = stress.packets * believed;
         let missed = if self.nodes.is_empty() { 2.0 * calm } else { calm * expected };
         let speed = speed
             + (return_speed - speed)
