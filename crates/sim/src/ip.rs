@@ -5,6 +5,7 @@
 //! the [`Header`] of each image; [`rewrite`] writes them into a copy of the bytes when the packet leaves the network.
 
 use fairhop_control::digest::{Ip, PROTOCOL_TCP, PROTOCOL_UDP};
+use fairhop_control::window::update_checksum;
 
 use crate::packet::{Ecn, Header};
 
@@ -61,21 +62,13 @@ fn window_at(packet: &[u8], ip: &Ip) -> Option<usize> {
     (is_tcp && packet.len() >= ip.transport_at + 20).then_some(ip.transport_at + TCP_WINDOW_AT)
 }
 
-/// A checksum after one 16-bit word of the data has changed (RFC 1624, equation 3).
-fn updated(checksum: u16, from: u16, to: u16) -> u16 {
-    let mut sum = u32::from(!checksum) + u32::from(!from) + u32::from(to);
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
-}
-
 /// Writes a 16-bit word, and the change into the checksum at another place.
 fn replace_word(packet: &mut [u8], at: usize, to: u16, checksum_at: usize) {
     let (Some(from), Some(checksum)) = (u16_at(packet, at), u16_at(packet, checksum_at)) else { return };
     if from != to {
         packet[at..at + 2].copy_from_slice(&to.to_be_bytes());
-        packet[checksum_at..checksum_at + 2].copy_from_slice(&updated(checksum, from, to).to_be_bytes());
+        packet[checksum_at..checksum_at + 2]
+            .copy_from_slice(&update_checksum(checksum, from, to).to_be_bytes());
     }
 }
 

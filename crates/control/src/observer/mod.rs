@@ -26,6 +26,7 @@ use fairhop_model::units::Nanos;
 use fairhop_model::voice::{self, Codec};
 
 pub use call::{Listening, Quality, Stream};
+pub(crate) use meter::MAX_ACK_DELAY;
 pub use meter::{Excess, Meter, OwnQueue, RoundTrip};
 pub use survey::{ElasticFlow, MeshNode};
 pub use tcp::TcpFlow;

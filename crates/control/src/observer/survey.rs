@@ -72,9 +72,6 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// A node without flows is forgotten after that time, as flows are.
-    const FORGOTTEN: Nanos = Nanos::from_secs(60);
-
     /// Looks at the flows with a packet since `horizon`, and for calls at those since `calls_horizon`.
     pub(super) fn update(
         &mut self,
@@ -134,9 +131,7 @@ impl Survey {
         for samples in self.samples.chunk_by(|a, b| a.address == b.address) {
             let address = samples[0].address;
             while let Some(node) = known.next_if(|node| node.address < address) {
-                self.nodes.extend(
-                    Some(node.silent()).filter(|node| now.saturating_sub(node.seen) < Self::FORGOTTEN),
-                );
+                self.nodes.extend(node.silent(now));
             }
             let mut node = known.next_if(|node| node.address == address).copied().unwrap_or(MeshNode {
                 address,
@@ -148,10 +143,7 @@ impl Survey {
             node.merge(now, samples);
             self.nodes.push(node);
         }
-        for node in known {
-            self.nodes
-                .extend(Some(node.silent()).filter(|node| now.saturating_sub(node.seen) < Self::FORGOTTEN));
-        }
+        self.nodes.extend(known.filter_map(|node| node.silent(now)));
     }
 
     pub(super) fn node(&self, address: Address) -> Option<&MeshNode> {
@@ -160,9 +152,12 @@ impl Survey {
 }
 
 impl MeshNode {
-    /// The node without recent flows.
-    const fn silent(&self) -> Self {
-        Self { excess: None, ..*self }
+    /// A node without flows is forgotten after that time, as flows are.
+    const FORGOTTEN: Nanos = Nanos::from_secs(60);
+
+    /// The node without recent flows; none if it is forgotten.
+    fn silent(&self, now: Nanos) -> Option<Self> {
+        (now.saturating_sub(self.seen) < Self::FORGOTTEN).then_some(Self { excess: None, ..*self })
     }
 
     fn merge(&mut self, now: Nanos, samples: &[Sample]) {

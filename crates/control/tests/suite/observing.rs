@@ -61,6 +61,10 @@ fn udp(observer: &Observer, port: u16) -> &UdpFlow {
     }
 }
 
+fn segment(seq: u32, ack: u32, payload_bytes: u32) -> Payload {
+    Payload::Tcp(TcpFields { seq, ack, flags: tcp_flag::ACK, payload_bytes, ..TcpFields::default() })
+}
+
 fn observer() -> Observer {
     Observer::new(ObserverConfig { flows: 100, ..ObserverConfig::default() })
 }
@@ -218,22 +222,22 @@ fn the_stream_into_the_mesh_is_known_from_reports_or_inferred_from_its_twin_and_
     assert!(!call.down_is_reported && call.up.is_some_and(|up| up.mos > 4.0));
 }
 
+/// Two segments of a flow at once, and their ACK after `round_trip` milliseconds: the excess of the node after it.
+fn pair(observer: &mut Observer, at: u64, port: u16, seq: u32, round_trip: u64) -> Option<Nanos> {
+    for seq in [seq, seq + 1000] {
+        observer.on_digest(&digest(ms(at), ToMesh, PROTOCOL_TCP, port, 1040, segment(seq, 1, 1000)));
+    }
+    let answered = ms(at + round_trip);
+    observer.on_digest(&digest(answered, FromMesh, PROTOCOL_TCP, port, 40, segment(1, seq + 2000, 0)));
+    observer.survey(answered);
+    observer.mesh_excess(Some(MESH))
+}
+
 /// Pairs of segments, whose ACKs are not delayed. One flow alone has long round trips, then both have.
 #[test]
 fn the_excess_of_a_node_is_what_all_its_flows_have_in_common() {
     let mut observer = observer();
-    let mut pass = |at: u64, port: u16, seq: u32, round_trip: u64| {
-        let fields = |seq, ack, payload_bytes| {
-            Payload::Tcp(TcpFields { seq, ack, flags: tcp_flag::ACK, payload_bytes, ..TcpFields::default() })
-        };
-        for seq in [seq, seq + 1000] {
-            observer.on_digest(&digest(ms(at), ToMesh, PROTOCOL_TCP, port, 1040, fields(seq, 1, 1000)));
-        }
-        let answered = ms(at + round_trip);
-        observer.on_digest(&digest(answered, FromMesh, PROTOCOL_TCP, port, 40, fields(1, seq + 2000, 0)));
-        observer.survey(answered);
-        observer.mesh_excess(Some(MESH))
-    };
+    let mut pass = |at, port, seq, round_trip| pair(&mut observer, at, port, seq, round_trip);
     pass(0, 80, 0, 20);
     pass(100, 81, 0, 20);
     pass(2000, 80, 2000, 120);
@@ -400,22 +404,19 @@ fn a_flow_first_seen_in_its_middle_has_no_scale_and_holes_of_an_upload_are_losse
 /// Round trips of 20 ms, and ACKs that the receiver delays. `pairs`: two segments at a time; otherwise one every 60 ms.
 fn delayed_acks(delay_ms: u64, queue_ms: u64, pairs: bool) -> Option<Nanos> {
     let mut observer = observer();
-    let fields = |seq, ack, payload_bytes| {
-        Payload::Tcp(TcpFields { seq, ack, flags: tcp_flag::ACK, payload_bytes, ..TcpFields::default() })
-    };
     let mut seq = 0;
     for turn in 0..100_u64 {
         let at = 60 * turn;
         let count = if pairs { 2 } else { 1 };
         for _ in 0..count {
-            observer.on_digest(&digest(ms(at), ToMesh, PROTOCOL_TCP, 80, 1040, fields(seq, 1, 1000)));
+            observer.on_digest(&digest(ms(at), ToMesh, PROTOCOL_TCP, 80, 1040, segment(seq, 1, 1000)));
             seq += 1000;
         }
         // The first second is without a queue; an ACK of two segments is never delayed.
         let queue = if turn < 17 { 0 } else { queue_ms };
         let delay = if pairs { 0 } else { delay_ms };
         let answered = ms(at + 20 + queue + delay);
-        observer.on_digest(&digest(answered, FromMesh, PROTOCOL_TCP, 80, 40, fields(1, seq, 0)));
+        observer.on_digest(&digest(answered, FromMesh, PROTOCOL_TCP, 80, 40, segment(1, seq, 0)));
     }
     observer.survey(ms(6000));
     observer.mesh_excess(Some(MESH))
@@ -435,9 +436,6 @@ fn a_delayed_ack_is_never_a_queue_and_a_queue_is_seen_through_delayed_acks() {
 #[test]
 fn a_receiver_that_acknowledges_each_segment_at_once_shows_a_queue() {
     let mut observer = observer();
-    let fields = |seq, ack, payload_bytes| {
-        Payload::Tcp(TcpFields { seq, ack, flags: tcp_flag::ACK, payload_bytes, ..TcpFields::default() })
-    };
     // Segments 5 ms apart, and an ACK for each: 10 ms later, and 50 ms later from 1 s on.
     let mut packets: Vec<(u64, Direction, u32)> = Vec::new();
     for n in 0..400_u64 {
@@ -448,7 +446,7 @@ fn a_receiver_that_acknowledges_each_segment_at_once_shows_a_queue() {
     packets.sort_by_key(|&(at, ..)| at);
     for (at, direction, n) in packets {
         let fields =
-            if direction == ToMesh { fields(1000 * n, 1, 1000) } else { fields(1, 1000 * (n + 1), 0) };
+            if direction == ToMesh { segment(1000 * n, 1, 1000) } else { segment(1, 1000 * (n + 1), 0) };
         observer.on_digest(&digest(ms(at), direction, PROTOCOL_TCP, 80, 1040, fields));
     }
     observer.survey(ms(1995));
@@ -459,20 +457,8 @@ fn a_receiver_that_acknowledges_each_segment_at_once_shows_a_queue() {
 #[test]
 fn flows_of_a_node_share_their_base() {
     let mut observer = observer();
-    let mut pair = |at: u64, port: u16, seq: u32, round_trip: u64| {
-        let fields = |seq, ack, payload_bytes| {
-            Payload::Tcp(TcpFields { seq, ack, flags: tcp_flag::ACK, payload_bytes, ..TcpFields::default() })
-        };
-        for seq in [seq, seq + 1000] {
-            observer.on_digest(&digest(ms(at), ToMesh, PROTOCOL_TCP, port, 1040, fields(seq, 1, 1000)));
-        }
-        let answered = ms(at + round_trip);
-        observer.on_digest(&digest(answered, FromMesh, PROTOCOL_TCP, port, 40, fields(1, seq + 2000, 0)));
-        observer.survey(answered);
-        observer.mesh_excess(Some(MESH))
-    };
-    assert_eq!(pair(0, 80, 0, 20), Some(Nanos::ZERO));
-    assert_eq!(pair(5000, 81, 0, 90), Some(ms(70)), "the first flow has ended");
+    assert_eq!(pair(&mut observer, 0, 80, 0, 20), Some(Nanos::ZERO));
+    assert_eq!(pair(&mut observer, 5000, 81, 0, 90), Some(ms(70)), "the first flow has ended");
 }
 
 #[test]

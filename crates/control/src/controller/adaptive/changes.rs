@@ -21,8 +21,9 @@ impl Adaptive {
     pub(super) fn on_calls_changed(&mut self, now: Nanos, change: CallsChange) {
         let CallsChange { load, came, went } = change;
         if load > 0.0 && self.state != State::Starved {
-            let mut new_part = (load / self.calls.iter().map(|known| known.load).sum::<f64>()).min(1.0);
-            if new_part > 0.99 {
+            let new_part = (load / self.calls.iter().map(|known| known.load).sum::<f64>()).min(1.0);
+            let are_first = new_part > 0.99;
+            if are_first {
                 // These are the first calls: what was learnt without calls does not hold for them.
                 self.ceiling = f64::INFINITY;
             }
@@ -34,11 +35,9 @@ impl Adaptive {
             let floor =
                 if self.has_learnt { 0.0 } else { self.budget.min(self.config.first_budget * MIN_KEPT) };
             self.budget = (self.budget * kept).max(floor);
-            if new_part > 0.99 {
-                new_part = 0.0;
-            }
             let reason = if came { Reason::CallStarted } else { Reason::PathLonger };
-            self.make_room(now, new_part, reason);
+            // The first calls have no others that were measured without them.
+            self.make_room(now, if are_first { 0.0 } else { new_part }, reason);
         } else if load < 0.0 {
             self.ceiling -= load;
             self.hold = secs(self.tuning.min_hold_s);

@@ -9,6 +9,7 @@ use super::stress::Stress;
 use super::{Adaptive, SLOW, secs};
 use crate::policy::{Reason, State};
 
+/// Longest time between two comparisons: what has changed in the network is found within a minute.
 const MAX_STARVED_FOR: Nanos = Nanos::from_secs(60);
 
 /// A period with bad calls, and what has been tried.

@@ -69,7 +69,7 @@ tuning! {
     min_speed = 0.0075, "per second", None;
     /// Growth at the beginning of a probe, per second: a breakdown shows before the budget is 10 % over the ceiling.
     probe_speed = 0.03, "per second", Some(0.0);
-    /// Maximum stress in the law: one tick takes at most 8.4 % of the budget.
+    /// Maximum stress in the law, or that of one lost packet if it is higher.
     max_stress = 8.0, "stress", None;
     /// Part of the budget that one lost call packet costs.
     loss_cost = 0.05, "part of the budget per packet", None;
@@ -117,7 +117,7 @@ tuning! {
     noise_high = 0.85, "part of the peak", None;
     /// A budget below this part of the peak counts as low.
     noise_low = 0.6, "part of the peak", Some(0.0);
-    /// Part of the loss that is left at a low budget if TCP causes half of it.
+    /// It is noise if more than this part of the loss is left at a low budget.
     noise_left = 0.75, "part of the loss", None;
     /// Minimum number of call packets of a mean: at the tolerable 0.5 %, three of them are lost.
     noise_packets = 600.0, "packets", None;
@@ -139,7 +139,7 @@ tuning! {
     caution = 0.7, "part of the budget", Some(1.0);
     /// Minimum time for which less is used: calls need it to show their loss.
     caution_s = 3.0, "seconds", Some(0.0);
-    /// Fraction lost or late over [`super::FAST`] that is acute without tolerated noise; with noise, more occurs by
+    /// Fraction lost or late over 300 ms that is acute without tolerated noise; with noise, more occurs by
     /// chance.
     acute_loss = 0.08, "part of the packets", Some(2.0);
     /// Minimum number of lost or late packets that is acute: fewer occur by chance.

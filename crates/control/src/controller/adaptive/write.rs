@@ -10,13 +10,11 @@ use super::stress::Stress;
 use crate::allocate::split;
 use crate::digest::Direction;
 use crate::gate::{Gate, GateSpec};
-use crate::observer::{Flow, FlowBody, Observer, RoundTrip, TcpFlow};
+use crate::observer::{Flow, FlowBody, MAX_ACK_DELAY, Observer, RoundTrip, TcpFlow};
 use crate::policy::{FlowPolicy, Means, Policy, Reason, State, Treatment};
 
 /// Round trip of a side that is not known.
 const UNKNOWN_ROUND_TRIP: Nanos = Nanos::from_millis(10);
-/// How long an end delays the ACK of a single segment (RFC 1122 §4.2.3.2 allows 500 ms; common stacks use up to 200 ms).
-const DELAYED_ACK: Nanos = Nanos::from_millis(200);
 /// Window in bytes of a flow without a treatment of its own: two segments of Ethernet at least, and the initial window of
 /// RFC 6928 at most.
 const NEW_FLOW_WINDOW: u32 = 3000;
@@ -138,7 +136,7 @@ impl Adaptive {
                 // What the path holds at this rate, and two segments so that there is always one to send. Each ACK of an upload
                 // may release two segments, which nothing paces: one segment is enough where it fills the path even with a
                 // delayed ACK, and downloads beside such uploads get no more.
-                let with_delay = round_trip.saturating_add(DELAYED_ACK).as_secs_f64();
+                let with_delay = round_trip.saturating_add(MAX_ACK_DELAY).as_secs_f64();
                 let one = self.has_uploads && self.window_factor * fair / 8.0 * with_delay < mss;
                 let window = if one { ONE_SEGMENT * mss } else { self.window_factor * in_path + 2.0 * mss };
                 treatment.window = Some(window.min(f64::from(u32::MAX)) as u32);
