@@ -85,5 +85,5 @@ pub fn ready_made(name: &str) -> Option<Ready> {
 
 /// The ready-made scenario of whose name `name` is most likely a misspelling.
 pub fn nearest_ready_made(name: &str) -> Option<&'static str> {
-    super::suggest::nearest(name, library().iter().map(|ready| ready.name))
+    fairhop_config::nearest(name, library().iter().map(|ready| ready.name))
 }

@@ -1,55 +1,41 @@
 //! Scenarios: reading and checking them, and what they resolve to.
 //!
-//! [`load`] is pure: text and overrides go in, a checked [`Scenario`] or its errors come out. It has four steps: parse with
-//! positions (`tree`), apply overrides (`overrides`), check keys, types and ranges against the JSON Schema of the types
-//! (`schema`), check what the types cannot express (`check`). Whether links and routes exist is checked by the builder of
-//! the network; it returns [`Finding`]s, which [`Loaded::locate`] places in the text.
+//! [`load`] is pure: text and overrides go in, a checked [`Scenario`] or its errors come out. [`fairhop_config`] parses the
+//! text, applies overrides, and checks keys, types and ranges against the types; `check` does what the types cannot
+//! express. Whether links and routes exist is checked by the builder of the network; it returns [`Finding`]s, which
+//! [`Loaded::locate`] places in the text.
 //!
 //! Radio, MAC, queues, wired links and routing own their parameter types, which are re-exported here as parts of a
 //! scenario. None of these modules depends on this one.
-//!
-//! # Bounds
-//! Texts larger than [`MAX_TEXT_BYTES`] are refused. Parsing takes time and memory in proportion to the text. At most
-//! [`MAX_PROBLEMS`] problems are reported, and no suggestions are searched after the first [`MAX_COLLECTED`].
 
 mod attach;
 mod attachments;
 mod change;
 mod check;
-mod control;
 mod dscp;
-mod error;
-mod excerpt;
 mod library;
-mod number;
-mod overrides;
 mod place;
 mod placement;
 mod resolve;
-mod schema;
 mod sections;
-mod suggest;
 mod topology;
 mod traffic;
-mod tree;
 mod wired;
 
-use std::sync::Arc;
+use std::sync::LazyLock;
 
-use miette::NamedSource;
-use serde::Deserialize;
+pub use fairhop_config::control::{Control, ControlChange, ControlSetting, ShaperDiscipline, ShaperSetting};
+pub use fairhop_config::{
+    Errors as ScenarioErrors, Finding, MAX_COLLECTED, MAX_PROBLEMS, MAX_TEXT_BYTES, Override, Problem,
+};
 
 pub use attach::{Attach, AttachKind, Attachment};
 pub use change::Change;
 pub(crate) use check::MIN_DISTANCE_M;
-pub use control::{Control, ControlChange, ControlSetting, ShaperDiscipline, ShaperSetting};
 pub use dscp::{Codepoint, DscpName};
-pub use error::{Finding, Problem, ScenarioErrors};
 pub use library::{Ready, library, nearest_ready_made, ready_made};
-pub use overrides::Override;
 pub use place::{Endpoint, HostName, NamedPlace, Place};
 pub use placement::Linkage;
-pub use schema::schema;
 pub use sections::{Record, Scenario, Voice};
 pub use topology::{Gateways, NodeAt, Topology};
 pub use traffic::{
@@ -64,38 +50,38 @@ pub use crate::radio::{Capture, LinkRate, Propagation, Radio, Reception};
 pub use crate::routing::{Metric, Routing};
 pub use crate::wired::LinkArq;
 
-use error::Source;
-use tree::{Node, Span, SyntaxError};
+use fairhop_config::{Document, Form};
 
-/// Maximum number of problems that are reported.
-pub const MAX_PROBLEMS: usize = 20;
-/// Number of problems of keys and values that are collected, with suggestions; later ones are only counted. It is larger
-/// than [`MAX_PROBLEMS`] since problems are not found in the order of the text.
-pub const MAX_COLLECTED: usize = 100;
-/// Maximum size of a scenario's text in bytes: enough for 100,000 explicit nodes, or a loss matrix of
-/// 1000 × 1000.
-pub const MAX_TEXT_BYTES: usize = 8 << 20;
+/// The form of scenarios.
+static FORM: LazyLock<Form> = LazyLock::new(|| {
+    Form::of::<Scenario>(
+        "scenario",
+        "remove comments, or describe the nodes by a grid, string or random topology",
+    )
+});
+
+/// The JSON Schema (draft 2020-12) of a scenario.
+pub fn schema() -> serde_json::Value {
+    FORM.schema().clone()
+}
 
 /// A checked scenario with the position of each of its values in the text.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The scenario.
     pub scenario: Scenario,
-    tree: Node,
-    sources: Vec<Source>,
+    document: Document,
 }
 
 impl Loaded {
     /// Findings as errors with their places in the text; `None` if there are none.
     pub fn locate(&self, findings: Vec<Finding>) -> Option<ScenarioErrors> {
-        let problems = located(findings, &self.tree, &self.sources);
-        (!problems.is_empty()).then(|| errors(problems, 0, &self.sources))
+        self.document.locate(findings, 0)
     }
 
     /// The warnings of [`Scenario::warnings`] with their places in the text.
     pub fn warnings(&self) -> Vec<Problem> {
-        let problems = located(self.scenario.warnings(), &self.tree, &self.sources);
-        problems.into_iter().map(Problem::into_warning).collect()
+        self.document.warnings(self.scenario.warnings())
     }
 }
 
@@ -119,87 +105,22 @@ impl Loaded {
 /// # Ok::<(), fairhop_sim::scenario::ScenarioErrors>(())
 /// ```
 pub fn load(source_name: &str, text: &str, overrides: &[Override]) -> Result<Loaded, ScenarioErrors> {
-    let size = text.len() + overrides.iter().map(|o| o.text().len()).sum::<usize>();
-    if size > MAX_TEXT_BYTES {
-        return Err(too_large(source_name, size));
-    }
-    let mut sources: Vec<Source> = vec![Arc::new(NamedSource::new(source_name, text.to_owned()))];
-    sources.extend(overrides.iter().map(|o| Arc::new(NamedSource::new("--set", o.text().to_owned()))));
-
-    let (mut tree, syntax) = tree::parse(text, 0);
-    // After a bare word the parser can continue, and `12 Mb/s` deserves a better message than "quote it".
-    if syntax.iter().any(|e| !e.is_bare_word()) {
-        return Err(errors(syntax_problems(syntax, &sources[0]), 0, &sources));
-    }
-    let mut bare = syntax;
-    bare.sort_by_key(|e| e.span.start);
-    tree::quote_bare_words(&mut tree, &bare, text);
-
-    let mut problems = Vec::new();
-    for (i, change) in overrides.iter().enumerate() {
-        problems.extend(overrides::apply(&mut tree, change, i + 1, &sources[i + 1]).err());
-    }
-    let (found, uncollected) = schema::check(&tree, &sources, MAX_COLLECTED);
-    problems.extend(found);
-    for e in bare {
-        if problems.len() >= MAX_PROBLEMS {
-            break;
-        }
-        let known = |p: &Problem| {
-            p.is_in(&sources[0]) && p.span().start <= e.span.start && e.span.end <= p.span().end
-        };
-        if !problems.iter().any(known) {
-            problems.push(e.problem(&sources[0]));
-        }
-    }
-    if !problems.is_empty() {
-        return Err(errors(problems, uncollected, &sources));
-    }
-
-    let scenario = Scenario::deserialize(schema::to_json(&tree)).map_err(|e| {
-        let message = format!("the scenario cannot be read: {e}");
-        errors(vec![Problem::new(&sources[0], 0..0, message, String::new(), String::new())], 0, &sources)
-    })?;
-    let loaded = Loaded { scenario, tree, sources };
+    let document = Document::read(source_name, text, overrides, &FORM)?;
+    let loaded = Loaded { scenario: document.value()?, document };
     let (findings, uncollected) = loaded.scenario.counted_findings();
-    let problems = located(findings, &loaded.tree, &loaded.sources);
-    if problems.is_empty() { Ok(loaded) } else { Err(errors(problems, uncollected, &loaded.sources)) }
+    match loaded.document.locate(findings, uncollected) {
+        Some(errors) => Err(errors),
+        None => Ok(loaded),
+    }
 }
 
-/// The error of a text over the limit. It does not keep the text.
-fn too_large(source_name: &str, bytes: usize) -> ScenarioErrors {
-    let source: Source = Arc::new(NamedSource::new(source_name, String::new()));
-    let message = format!("the scenario has {bytes} bytes; at most {MAX_TEXT_BYTES} can be read");
-    let help = "remove comments, or describe the nodes by a grid, string or random topology".to_owned();
-    errors(vec![Problem::new(&source, 0..0, message, String::new(), help)], 0, &[source])
-}
-
-fn located(findings: Vec<Finding>, tree: &Node, sources: &[Source]) -> Vec<Problem> {
-    let locate = |f: Finding| {
-        let Span { source, start, end } = tree.deepest(&f.path).span;
-        Problem::new(&sources[source], start..end, f.message, f.label, f.help)
-    };
-    findings.into_iter().map(locate).collect()
-}
-
-/// The first problems in the order of the text, those of the file before those of overrides. `uncollected` more are only
-/// counted.
-fn errors(mut problems: Vec<Problem>, uncollected: usize, sources: &[Source]) -> ScenarioErrors {
-    let order = |p: &Problem| (sources.iter().position(|s| p.is_in(s)), p.span().start);
-    problems.sort_by_key(order);
-    ScenarioErrors::limited(problems, MAX_PROBLEMS, uncollected)
-}
-
-/// One syntax error per line, and none after an error that derails the parser.
-fn syntax_problems(mut syntax: Vec<SyntaxError>, source: &Source) -> Vec<Problem> {
-    syntax.sort_by_key(|e| e.span.start);
-    syntax.truncate(MAX_PROBLEMS);
-    let derailed = syntax.iter().position(SyntaxError::derails).map_or(syntax.len(), |i| i + 1);
-    syntax.truncate(derailed);
-    // If a line has both, the bare word is a consequence of the other error.
-    syntax.sort_by_key(SyntaxError::is_bare_word);
-    let mut problems: Vec<_> = syntax.iter().map(|e| e.problem(source)).collect();
-    problems.sort_by_key(|p| p.line_column().0);
-    problems.dedup_by_key(|p| p.line_column().0);
-    problems
+/// There is no path between the two nodes of a traffic entry. `hint` says how to get one, as in "node 4 is 300 m from its
+/// nearest neighbour; receive_m is 250".
+pub fn no_route(traffic: usize, from: u32, to: u32, hint: &str) -> Finding {
+    Finding::new(
+        format!("traffic.{traffic}.to"),
+        format!("no route from node {from} to node {to}"),
+        "cannot be reached",
+        hint,
+    )
 }

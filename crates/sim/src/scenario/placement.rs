@@ -6,10 +6,10 @@
 
 use std::f64::consts::PI;
 
-use super::error::Finding;
 use super::topology::Topology;
 use crate::engine::{Interrupt, Interrupted};
 use crate::radio::{Grid, Position};
+use fairhop_config::Finding;
 
 /// Maximum number of placements that are drawn for a random topology.
 const MAX_PLACEMENTS: u32 = 1_000;

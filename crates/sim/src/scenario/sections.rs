@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attach::Attach;
 use super::change::Change;
-use super::control::Control;
+use fairhop_config::control::Control;
 use super::topology::Topology;
 use super::traffic::Traffic;
 use super::wired::{Internet, Wired};

@@ -9,7 +9,7 @@ use fairhop_model::units::{BitRate, Nanos};
 use crate::engine::Stream;
 use crate::packet::{ImageId, Packets};
 use crate::queue::{Queue, Refused, Waiting};
-use crate::scenario::{HostOf, ShaperSetting};
+use crate::scenario::{Discipline, HostOf, ShaperDiscipline, ShaperSetting};
 
 /// Bytes of an Ethernet header. `tc` does not count frame check sequence, preamble and inter-frame gap.
 pub const ETHERNET: u32 = 14;
@@ -27,7 +27,7 @@ pub struct Shaper {
 impl Shaper {
     /// A shaper at a rate. `host` says which end of a packet is in the mesh.
     pub fn new(setting: &ShaperSetting, rate: BitRate, host: HostOf, random: Stream) -> Self {
-        let queue = Queue::new(&setting.queue(rate, host), rate, random);
+        let queue = Queue::new(&queue_of(setting, rate, host), rate, random);
         Self { rate: Some(rate), queue, free_at: Nanos::ZERO }
     }
 
@@ -83,6 +83,30 @@ impl Shaper {
     }
 }
 
+/// The queue of a shaper with rate `rate`; hosts are classified by `by`. Target, interval and quantum follow the rate as
+/// in CAKE (`cake_set_rate`): the target is 5 ms and at least 1.5 times the duration of a full packet, the interval 95 ms
+/// more and at least twice the target, and the quantum the bytes sent in 1/4096 s, from 300 to 1514.
+fn queue_of(setting: &ShaperSetting, rate: BitRate, by: HostOf) -> Discipline {
+    const FULL: u32 = 1514;
+    const TARGET_MS: f64 = 5.0;
+    const INTERVAL_MS: f64 = 100.0;
+    let target_ms = (1.5 * rate.time_for(u64::from(FULL)).as_millis_f64()).max(TARGET_MS);
+    let interval_ms = (INTERVAL_MS - TARGET_MS + target_ms).max(2.0 * target_ms);
+    let quantum_bytes = ((rate.0 / 8) >> 12).clamp(300, u64::from(FULL)) as u32;
+    let (few, many) = (Some(setting.packets.unwrap_or(1000)), Some(setting.packets.unwrap_or(10_240)));
+    let (bytes, flows, ecn) = (None, 1024, true);
+    match setting.discipline {
+        ShaperDiscipline::DropTail => Discipline::DropTail { packets: few, bytes },
+        ShaperDiscipline::Priority => Discipline::Priority { packets: few, bytes },
+        ShaperDiscipline::FqCodel => {
+            Discipline::FqCodel { packets: many, bytes, target_ms, interval_ms, quantum_bytes, flows, ecn }
+        }
+        ShaperDiscipline::Cake => {
+            Discipline::Cake { packets: many, bytes, target_ms, interval_ms, quantum_bytes, flows, ecn, by }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -91,7 +115,6 @@ mod tests {
     use crate::engine::Purpose;
     use crate::packet::{Dscp, Ecn};
     use crate::queue::testing::packet;
-    use crate::scenario::ShaperDiscipline;
 
     const DISCIPLINES: [ShaperDiscipline; 4] = [
         ShaperDiscipline::DropTail,

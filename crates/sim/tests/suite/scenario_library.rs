@@ -198,7 +198,7 @@ fn overrides_set_append_and_create_keys() {
 #[test]
 fn findings_of_the_network_builder_get_their_place_in_the_text() {
     let loaded = ready("k-mix", &["traffic.0.to=3"]).unwrap_or_else(|e| panic!("{e}"));
-    let no_route = |traffic| fairhop_sim::scenario::Finding::no_route(traffic, 0, 4, "raise receive_m");
+    let no_route = |traffic| fairhop_sim::scenario::no_route(traffic, 0, 4, "raise receive_m");
     let errors = loaded.locate(vec![no_route(0), no_route(1)]).expect("errors");
     let [in_file, in_override] = errors.problems() else { panic!("{errors}") };
     assert_eq!(in_file.source_name(), "k-mix.toml");

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::super::attach::{AttachKind, parse_address};
 use super::super::place::{NamedPlace, Place};
 use super::super::sections::Scenario;
-use super::findings::Findings;
 use super::places::Places;
+use fairhop_config::Findings;
 
 /// Maximum length of a name.
 const MAX_NAME: usize = 24;

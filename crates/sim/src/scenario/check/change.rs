@@ -1,10 +1,11 @@
 //! Changes during the run. Whether the network stays connected is checked when the network is built.
 
 use super::super::change::Change;
-use super::super::number::Number;
 use super::super::sections::Scenario;
-use super::findings::{Findings, nodes_are};
+use super::findings::nodes_are;
 use crate::radio::Propagation;
+use fairhop_config::Findings;
+use fairhop_config::Number;
 
 impl Scenario {
     pub(super) fn check_changes(&self, findings: &mut Findings) {

@@ -1,10 +1,10 @@
 //! Kinds, times and parameters of control.
 
-use super::super::control::{Control, ControlChange};
-use super::super::number::Number;
+use fairhop_config::control::{Control, ControlChange};
+use fairhop_config::{Findings, Number};
+
 use super::super::sections::Scenario;
 use super::super::traffic::Traffic;
-use super::findings::{Findings, check_pace};
 use crate::queue::Discipline;
 
 impl Scenario {
@@ -20,14 +20,7 @@ impl Scenario {
             );
         }
         let segment = self.segment_bytes();
-        check_windows("control", control.windows(), segment, findings);
-        check_budget("control", control.budget_kbps(), findings);
-        if let Some(rate_kbps) = control.rate_kbps() {
-            check_pace("control.rate_kbps", rate_kbps, findings);
-        }
-        if let Some(up_kbps) = control.up_kbps() {
-            check_pace("control.up_kbps", up_kbps, findings);
-        }
+        control.check("control", segment, findings);
         self.check_control_times(start_s, stop_s, findings);
         if let Control::Priority { .. } = control {
             self.check_priority(findings);
@@ -38,14 +31,7 @@ impl Scenario {
         let mut before = ("`start_s`".to_owned(), start_s);
         for (i, change) in changes.iter().enumerate() {
             let path = format!("control.change.{i}");
-            check_windows(&path, change.windows(), segment, findings);
-            check_budget(&path, change.budget_kbps(), findings);
-            if let Some(rate_kbps) = change.rate_kbps() {
-                check_pace(&format!("{path}.rate_kbps"), rate_kbps, findings);
-            }
-            if let Some(up_kbps) = change.up_kbps() {
-                check_pace(&format!("{path}.up_kbps"), up_kbps, findings);
-            }
+            change.check(&path, segment, findings);
             if let ControlChange::Throttle { thr_max_kbps, .. } = change {
                 check_thr_max(&path, thr_max_kbps, findings);
             }
@@ -131,48 +117,6 @@ impl Scenario {
                 "leave [control] out, or leave the discipline of [mac] queue out",
             );
         }
-    }
-}
-
-fn check_windows(
-    path: &str,
-    windows: Option<(Option<u32>, Option<u32>)>,
-    segment: u32,
-    findings: &mut Findings,
-) {
-    match windows {
-        Some((Some(_), Some(_))) => findings.add(
-            format!("{path}.window_packets"),
-            "the window has `window_bytes` and `window_packets` together",
-            "one too many",
-            "keep one of them",
-        ),
-        Some((None, None)) => findings.add(
-            path,
-            "the control has no window",
-            "`window_packets` is missing",
-            "add window_packets = 4, or window_bytes = 6000",
-        ),
-        Some((Some(bytes), None)) if bytes < segment => findings.add(
-            format!("{path}.window_bytes"),
-            format!("`window_bytes` is {bytes}, less than one segment of {segment} bytes: TCP would stall"),
-            "smaller than a segment",
-            format!("make it at least {segment}, or write window_packets = 1"),
-        ),
-        _ => {}
-    }
-}
-
-/// The minimum and the initial budget of adaptive control.
-fn check_budget(path: &str, budget_kbps: Option<(f64, f64)>, findings: &mut Findings) {
-    let Some((min_kbps, first_kbps)) = budget_kbps else { return };
-    if min_kbps > first_kbps {
-        findings.add(
-            format!("{path}.min_kbps"),
-            format!("`min_kbps` is {}, above `first_budget_kbps` = {}", Number(min_kbps), Number(first_kbps)),
-            "above the initial budget",
-            format!("make it at most {}, or `first_budget_kbps` larger", Number(first_kbps)),
-        );
     }
 }
 

@@ -1,40 +1,8 @@
-//! The list of findings, and phrases that several checks use.
+//! Phrases that several checks use.
 
 use std::collections::BTreeSet;
 
 use fairhop_model::phy::{Rate, Standard};
-
-use super::super::MAX_COLLECTED;
-use super::super::error::Finding;
-use super::super::number::Number;
-
-/// Findings in the order in which the checks found them. The first [`MAX_COLLECTED`] are kept, the others counted.
-#[derive(Default)]
-pub(super) struct Findings {
-    pub(super) list: Vec<Finding>,
-    pub(super) uncollected: usize,
-}
-
-impl Findings {
-    pub(super) fn add(
-        &mut self,
-        path: impl Into<String>,
-        message: impl Into<String>,
-        label: impl Into<String>,
-        help: impl Into<String>,
-    ) {
-        if self.list.len() < MAX_COLLECTED {
-            self.list.push(Finding::new(path, message, label, help));
-        } else {
-            self.uncollected += 1;
-        }
-    }
-
-    /// Whether a further finding would only be counted.
-    pub(super) fn is_full(&self) -> bool {
-        self.list.len() >= MAX_COLLECTED
-    }
-}
 
 /// The indices of items that occurred before in the list.
 pub(super) fn repeated<T: Ord + Copy>(items: impl IntoIterator<Item = T>) -> BTreeSet<usize> {
@@ -59,18 +27,5 @@ pub(super) fn rates(standard: Standard) -> String {
     match rates.split_last() {
         Some((last, first)) => format!("{} and {last} Mb/s", first.join(", ")),
         None => "none".into(),
-    }
-}
-
-/// Refuses rates below a bit per second: the next packet would come after the end of the clock (2^63 ns).
-pub(super) fn check_pace(path: &str, rate_kbps: f64, findings: &mut Findings) {
-    if rate_kbps < 0.001 {
-        let key = path.rsplit('.').next().unwrap_or(path);
-        findings.add(
-            path,
-            format!("`{key}` is {}, less than a bit per second", Number(rate_kbps)),
-            "too low",
-            format!("`{key}` is in kb/s: 500 is a usual value"),
-        );
     }
 }

@@ -2,13 +2,13 @@
 
 use fairhop_model::phy::Phy;
 
-use super::super::number::Number;
 use super::super::place::{NamedPlace, Place};
 use super::super::sections::Scenario;
 use super::super::traffic::Traffic;
-use super::findings::Findings;
 use crate::mac::windows;
 use crate::queue::Discipline;
+use fairhop_config::Findings;
+use fairhop_config::Number;
 
 impl Scenario {
     pub(super) fn check_mac(&self, findings: &mut Findings) {

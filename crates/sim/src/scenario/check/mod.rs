@@ -15,10 +15,10 @@ mod traffic;
 mod warnings;
 mod wired;
 
-use super::error::Finding;
-use super::number::Number;
 use super::sections::Scenario;
-use findings::Findings;
+use fairhop_config::Finding;
+use fairhop_config::Findings;
+use fairhop_config::Number;
 use places::Places;
 pub(crate) use topology::MIN_DISTANCE_M;
 use traffic::{check_load, check_reports, check_tcp};

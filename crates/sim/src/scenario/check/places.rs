@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::super::place::{HostName, NamedPlace, Place};
 use super::super::sections::Scenario;
-use super::super::suggest::nearest;
 use super::findings::nodes_are;
+use fairhop_config::nearest;
 
 /// Maximum number of hosts that a message lists.
 const MAX_LISTED: usize = 12;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use fairhop_model::phy::{Preamble, Standard};
 
-use super::super::number::Number;
 use super::super::sections::Scenario;
-use super::findings::{Findings, nodes_are, plural, rates, repeated};
+use super::findings::{nodes_are, plural, rates, repeated};
 use crate::radio::Propagation;
+use fairhop_config::Findings;
+use fairhop_config::Number;
 
 impl Scenario {
     pub(super) fn check_rates(&self, findings: &mut Findings) {

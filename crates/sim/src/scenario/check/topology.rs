@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::number::Number;
 use super::super::sections::Scenario;
 use super::super::topology::Topology;
-use super::findings::{Findings, nodes_are, plural, repeated};
+use super::findings::{nodes_are, plural, repeated};
 use super::wired::check_rate;
+use fairhop_config::Findings;
+use fairhop_config::Number;
 
 /// Maximum number of nodes.
 const MAX_NODES: usize = 100_000;

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use fairhop_model::headers;
 
-use super::super::number::Number;
 use super::super::place::{NamedPlace, Place};
 use super::super::sections::Scenario;
 use super::super::traffic::{
     Aimd, Bulk, Burst, Call, Cbr, Quic, Real, Request, SizeLaw, TcpProfile, TcpRecovery, TcpVariant, TimeLaw,
     Traffic, Video, Web,
 };
-use super::findings::Findings;
 use super::places::Places;
+use fairhop_config::Findings;
+use fairhop_config::Number;
 
 /// Maximum number of flows.
 const MAX_FLOWS: u64 = 100_000;

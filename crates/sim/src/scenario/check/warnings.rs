@@ -1,8 +1,8 @@
 //! Warnings: scenarios that can be simulated, but whose results need care.
 
-use super::super::error::Finding;
 use super::super::sections::Scenario;
 use super::super::topology::Topology;
+use fairhop_config::Finding;
 
 /// Explicit topologies with more nodes are not searched for nodes on a line: they are taken to have some.
 const MAX_SEARCHED: usize = 100;

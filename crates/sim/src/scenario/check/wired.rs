@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use fairhop_model::markov::Channel;
 use fairhop_model::units::BitRate;
 
-use super::super::number::Number;
 use super::super::place::{NamedPlace, Place};
 use super::super::sections::Scenario;
 use super::super::wired::{LinkLoss, SlottedChannel, WiredLink};
-use super::findings::Findings;
 use super::mac::check_queue;
 use super::places::{PLACES, Places};
+use fairhop_config::Findings;
+use fairhop_config::Number;
 
 /// Maximum number of hosts.
 const MAX_HOSTS: usize = 10_000;

@@ -227,7 +227,7 @@ impl Plan<'_> {
         };
         let (from, to) = (mesh_end(flow.from), mesh_end(flow.to));
         if from < self.nodes && to < self.nodes {
-            return Finding::no_route(entry, from, to, &distance_hint(links, from, to));
+            return scenario::no_route(entry, from, to, &distance_hint(links, from, to));
         }
         let names = hosts(self.scenario);
         let name = |node: NodeId| match names.get(node.wrapping_sub(self.nodes) as usize) {

@@ -1,9 +1,9 @@
-//! Overrides: changes to a scenario by dotted path, as in `--set`.
+//! Overrides: changes to a document by dotted path, as in `--set`.
 
-use super::error::{Problem, Source};
-use super::tree::{Member, Node, Span, Value, shown, value_of};
+use crate::error::{Problem, Source};
+use crate::tree::{Member, Node, Span, Value, shown, value_of};
 
-/// A change to a scenario by dotted path: `traffic.0.count=8`, `radio.capture=none`, `traffic.+={kind="bulk",…}`.
+/// A change to a document by dotted path: `traffic.0.count=8`, `radio.capture=none`, `traffic.+={kind="bulk",…}`.
 ///
 /// The value is TOML. A value that is not TOML and does not start like a list, table or quoted string is taken as a string.
 /// Missing keys and tables are created; `+` appends to a list.
@@ -11,7 +11,7 @@ use super::tree::{Member, Node, Span, Value, shown, value_of};
 pub struct Override(String);
 
 impl Override {
-    /// An override. It is not checked before [`load`](super::load).
+    /// An override. It is not checked before [`Document::read`](crate::Document::read).
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -28,15 +28,16 @@ struct Segment<'t> {
     span: Span,
 }
 
-/// Applies an override to the tree; `source` is its number and `origin` its text.
+/// Applies an override to the tree; `source` is its number, `origin` its text, and `document` what the whole is called.
 ///
 /// # Errors
 /// The path leads nowhere, or the value is not TOML.
-pub(super) fn apply(
+pub(crate) fn apply(
     root: &mut Node,
     change: &Override,
     source: usize,
     origin: &Source,
+    document: &str,
 ) -> Result<(), Problem> {
     let text = change.text();
     let problem = |span: Span, message: String, label: &str, help: String| {
@@ -100,8 +101,7 @@ pub(super) fn apply(
                             return Err(problem(
                                 segments[i + 1].span,
                                 format!(
-                                    "there is no `{}.{}`: the scenario has no `{path}`",
-                                    path,
+                                    "there is no `{path}.{}`: the {document} has no `{path}`",
                                     segments[i + 1].text
                                 ),
                                 "no such entry",

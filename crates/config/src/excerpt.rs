@@ -15,7 +15,7 @@ const BEFORE_LABEL: usize = 40;
 const FROM_LABEL: usize = 80;
 
 /// The part of the label's line to show, or `None` if the label's lines and `context` lines on either side fit.
-pub(super) fn cut(text: &str, label: &Range<usize>, context: usize) -> Option<Range<usize>> {
+pub(crate) fn cut(text: &str, label: &Range<usize>, context: usize) -> Option<Range<usize>> {
     let line_start = start_of_line(text, label.start);
     let mut from = line_start;
     for _ in 0..context {
@@ -35,7 +35,7 @@ pub(super) fn cut(text: &str, label: &Range<usize>, context: usize) -> Option<Ra
 }
 
 /// As [`SourceCode::read_span`] of `source`, with long lines cut.
-pub(super) fn read_span<'a>(
+pub(crate) fn read_span<'a>(
     source: &'a NamedSource<String>,
     span: &SourceSpan,
     lines_before: usize,
@@ -62,7 +62,7 @@ pub(super) fn read_span<'a>(
 }
 
 /// Lines that `miette` shows above and below the label unless told otherwise.
-pub(super) const CONTEXT: usize = 1;
+pub(crate) const CONTEXT: usize = 1;
 
 fn start_of_line(text: &str, at: usize) -> usize {
     text.as_bytes()[..at].iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1)

@@ -1,4 +1,4 @@
-//! The JSON Schema of scenarios, and the check of a document against it.
+//! The JSON Schema of a document, and the check of a document against it.
 //!
 //! The schema is generated from the types, the single source of keys, types, ranges and words. The check walks the
 //! document's tree along the schema: serde loses the position of an error inside tagged enums and stops at the first error.
@@ -10,26 +10,63 @@ mod check;
 mod shape;
 mod words;
 
-use std::sync::LazyLock;
-
+use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value as Json};
 
-pub(super) use check::check;
+pub(crate) use check::check;
 
-use super::sections::Scenario;
-use super::tree::{Node, Value};
+use crate::tree::{Node, Value};
 
-static SCHEMA: LazyLock<Json> = LazyLock::new(|| {
-    let generator = SchemaSettings::draft2020_12().into_generator();
-    let mut schema = Json::from(generator.into_root_schema_for::<Scenario>());
-    as_written_in_toml(&mut schema);
-    schema
-});
+/// A form of document: its name in messages, and its schema.
+#[derive(Debug)]
+pub struct Form {
+    /// What a document is called, as in "the scenario".
+    pub(crate) name: &'static str,
+    /// Help for a text that is too large.
+    pub(crate) if_too_large: &'static str,
+    schema: Json,
+    /// The schema with its references replaced by what they refer to.
+    pub(crate) root: &'static Json,
+}
 
-/// The JSON Schema (draft 2020-12) of a scenario.
-pub fn schema() -> Json {
-    SCHEMA.clone()
+impl Form {
+    /// The form of documents that are read as a `T`, which must not contain itself. Make it once: it keeps its schema for the
+    /// rest of the process.
+    pub fn of<T: JsonSchema>(name: &'static str, if_too_large: &'static str) -> Self {
+        let generator = SchemaSettings::draft2020_12().into_generator();
+        let mut schema = Json::from(generator.into_root_schema_for::<T>());
+        as_written_in_toml(&mut schema);
+        let mut root = schema.clone();
+        let definitions = root.as_object_mut().and_then(|root| root.remove("$defs")).unwrap_or_default();
+        replace_references(&mut root, &definitions);
+        Self { name, if_too_large, schema, root: Box::leak(Box::new(root)) }
+    }
+
+    /// The JSON Schema (draft 2020-12).
+    pub const fn schema(&self) -> &Json {
+        &self.schema
+    }
+}
+
+/// Replaces each reference by its definition; keys beside a reference (a description, a default) stay.
+fn replace_references(schema: &mut Json, definitions: &Json) {
+    if let Json::Object(map) = schema
+        && let Some(Json::String(reference)) = map.remove("$ref")
+        && let Some(name) = reference.strip_prefix("#/$defs/")
+        && let Json::Object(definition) = &definitions[name]
+    {
+        for (key, value) in definition {
+            map.entry(key).or_insert_with(|| value.clone());
+        }
+        replace_references(schema, definitions);
+        return;
+    }
+    match schema {
+        Json::Array(items) => items.iter_mut().for_each(|item| replace_references(item, definitions)),
+        Json::Object(map) => map.values_mut().for_each(|value| replace_references(value, definitions)),
+        _ => {}
+    }
 }
 
 /// Adapts the generated schema to TOML: `null` is removed, since TOML has none. Line breaks of the source are removed from
@@ -67,7 +104,7 @@ fn as_written_in_toml(schema: &mut Json) {
 }
 
 /// The tree as JSON, for serde. Only for trees that have passed [`check()`].
-pub(super) fn to_json(node: &Node) -> Json {
+pub(crate) fn to_json(node: &Node) -> Json {
     match &node.value {
         Value::Boolean(b) => (*b).into(),
         Value::Integer(i) => match (u64::try_from(*i), i64::try_from(*i)) {

@@ -2,27 +2,27 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::error::{Problem, Source};
+use crate::error::{Problem, Source};
 
 /// A range of bytes in one of the sources.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
+pub(crate) struct Span {
     /// 0 is the file, the others are overrides.
-    pub(super) source: usize,
-    pub(super) start: usize,
-    pub(super) end: usize,
+    pub(crate) source: usize,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
 }
 
 /// A value and its position. The span of a table with a header is the header.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) span: Span,
-    pub(super) value: Value,
+pub(crate) struct Node {
+    pub(crate) span: Span,
+    pub(crate) value: Value,
 }
 
 /// A TOML value.
 #[derive(Clone, Debug)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Boolean(bool),
     /// Clamped to 128 bits; no key accepts values near these limits.
     Integer(i128),
@@ -36,15 +36,15 @@ pub(super) enum Value {
 
 /// A key and its value.
 #[derive(Clone, Debug)]
-pub(super) struct Member {
-    pub(super) key: String,
-    pub(super) key_span: Span,
-    pub(super) node: Node,
+pub(crate) struct Member {
+    pub(crate) key: String,
+    pub(crate) key_span: Span,
+    pub(crate) node: Node,
 }
 
 impl Node {
     /// The node at a path of keys and indices, or the deepest one on the way to it.
-    pub(super) fn deepest(&self, path: &str) -> &Self {
+    pub(crate) fn deepest(&self, path: &str) -> &Self {
         let mut node = self;
         for segment in path.split('.') {
             let next = match &node.value {
@@ -62,9 +62,9 @@ impl Node {
 }
 
 /// A syntax error.
-pub(super) struct SyntaxError {
-    pub(super) span: Span,
-    pub(super) message: String,
+pub(crate) struct SyntaxError {
+    pub(crate) span: Span,
+    pub(crate) message: String,
 }
 
 /// Messages of the parser about a value that is a word without quotes.
@@ -112,18 +112,18 @@ const SYNTAX: [(&str, &str, &str); 17] = [
 
 impl SyntaxError {
     /// Whether the value is a bare word, after which the parser could continue.
-    pub(super) fn is_bare_word(&self) -> bool {
+    pub(crate) fn is_bare_word(&self) -> bool {
         self.span.start < self.span.end && BARE_WORDS.iter().any(|known| self.message.starts_with(known))
     }
 
     /// Whether the parser has lost track of where values end, so that later errors are meaningless.
-    pub(super) fn derails(&self) -> bool {
+    pub(crate) fn derails(&self) -> bool {
         ["missing comma", "unclosed", "invalid multi-line"]
             .iter()
             .any(|known| self.message.starts_with(known))
     }
 
-    pub(super) fn problem(&self, source: &Source) -> Problem {
+    pub(crate) fn problem(&self, source: &Source) -> Problem {
         let Span { start, end, .. } = self.span;
         let text = source.inner().get(start..end).unwrap_or_default();
         let word = shown(text);
@@ -148,7 +148,7 @@ impl SyntaxError {
 }
 
 /// Replaces each value at a bare word by the string that was written. `words` are in the order of the text.
-pub(super) fn quote_bare_words(node: &mut Node, words: &[SyntaxError], text: &str) {
+pub(crate) fn quote_bare_words(node: &mut Node, words: &[SyntaxError], text: &str) {
     match &mut node.value {
         Value::Array(items) => items.iter_mut().for_each(|item| quote_bare_words(item, words, text)),
         Value::Table(members) => members.iter_mut().for_each(|m| quote_bare_words(&mut m.node, words, text)),
@@ -163,7 +163,7 @@ pub(super) fn quote_bare_words(node: &mut Node, words: &[SyntaxError], text: &st
 }
 
 /// Parses the text of source number `source`; continues after errors.
-pub(super) fn parse(text: &str, source: usize) -> (Node, Vec<SyntaxError>) {
+pub(crate) fn parse(text: &str, source: usize) -> (Node, Vec<SyntaxError>) {
     let (table, errors) = DeTable::parse_recoverable(text);
     let errors = errors
         .iter()
@@ -213,7 +213,7 @@ fn node_of(value: toml::Spanned<DeValue<'_>>, source: usize) -> Node {
 }
 
 /// The value after the `=` of an override: TOML, or a bare word as a string (`none`, `802.11b`).
-pub(super) fn value_of(text: &str, from: usize, source: usize) -> Result<Node, SyntaxError> {
+pub(crate) fn value_of(text: &str, from: usize, source: usize) -> Result<Node, SyntaxError> {
     let raw = &text[from..];
     let trimmed = raw.trim();
     let start = from + (raw.len() - raw.trim_start().len());
@@ -257,7 +257,7 @@ fn shift(node: &mut Node, by: usize) {
 }
 
 /// Text of the user for a message: on one line, truncated.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     const LIMIT: usize = 60;
     let mut out = String::new();
     for (i, c) in text.chars().enumerate() {

@@ -1,8 +1,8 @@
 //! Phrases of messages.
 
-use super::super::number::Number;
-use super::super::suggest::tidy;
-use super::super::tree::{Value, shown};
+use crate::number::Number;
+use crate::suggest::tidy;
+use crate::tree::{Value, shown};
 
 /// The words separated by commas, with `last` before the last one.
 pub(super) fn listed(words: impl IntoIterator<Item = String>, last: &str) -> String {
@@ -47,10 +47,10 @@ pub(super) fn thing(path: &str) -> String {
     format!("`{}`", shown(name))
 }
 
-/// The table at a path as written in messages.
-pub(super) fn table_name(path: &str) -> String {
+/// The table at a path as written in messages; `document` is what the whole is called.
+pub(super) fn table_name(document: &str, path: &str) -> String {
     match path {
-        "" => "the scenario".into(),
+        "" => format!("the {document}"),
         _ if path.contains('.') => format!("`{path}`"),
         _ => format!("[{path}]"),
     }

@@ -1,10 +1,8 @@
-//! Errors and warnings of a scenario: the message, the place in the text, the help.
+//! Errors and warnings of a document: the message, the place in the text, the help.
 //!
-//! There are two forms. A [`Finding`] names its place by dotted path (`traffic.0.to`); it comes from the checks of a
-//! [`Scenario`] and from the builder of a network, which have no text. A [`Problem`] has a span in the file or in an
-//! override and is a [`miette::Diagnostic`]: the program prints it with line and caret.
-//!
-//! [`Scenario`]: super::Scenario
+//! There are two forms. A [`Finding`] names its place by dotted path (`traffic.0.to`); it comes from checks that have no
+//! text. A [`Problem`] has a span in the file or in an override and is a [`miette::Diagnostic`]: the program prints it with
+//! line and caret.
 
 use std::error::Error;
 use std::fmt;
@@ -15,9 +13,9 @@ use miette::{
     Diagnostic, LabeledSpan, MietteError, NamedSource, Severity, SourceCode, SourceSpan, SpanContents,
 };
 
-use super::excerpt;
+use crate::excerpt;
 
-/// An error or warning at a place in the scenario's tree.
+/// An error or warning at a place in the document's tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The place: keys and indices separated by dots, as in `--set`. If the key was left out, the nearest table above it.
@@ -40,17 +38,6 @@ impl Finding {
     ) -> Self {
         Self { path: path.into(), message: message.into(), label: label.into(), help: help.into() }
     }
-
-    /// There is no path between the two nodes of a traffic entry. `hint` says how to get one, as in "node 4 is 300 m from its
-    /// nearest neighbour; receive_m is 250".
-    pub fn no_route(traffic: usize, from: u32, to: u32, hint: &str) -> Self {
-        Self::new(
-            format!("traffic.{traffic}.to"),
-            format!("no route from node {from} to node {to}"),
-            "cannot be reached",
-            hint,
-        )
-    }
 }
 
 impl fmt::Display for Finding {
@@ -61,8 +48,8 @@ impl fmt::Display for Finding {
 
 impl Error for Finding {}
 
-/// A text from which a scenario is read: the file or an override.
-pub(super) type Source = Arc<NamedSource<String>>;
+/// A text from which a document is read: the file or an override.
+pub(crate) type Source = Arc<NamedSource<String>>;
 
 /// An error or warning with its place in the text.
 #[derive(Clone, Debug)]
@@ -76,7 +63,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(
+    pub(crate) fn new(
         source: &Source,
         span: Range<usize>,
         message: String,
@@ -102,12 +89,12 @@ impl Problem {
     }
 
     /// The same as a warning.
-    pub(super) fn into_warning(self) -> Self {
+    pub(crate) fn into_warning(self) -> Self {
         Self { severity: Severity::Warning, ..self }
     }
 
     /// Whether the problem is in this text.
-    pub(super) fn is_in(&self, source: &Source) -> bool {
+    pub(crate) fn is_in(&self, source: &Source) -> bool {
         Arc::ptr_eq(&self.source, source)
     }
 
@@ -193,19 +180,19 @@ impl SourceCode for Problem {
     }
 }
 
-/// The errors of a scenario, in the order of the text; at least one problem.
+/// The errors of a document, in the order of the text; at least one problem.
 ///
 /// Prints as lines `file:line:column: message` with the help below each. To print line and caret, hand each [`Problem`] to
 /// `miette`.
 #[derive(Clone, Debug)]
-pub struct ScenarioErrors {
+pub struct Errors {
     problems: Vec<Problem>,
     untold: usize,
 }
 
-impl ScenarioErrors {
+impl Errors {
     /// The first `max` of the problems; the others, and `uncollected` more, are counted.
-    pub(super) fn limited(mut problems: Vec<Problem>, max: usize, uncollected: usize) -> Self {
+    pub(crate) fn limited(mut problems: Vec<Problem>, max: usize, uncollected: usize) -> Self {
         let untold = problems.len().saturating_sub(max) + uncollected;
         problems.truncate(max);
         Self { problems, untold }
@@ -222,7 +209,7 @@ impl ScenarioErrors {
     }
 }
 
-impl IntoIterator for ScenarioErrors {
+impl IntoIterator for Errors {
     type Item = Problem;
     type IntoIter = std::vec::IntoIter<Problem>;
     fn into_iter(self) -> Self::IntoIter {
@@ -230,7 +217,7 @@ impl IntoIterator for ScenarioErrors {
     }
 }
 
-impl fmt::Display for ScenarioErrors {
+impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, problem) in self.problems.iter().enumerate() {
             if i > 0 {
@@ -249,4 +236,4 @@ impl fmt::Display for ScenarioErrors {
     }
 }
 
-impl Error for ScenarioErrors {}
+impl Error for Errors {}

@@ -1,14 +1,13 @@
-//! The shapes of values in the schema.
+//! The shapes of values in a schema without references.
 
 use serde_json::Value as Json;
 
-use super::SCHEMA;
 use super::words::{last_of, quoted, thing};
 
 /// A word or key with its schema.
 pub(super) type Named = (&'static str, &'static Json);
 
-/// What a schema accepts, with references resolved.
+/// What a schema accepts.
 pub(super) enum Shape {
     /// One of some words.
     Choice(Vec<&'static str>),
@@ -27,15 +26,8 @@ pub(super) enum Shape {
     Boolean,
 }
 
-pub(super) fn resolve(schema: &'static Json) -> &'static Json {
-    match schema["$ref"].as_str().and_then(|r| r.strip_prefix("#/$defs/")) {
-        Some(name) => resolve(&SCHEMA["$defs"][name]),
-        None => schema,
-    }
-}
-
 pub(super) fn description(property: &'static Json) -> &'static str {
-    property["description"].as_str().or_else(|| resolve(property)["description"].as_str()).unwrap_or_default()
+    property["description"].as_str().unwrap_or_default()
 }
 
 pub(super) fn properties(schema: &'static Json) -> impl Iterator<Item = Named> {
@@ -56,7 +48,6 @@ pub(super) fn tag_of(variant: &'static Json) -> Option<(&'static str, &'static s
 }
 
 pub(super) fn shape(schema: &'static Json) -> Shape {
-    let schema = resolve(schema);
     if let Some(options) = schema["oneOf"].as_array() {
         let words: Vec<_> = options.iter().filter_map(|o| o["const"].as_str()).collect();
         if words.len() == options.len() {

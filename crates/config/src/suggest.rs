@@ -6,7 +6,7 @@ use strsim::damerau_levenshtein;
 const LONGEST: usize = 48;
 
 /// The candidate of which `word` is most likely a misspelling.
-pub(super) fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let plain = |s: &str| s.to_lowercase().replace(['_', ' '], "-");
     let word = plain(word);
     let length = word.chars().count();
@@ -38,7 +38,7 @@ const RENAMED: [(&str, &str); 6] = [
 ];
 
 /// The present name of a key that was renamed.
-pub(super) fn renamed(key: &str) -> Option<&'static str> {
+pub(crate) fn renamed(key: &str) -> Option<&'static str> {
     RENAMED.iter().find(|(old, _)| *old == key).map(|(_, new)| *new)
 }
 
@@ -137,14 +137,14 @@ fn unit_of_key(key: &str) -> Option<(&'static str, Unit)> {
 }
 
 /// The unit of a key as written in messages: `rate_mbps` is in Mb/s.
-pub(super) fn spoken_unit(key: &str) -> Option<&'static str> {
+pub(crate) fn spoken_unit(key: &str) -> Option<&'static str> {
     let (_, suffix) = key.rsplit_once('_')?;
     KEY_UNITS.iter().find(|(name, ..)| *name == suffix).map(|(_, spoken, ..)| *spoken)
 }
 
 /// The right key if only the unit is wrong or missing (`delay_ms` for `delay_s` and `delay`), and the conversion factor of
 /// the value, if known.
-pub(super) fn same_but_for_unit<'c>(
+pub(crate) fn same_but_for_unit<'c>(
     wrong: &str,
     candidates: impl IntoIterator<Item = &'c str>,
 ) -> Option<(&'c str, Option<f64>)> {
@@ -166,7 +166,7 @@ pub(super) fn same_but_for_unit<'c>(
 
 /// The number in a text like `12 Mb/s`, converted to the unit of `key`, or as it is if the text has no unit. `None` if the
 /// text does not start with a number or its unit is of another quantity.
-pub(super) fn number_in_unit_of(key: &str, text: &str) -> Option<f64> {
+pub(crate) fn number_in_unit_of(key: &str, text: &str) -> Option<f64> {
     let text = text.trim();
     let end =
         text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))).unwrap_or(text.len());
@@ -181,7 +181,7 @@ pub(super) fn number_in_unit_of(key: &str, text: &str) -> Option<f64> {
 }
 
 /// A converted number rounded to 12 significant digits.
-pub(super) fn tidy(value: f64) -> f64 {
+pub(crate) fn tidy(value: f64) -> f64 {
     format!("{value:.11e}").parse().unwrap_or(value)
 }
 

@@ -1,15 +1,16 @@
-//! Control as a scenario writes it: the initial kind, and changes during the run.
+//! Control in the words of scenarios and gateways: kinds with their parameters.
 
-use fairhop_control::pacer::PacerConfig;
 use std::collections::BTreeMap;
 
 use fairhop_control::controller::Tuning;
+use fairhop_control::pacer::PacerConfig;
 use fairhop_control::{AdaptiveConfig, ControllerConfig, FixedConfig};
 use fairhop_model::units::{BitRate, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::queue::{Discipline, HostOf};
+use crate::findings::Findings;
+use crate::number::Number;
 
 /// Segment size that `window_packets` counts in: the MSS over Ethernet.
 const WINDOW_SEGMENT: u32 = 1460;
@@ -269,41 +270,26 @@ macro_rules! kinds_of_control {
                 }
             }
 
-            /// `window_bytes` and `window_packets` as written, if the kind has them.
-            pub(super) const fn windows(&self) -> Option<(Option<u32>, Option<u32>)> {
-                match self {
-                    Self::Window { window_bytes, window_packets, .. }
-                    | Self::Combined { window_bytes, window_packets, .. } => {
-                        Some((*window_bytes, *window_packets))
-                    }
-                    _ => None,
+            /// Adds to `findings` what the ranges of the keys cannot express; `path` is the place of this control, and no TCP
+            /// flow has larger segments than `segment` bytes.
+            pub fn check(&self, path: &str, segment: u32, findings: &mut Findings) {
+                if let Self::Window { window_bytes, window_packets, .. }
+                | Self::Combined { window_bytes, window_packets, .. } = self
+                {
+                    check_windows(path, (*window_bytes, *window_packets), segment, findings);
                 }
-            }
-
-            /// `rate_kbps` as written, if the kind has it.
-            pub(super) const fn rate_kbps(&self) -> Option<f64> {
-                match self {
-                    Self::DataPacing { rate_kbps, .. }
-                    | Self::AckPacing { rate_kbps, .. }
-                    | Self::Combined { rate_kbps, .. }
-                    | Self::Shaper { rate_kbps, .. } => Some(*rate_kbps),
-                    _ => None,
+                if let Self::Adaptive { min_kbps, first_budget_kbps, .. } = self {
+                    check_budget(path, *min_kbps, *first_budget_kbps, findings);
                 }
-            }
-
-            /// Minimum and initial budget in kb/s of adaptive control.
-            pub(super) const fn budget_kbps(&self) -> Option<(f64, f64)> {
-                match self {
-                    Self::Adaptive { min_kbps, first_budget_kbps, .. } => Some((*min_kbps, *first_budget_kbps)),
-                    _ => None,
+                if let Self::DataPacing { rate_kbps, .. }
+                | Self::AckPacing { rate_kbps, .. }
+                | Self::Combined { rate_kbps, .. }
+                | Self::Shaper { rate_kbps, .. } = self
+                {
+                    check_pace(&format!("{path}.rate_kbps"), *rate_kbps, findings);
                 }
-            }
-
-            /// `up_kbps` as written, if the kind has it.
-            pub(super) const fn up_kbps(&self) -> Option<f64> {
-                match self {
-                    Self::Shaper { up_kbps, .. } => *up_kbps,
-                    _ => None,
+                if let Self::Shaper { up_kbps: Some(up_kbps), .. } = self {
+                    check_pace(&format!("{path}.up_kbps"), *up_kbps, findings);
                 }
             }
         }
@@ -330,6 +316,9 @@ kinds_of_control! {
         /// Time of the change in seconds.
         #[schemars(range(min = 0.0, max = 1_000_000.0))]
         at_s: f64,
+    }
+    /// Control at a gateway in front of a real network, from the start of the gateway to its end.
+    GatewayControl {
     }
 }
 
@@ -382,45 +371,6 @@ pub struct ShaperSetting {
     pub discipline: ShaperDiscipline,
     /// Capacity in packets, if given.
     pub packets: Option<u32>,
-}
-
-impl ShaperSetting {
-    /// The queue of a shaper with rate `rate`; hosts are classified by `by`. Target, interval and quantum follow the rate as
-    /// in CAKE (`cake_set_rate`): the target is 5 ms and at least 1.5 times the duration of a full packet, the interval 95 ms
-    /// more and at least twice the target, and the quantum the bytes sent in 1/4096 s, from 300 to 1514.
-    pub fn queue(&self, rate: BitRate, by: HostOf) -> Discipline {
-        const FULL: u32 = 1514;
-        const TARGET_MS: f64 = 5.0;
-        const INTERVAL_MS: f64 = 100.0;
-        let target_ms = (1.5 * rate.time_for(u64::from(FULL)).as_millis_f64()).max(TARGET_MS);
-        let interval_ms = (INTERVAL_MS - TARGET_MS + target_ms).max(2.0 * target_ms);
-        let quantum_bytes = ((rate.0 / 8) >> 12).clamp(300, u64::from(FULL)) as u32;
-        let (few, many) = (Some(self.packets.unwrap_or(1000)), Some(self.packets.unwrap_or(10_240)));
-        let (bytes, flows, ecn) = (None, 1024, true);
-        match self.discipline {
-            ShaperDiscipline::DropTail => Discipline::DropTail { packets: few, bytes },
-            ShaperDiscipline::Priority => Discipline::Priority { packets: few, bytes },
-            ShaperDiscipline::FqCodel => Discipline::FqCodel {
-                packets: many,
-                bytes,
-                target_ms,
-                interval_ms,
-                quantum_bytes,
-                flows,
-                ecn,
-            },
-            ShaperDiscipline::Cake => Discipline::Cake {
-                packets: many,
-                bytes,
-                target_ms,
-                interval_ms,
-                quantum_bytes,
-                flows,
-                ecn,
-                by,
-            },
-        }
-    }
 }
 
 impl Control {
@@ -531,4 +481,53 @@ fn min_kbps() -> f64 {
 
 fn shared_hops() -> u32 {
     AdaptiveConfig::default().shared_links
+}
+
+fn check_windows(path: &str, windows: (Option<u32>, Option<u32>), segment: u32, findings: &mut Findings) {
+    match windows {
+        (Some(_), Some(_)) => findings.add(
+            format!("{path}.window_packets"),
+            "the window has `window_bytes` and `window_packets` together",
+            "one too many",
+            "keep one of them",
+        ),
+        (None, None) => findings.add(
+            path,
+            "the control has no window",
+            "`window_packets` is missing",
+            "add window_packets = 4, or window_bytes = 6000",
+        ),
+        (Some(bytes), None) if bytes < segment => findings.add(
+            format!("{path}.window_bytes"),
+            format!("`window_bytes` is {bytes}, less than one segment of {segment} bytes: TCP would stall"),
+            "smaller than a segment",
+            format!("make it at least {segment}, or write window_packets = 1"),
+        ),
+        _ => {}
+    }
+}
+
+/// The minimum and the initial budget of adaptive control.
+fn check_budget(path: &str, min_kbps: f64, first_kbps: f64, findings: &mut Findings) {
+    if min_kbps > first_kbps {
+        findings.add(
+            format!("{path}.min_kbps"),
+            format!("`min_kbps` is {}, above `first_budget_kbps` = {}", Number(min_kbps), Number(first_kbps)),
+            "above the initial budget",
+            format!("make it at most {}, or `first_budget_kbps` larger", Number(first_kbps)),
+        );
+    }
+}
+
+/// Refuses rates below a bit per second: the next packet would come after the end of the clock (2^63 ns).
+fn check_pace(path: &str, rate_kbps: f64, findings: &mut Findings) {
+    if rate_kbps < 0.001 {
+        let key = path.rsplit('.').next().unwrap_or(path);
+        findings.add(
+            path,
+            format!("`{key}` is {}, less than a bit per second", Number(rate_kbps)),
+            "too low",
+            format!("`{key}` is in kb/s: 500 is a usual value"),
+        );
+    }
 }

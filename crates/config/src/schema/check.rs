@@ -2,21 +2,22 @@
 
 use serde_json::Value as Json;
 
-use super::super::error::{Problem, Source};
-use super::super::suggest::nearest;
-use super::super::tree::{Member, Node, Span, Value, shown};
-use super::SCHEMA;
-use super::shape::{Named, Shape, describe, description, keys, required, resolve, sentence, shape};
+use super::Form;
+use super::shape::{Named, Shape, describe, description, keys, required, sentence, shape};
 use super::words::{join, last_of, listed, plain, quoted, table_name, thing, value_name};
+use crate::error::{Problem, Source};
+use crate::suggest::nearest;
+use crate::tree::{Member, Node, Span, Value, shown};
 
-/// Checks the tree against the schema of scenarios. Returns the first `max` problems found, and the number of further ones.
-pub(in super::super) fn check(root: &Node, sources: &[Source], max: usize) -> (Vec<Problem>, usize) {
-    let mut checker = Checker { sources, max, problems: Vec::new(), uncollected: 0 };
-    checker.visit(root, &SCHEMA, "");
+/// Checks the tree against the schema of its form. Returns the first `max` problems found, and the number of further ones.
+pub(crate) fn check(root: &Node, form: &Form, sources: &[Source], max: usize) -> (Vec<Problem>, usize) {
+    let mut checker = Checker { form, sources, max, problems: Vec::new(), uncollected: 0 };
+    checker.visit(root, form.root, "");
     (checker.problems, checker.uncollected)
 }
 
 pub(super) struct Checker<'s> {
+    pub(super) form: &'s Form,
     pub(super) sources: &'s [Source],
     /// Maximum number of problems that are collected.
     max: usize,
@@ -34,10 +35,11 @@ pub(super) struct TableAt<'p> {
 }
 
 impl TableAt<'_> {
-    pub(super) fn name(&self) -> String {
+    pub(super) fn name(&self, form: &Form) -> String {
+        let table = table_name(form.name, self.path);
         match self.tag {
-            Some((tag, word, _)) => format!("{} with {tag} = \"{word}\"", table_name(self.path)),
-            None => table_name(self.path),
+            Some((tag, word, _)) => format!("{table} with {tag} = \"{word}\""),
+            None => table,
         }
     }
 }
@@ -71,7 +73,7 @@ impl Checker<'_> {
             }
             (Shape::Mixed(options), _) => self.visit_mixed(node, property, &options, path),
             (Shape::Table, Value::Table(members)) => {
-                self.visit_table(node, members, TableAt { path, schema: resolve(property), tag: None });
+                self.visit_table(node, members, TableAt { path, schema: property, tag: None });
             }
             (Shape::List(item), Value::Array(items)) => {
                 for (i, node) in items.iter().enumerate() {
@@ -137,7 +139,7 @@ impl Checker<'_> {
             match slip {
                 Some(slip) => self.report(
                     slip.key_span,
-                    format!("unknown key `{}` in {}", shown(&slip.key), table_name(path)),
+                    format!("unknown key `{}` in {}", shown(&slip.key), table_name(self.form.name, path)),
                     "unknown key",
                     format!("write `{tag}`"),
                 ),
@@ -151,7 +153,7 @@ impl Checker<'_> {
                 }
                 None => self.report(
                     node.span,
-                    format!("{} has no `{tag}`", table_name(path)),
+                    format!("{} has no `{tag}`", table_name(self.form.name, path)),
                     format!("`{tag}` is missing"),
                     format!("add `{tag} = …`; it can be {}", quoted(&words, "or")),
                 ),
@@ -250,14 +252,14 @@ impl Checker<'_> {
         let name = if is_section { format!("[{key}]") } else { format!("`{key}`") };
         self.report(
             span,
-            format!("{} has no {name}", table.name()),
+            format!("{} has no {name}", table.name(self.form)),
             format!("{name} is missing"),
             sentence(&add, description(property)),
         );
     }
 
     fn visit_text(&mut self, node: &Node, text: &str, property: &'static Json, path: &str) {
-        if let Some(max) = resolve(property)["maxLength"].as_u64()
+        if let Some(max) = property["maxLength"].as_u64()
             && text.len() as u64 > max
         {
             self.report(
@@ -279,7 +281,7 @@ impl Checker<'_> {
             );
             return;
         }
-        let schema = resolve(property);
+        let schema = property;
         let over = schema["maximum"].as_f64().is_some_and(|max| value > max);
         let under = schema["minimum"].as_f64().is_some_and(|min| value < min)
             || schema["exclusiveMinimum"].as_f64().is_some_and(|min| value <= min);
@@ -290,7 +292,7 @@ impl Checker<'_> {
 
     fn visit_integer(&mut self, node: &Node, value: i128, property: &'static Json, path: &str) {
         let bound = |key: &str| {
-            let bound = &resolve(property)[key];
+            let bound = &property[key];
             bound.as_u64().map(i128::from).or_else(|| bound.as_i64().map(i128::from))
         };
         let min = bound("minimum").unwrap_or(i64::MIN.into());
@@ -301,7 +303,7 @@ impl Checker<'_> {
     }
 
     fn out_of_range(&mut self, node: &Node, property: &'static Json, path: &str) {
-        let schema = resolve(property);
+        let schema = property;
         let bound = |key: &str| schema[key].as_f64().map(plain);
         let above = match (bound("exclusiveMinimum"), bound("minimum")) {
             (Some(min), _) => Some(format!("more than {min}")),
@@ -355,30 +357,4 @@ fn keys_set(members: &[Member], schema: &'static Json) -> Vec<(&'static str, usi
         Some((key.as_str(), member.key_span.source))
     };
     members.iter().filter_map(known).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fmt::Write as _;
-    use std::sync::Arc;
-
-    use miette::NamedSource;
-
-    use super::super::super::MAX_COLLECTED;
-    use super::super::super::tree;
-
-    /// Suggestions for one unknown key take time in proportion to the keys of the table: only some are searched.
-    #[test]
-    fn only_the_first_of_many_unknown_keys_get_a_suggestion() {
-        let mut text = "name = \"many\"\nduration_s = 1\n".to_owned();
-        for key in 0..25_000 {
-            let _ = writeln!(text, "key_{key} = 1");
-        }
-        text += "[topology]\nkind = \"string\"\nhops = 1\nspacing_m = 100\n";
-        let (tree, syntax) = tree::parse(&text, 0);
-        assert!(syntax.is_empty());
-        let sources = [Arc::new(NamedSource::new("many.toml", text))];
-        let (problems, uncollected) = super::check(&tree, &sources, MAX_COLLECTED);
-        assert_eq!((problems.len(), uncollected), (MAX_COLLECTED, 25_000 - MAX_COLLECTED));
-    }
 }

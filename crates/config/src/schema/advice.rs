@@ -2,12 +2,11 @@
 
 use serde_json::Value as Json;
 
-use super::super::suggest::{nearest, number_in_unit_of, renamed, same_but_for_unit, spoken_unit, tidy};
-use super::super::tree::{Member, Node, Value, shown};
-use super::SCHEMA;
 use super::check::{Checker, TableAt};
-use super::shape::{Shape, describe, description, keys, properties, required, resolve, sentence, shape};
+use super::shape::{Shape, describe, description, keys, properties, required, sentence, shape};
 use super::words::{last_of, listed, plain, quoted, ticked, value_name};
+use crate::suggest::{nearest, number_in_unit_of, renamed, same_but_for_unit, spoken_unit, tidy};
+use crate::tree::{Member, Node, Value, shown};
 
 impl Checker<'_> {
     /// Reports a key that the table does not have. Returns the key of which it is probably a misspelling.
@@ -22,7 +21,7 @@ impl Checker<'_> {
         let (what, message) = if is_section {
             ("unknown table", format!("unknown table [{}]", shown(key)))
         } else {
-            ("unknown key", format!("unknown key `{}` in {}", shown(key), table.name()))
+            ("unknown key", format!("unknown key `{}` in {}", shown(key), table.name(self.form)))
         };
         // A key that the same text already sets is not suggested. An override may mean a key that the file sets.
         let source = member.key_span.source;
@@ -43,7 +42,7 @@ impl Checker<'_> {
             }
         } else if let Some(help) = belongs_to_other_variant(key, table) {
             help
-        } else if let Some(help) = belongs_elsewhere(key, table.path) {
+        } else if let Some(help) = belongs_elsewhere(self.form.root, key, table.path) {
             help
         } else if let Some(right) = nearest(key, free()) {
             meant = Some(right);
@@ -178,9 +177,9 @@ fn belongs_to_other_variant(key: &str, table: TableAt<'_>) -> Option<String> {
 }
 
 /// Where a key that is unknown here would be right: the top of the file or another section.
-fn belongs_elsewhere(key: &str, here: &str) -> Option<String> {
-    if !here.is_empty() && SCHEMA["properties"].get(key).is_some() {
-        let example = if matches!(shape(&SCHEMA["properties"][key]), Shape::Table | Shape::Tagged { .. }) {
+fn belongs_elsewhere(root: &'static Json, key: &str, here: &str) -> Option<String> {
+    if !here.is_empty() && root["properties"].get(key).is_some() {
+        let example = if matches!(shape(&root["properties"][key]), Shape::Table | Shape::Tagged { .. }) {
             format!("`{key}` is a table of its own, `[{key}]`")
         } else {
             format!("`{key}` belongs at the top of the file, before the first [table]")
@@ -188,9 +187,9 @@ fn belongs_elsewhere(key: &str, here: &str) -> Option<String> {
         return Some(example);
     }
     let here = here.split('.').next().unwrap_or_default();
-    let mut homes = properties(&SCHEMA).filter_map(|(section, property)| {
+    let mut homes = properties(root).filter_map(|(section, property)| {
         let (tables, header): (Vec<&'static Json>, _) = match shape(property) {
-            Shape::Table => (vec![resolve(property)], format!("[{section}]")),
+            Shape::Table => (vec![property], format!("[{section}]")),
             Shape::Tagged { variants, .. } => {
                 (variants.iter().map(|(_, v)| *v).collect(), format!("[{section}]"))
             }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A number as a person would write it: whole or decimal, or with an exponent where the digits would be many.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Number(pub(super) f64);
+pub struct Number(pub f64);
 
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
