@@ -1,0 +1,269 @@
+//! What the kernel does with packets, as the daemon sees it: digests come out, policies go in.
+//!
+//! ```text
+//!  wired side        kernel: programs, maps, queues          mesh
+//!        ─────────────────────────┬─────────────────────────────
+//!              digests, counters  │  orders (policy, kinds of UDP flows)
+//!                                 ▼
+//!                              daemon
+//! ```
+//! [`Datapath`] is the interface between the two halves of the gateway. Its times are those of `CLOCK_MONOTONIC`, the clock
+//! of the digests: [`fairhop_control::policy::Policy::at`], `expires` and the cycle of the gate count on it too.
+//!
+//! Everything in force expires: unless [`Datapath::apply`] or [`Datapath::renew`] is called within [`LIFETIME`], packets
+//! pass untouched and unshaped.
+
+use std::fmt;
+
+use fairhop_control::flow::FlowKey;
+use fairhop_control::policy::Policy;
+use fairhop_control::raw::RawDigest;
+use fairhop_model::units::Nanos;
+
+/// How long orders are in force without being renewed.
+pub const LIFETIME: Nanos = Nanos::from_secs(3);
+
+/// What a daemon does with packets through a datapath.
+pub trait Datapath {
+    /// What the datapath can do, and how.
+    fn features(&self) -> &Features;
+
+    /// Hands over the digests that have come since the last call, in their order, and returns their number. It never waits.
+    ///
+    /// # Errors
+    /// The datapath is gone.
+    fn poll_digests(&mut self, sink: &mut dyn FnMut(&RawDigest)) -> Result<usize, DatapathError>;
+
+    /// Puts orders in force in place of those before, until [`LIFETIME`] from `now`, or until the policy expires if that is
+    /// sooner.
+    ///
+    /// # Errors
+    /// The kernel refuses; what was in force stays until it expires.
+    fn apply(&mut self, orders: &Orders<'_>, now: Nanos) -> Result<(), DatapathError>;
+
+    /// Keeps what is in force for another [`LIFETIME`] from `now`.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    fn renew(&mut self, now: Nanos) -> Result<(), DatapathError>;
+
+    /// Number of packets that wait in the data pacer: the argument `waiting` of
+    /// [`fairhop_control::Controller::tick`].
+    ///
+    /// # Errors
+    /// The datapath is gone.
+    fn waiting(&mut self, now: Nanos) -> Result<usize, DatapathError>;
+
+    /// Counts since the start.
+    ///
+    /// # Errors
+    /// The datapath is gone.
+    fn counters(&mut self) -> Result<Counters, DatapathError>;
+
+    /// The queues that the datapath has made, as the kernel shows them now.
+    ///
+    /// # Errors
+    /// The kernel refuses to list them.
+    fn queues(&mut self) -> Result<Vec<Queue>, DatapathError>;
+
+    /// Lifts all limits, removes programs and queues, and puts back the queues that were there before. A second call does
+    /// nothing.
+    ///
+    /// # Errors
+    /// What could not be removed; everything else is.
+    fn stop(&mut self) -> Result<(), DatapathError>;
+}
+
+/// What the datapath has to do: a policy, and what the observer knows of UDP flows, which no program in the kernel can know.
+#[derive(Clone, Copy, Debug)]
+pub struct Orders<'a> {
+    /// The policy. [`Policy::none`] for no limits.
+    pub policy: &'a Policy,
+    /// UDP flows that are paced. All others pass freely.
+    pub datagrams: &'a [(FlowKey, DatagramClass)],
+}
+
+/// How the pacer treats a UDP flow ([`fairhop_control::observer::FlowKind`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DatagramClass {
+    /// Paced like TCP: `FlowKind::BulkUdp`.
+    Elastic,
+    /// Paced ahead of elastic packets, up to [`Policy::interactive`]: `FlowKind::Interactive`.
+    Interactive,
+}
+
+/// How packets are paced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Pacing {
+    /// Not at all: only windows are clamped.
+    #[default]
+    Off,
+    /// Departure times (`skb->tstamp`) that the queue `fq` keeps: aggregate, flows and gate.
+    DepartureTimes,
+    /// Classes of HTB with a TBF leaf each: aggregate and flows, no gate.
+    Classes,
+}
+
+impl Pacing {
+    /// Its name in status and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::DepartureTimes => "departure times",
+            Self::Classes => "classes",
+        }
+    }
+}
+
+impl fmt::Display for Pacing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How programs are attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Attachment {
+    /// Nothing is attached: no kernel is involved.
+    #[default]
+    None,
+    /// TCX (Linux 6.6): gone with the process.
+    Tcx,
+    /// Filters of a `clsact` queue: they stay after a crash, until the next start.
+    Clsact,
+}
+
+impl Attachment {
+    /// Its name in status and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Tcx => "tcx",
+            Self::Clsact => "clsact",
+        }
+    }
+}
+
+impl fmt::Display for Attachment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a datapath can do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// How programs are attached.
+    pub attachment: Attachment,
+    /// How packets into the mesh are paced.
+    pub pacing: Pacing,
+    /// Whether the gate is kept.
+    pub has_gate: bool,
+    /// Whether ACKs out of the mesh can be paced: takes a queue on the wired interface.
+    pub paces_down_acks: bool,
+    /// Sentences for `doctor` and `status`: what is missing, and what to do.
+    pub notes: Vec<String>,
+}
+
+/// Packets and IP bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Their IP bytes.
+    pub bytes: u64,
+}
+
+/// What a datapath has counted since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets into the mesh, by class.
+    pub to_mesh: ByClass,
+    /// Packets out of the mesh, by class.
+    pub from_mesh: ByClass,
+    /// Digests that have been sent.
+    pub digests: u64,
+    /// Digests for which the ring buffer had no room.
+    pub digests_lost: u64,
+    /// Windows that were lowered.
+    pub clamped: u64,
+    /// Packets that were dropped because the pacer was full.
+    pub dropped: u64,
+    /// Packets that the programs could not parse and left alone: fragments, unknown protocols, cut headers.
+    pub unparsed: u64,
+    /// Packets that passed while no orders were in force.
+    pub unlimited: u64,
+    /// Packets of several segments (GSO, GRO).
+    pub super_packets: u64,
+    /// TCP flows for which the flow table had no room.
+    pub flows_refused: u64,
+    /// Time in nanoseconds that the programs have run; zero unless `kernel.bpf_stats_enabled` is set.
+    pub run_time_ns: u64,
+    /// How often the programs have run; zero unless `kernel.bpf_stats_enabled` is set.
+    pub runs: u64,
+}
+
+/// Counts by class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByClass {
+    /// RTP and RTCP.
+    pub voice: Count,
+    /// TCP with data.
+    pub tcp: Count,
+    /// ACKs and control segments.
+    pub tcp_control: Count,
+    /// UDP that is paced: bulk (QUIC) and interactive.
+    pub paced_udp: Count,
+    /// Everything else.
+    pub other: Count,
+}
+
+/// A queue or class that a datapath has made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    /// Interface.
+    pub interface: String,
+    /// What it is for: "elastic into the mesh".
+    pub purpose: String,
+    /// Kind of the qdisc or class in the kernel: `htb`, `tbf`, `fq`.
+    pub kind: String,
+    /// Its handle as `tc` prints it: `fa10:2`.
+    pub handle: String,
+    /// Its rate in bits per second; none for no limit.
+    pub rate: Option<u64>,
+    /// What has left it.
+    pub sent: Count,
+    /// Packets that it has dropped.
+    pub dropped: u64,
+    /// Packets that wait in it.
+    pub waiting: u32,
+}
+
+/// Why a datapath cannot do something. Messages name the cause and the fix.
+#[derive(Debug, thiserror::Error)]
+pub enum DatapathError {
+    /// Something that the kernel or the machine has not.
+    #[error("{missing}; fix: {fix}")]
+    Missing {
+        /// What is missing.
+        missing: String,
+        /// What to do.
+        fix: String,
+    },
+    /// A system call has failed.
+    #[error("cannot {action}: {source}")]
+    Io {
+        /// What was tried.
+        action: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// The kernel refuses a program.
+    #[error("the kernel refuses the program {program}: {reason}")]
+    Program {
+        /// Name of the program.
+        program: String,
+        /// The last lines of the verifier.
+        reason: String,
+    },
+}
