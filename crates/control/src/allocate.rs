@@ -23,6 +23,8 @@ pub struct Claim {
     pub price: f64,
     /// Maximum rate that it can use in bits per second; infinite if it uses any rate.
     pub demand: f64,
+    /// Its share of C-load relative to that of the others; more than 0.
+    pub weight: f64,
 }
 
 /// The price of a flow over `hops` hops: at least 1, at most `shared_links`.
@@ -39,7 +41,7 @@ pub fn split(budget: f64, claims: &[Claim], others: &[Region]) -> Result<Vec<f64
     let budget = budget.max(1.0);
     let demands: Vec<Demand> = claims
         .iter()
-        .map(|claim| Demand::Elastic { weight: 1.0, limit: claim.demand * claim.price / budget })
+        .map(|claim| Demand::Elastic { weight: claim.weight, limit: claim.demand * claim.price / budget })
         .collect();
     let mut regions = vec![Region { centre: 0, associations: (0..claims.len()).collect() }];
     regions.extend_from_slice(others);
@@ -53,7 +55,8 @@ mod tests {
 
     #[test]
     fn equal_load_is_not_equal_rate_and_unused_load_goes_to_the_others() {
-        let claim = |hops, demand| Claim { key: FlowKey::default(), price: price(hops, 4), demand };
+        let claim =
+            |hops, demand| Claim { key: FlowKey::default(), price: price(hops, 4), demand, weight: 1.0 };
         // 6 Mb/s · hop: a third each is 2 Mb/s over one hop, 1 over two, 0.5 over four or more.
         let all = f64::INFINITY;
         let rates = split(6e6, &[claim(1, all), claim(2, all), claim(9, all)], &[]).expect("rates");
@@ -61,6 +64,10 @@ mod tests {
         // The first wants 0.5 Mb/s only: 5.5 for the other two.
         let rates = split(6e6, &[claim(1, 5e5), claim(2, all), claim(9, all)], &[]).expect("rates");
         assert_eq!(rates.iter().map(|rate| rate.round()).collect::<Vec<_>>(), [5e5, 1_375_000.0, 687_500.0]);
+        // A weight of 2 is two shares of load.
+        let heavy = Claim { weight: 2.0, ..claim(1, all) };
+        let rates = split(6e6, &[heavy, claim(1, all)], &[]).expect("rates");
+        assert_eq!(rates.iter().map(|rate| rate.round()).collect::<Vec<_>>(), [4e6, 2e6]);
         assert_eq!(split(1e6, &[], &[]), Ok(vec![]));
         assert!(split(1e6, &[claim(1, f64::NAN)], &[]).is_err());
     }

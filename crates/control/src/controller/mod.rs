@@ -13,6 +13,7 @@ pub use adaptive::{AdaptiveConfig, Constant, Tuning};
 pub use fixed::FixedConfig;
 
 use crate::digest::Digest;
+use crate::flow::Address;
 use crate::observer::{Observer, ObserverConfig};
 use crate::policy::{Policy, State};
 
@@ -70,6 +71,23 @@ impl Controller {
     pub fn set(&mut self, config: ControllerConfig) {
         self.kind = Kind::new(config);
         self.policy = Policy::none();
+    }
+
+    /// Lets an adaptive controller begin at a budget that was found before, in bits per second times price, instead of
+    /// looking for it. If elastic traffic comes within a minute, the budget is held near that value. Other controllers
+    /// ignore it.
+    pub fn begin_at(&mut self, now: Nanos, budget: f64) {
+        if let Kind::Adaptive(adaptive) = &mut self.kind {
+            adaptive.begin_at(now, budget);
+        }
+    }
+
+    /// Sets the weights of the flows of mesh hosts that do not have 1, in place of those before. Only adaptive controllers
+    /// share by weights.
+    pub fn set_weights(&mut self, weights: Vec<(Address, f64)>) {
+        if let Kind::Adaptive(adaptive) = &mut self.kind {
+            adaptive.set_weights(weights);
+        }
     }
 
     /// Takes the digest of a packet that crosses the gateway.

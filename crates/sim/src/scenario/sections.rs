@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use super::attach::Attach;
 use super::change::Change;
-use fairhop_config::control::Control;
 use super::topology::Topology;
 use super::traffic::Traffic;
 use super::wired::{Internet, Wired};
 use crate::mac::Mac;
 use crate::radio::Radio;
 use crate::routing::Routing;
+use fairhop_config::control::Control;
 
 /// A network to simulate: radio, topology, traffic and duration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -120,7 +120,7 @@ impl Adaptive {
                     }
                     _ => f64::INFINITY,
                 };
-                self.claims.push(Claim { key: *key, price, demand });
+                self.claims.push(Claim { key: *key, price, demand, weight: self.weight_of(key.mesh) });
                 self.min_budget += min_rate * price;
                 self.has_uploads |= flow.is_upload;
             }

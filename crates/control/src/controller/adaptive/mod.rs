@@ -18,7 +18,7 @@
 //! seen; if calls are still bad, it cuts again. *Starved*: a cut to a small part did not help the calls, so the budget is given
 //! back, and the controller checks the calls again later.
 //!
-//! Left out: flows that share only other regions than the gateway's, and weights.
+//! Left out: flows that share only other regions than the gateway's.
 
 mod changes;
 mod degradation;
@@ -41,6 +41,7 @@ use self::tuning::secs;
 pub use self::tuning::{Constant, Tuning};
 use super::TICK;
 use crate::allocate::Claim;
+use crate::flow::Address;
 use crate::observer::Observer;
 use crate::policy::{Policy, Reason, State};
 
@@ -183,6 +184,8 @@ pub(super) struct Adaptive {
     /// Maximum time in seconds that an upload waits for an ACK.
     ack_interval_s: f64,
     last_tick: Option<Nanos>,
+    /// Weights of hosts that do not have 1, in the order of their addresses.
+    weights: Vec<(Address, f64)>,
 }
 
 impl Adaptive {
@@ -239,12 +242,32 @@ impl Adaptive {
             has_uploads: false,
             ack_interval_s: 1.0,
             last_tick: None,
+            weights: Vec::new(),
         }
     }
 
     /// The budget of all elastic flows in bits per second times price.
     pub(super) const fn budget(&self) -> f64 {
         self.budget
+    }
+
+    /// See [`super::Controller::begin_at`].
+    pub(super) fn begin_at(&mut self, now: Nanos, budget: f64) {
+        self.budget = budget.max(self.config.min_per_flow);
+        self.ceiling = self.budget / self.tuning.below_ceiling;
+        (self.ceiling_at, self.idle_since) = (now, now);
+        self.has_learnt = true;
+    }
+
+    /// See [`super::Controller::set_weights`].
+    pub(super) fn set_weights(&mut self, weights: Vec<(Address, f64)>) {
+        self.weights = weights;
+        self.weights.sort_unstable_by_key(|(host, _)| *host);
+    }
+
+    fn weight_of(&self, host: Address) -> f64 {
+        let place = self.weights.binary_search_by_key(&host, |(host, _)| *host);
+        place.map_or(1.0, |place| self.weights[place].1)
     }
 
     pub(super) fn tick(&mut self, now: Nanos, observer: &Observer, waiting: usize, policy: &mut Policy) {

@@ -1,0 +1,40 @@
+//! Networks of hosts by prefix.
+
+use std::net::IpAddr;
+
+use fairhop_control::Address;
+
+/// The hosts whose addresses begin with the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: Address,
+    /// Number of bits, of an IPv4 address as mapped into IPv6.
+    prefix: u8,
+}
+
+impl Network {
+    /// Reads `10.1.0.4`, `10.1.0.0/16` or `fd00::/8`; none for anything else.
+    pub fn read(text: &str) -> Option<Self> {
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix.parse::<u8>().ok()?)),
+            None => (text, None),
+        };
+        let (address, max, mapped) = match address.trim().parse().ok()? {
+            IpAddr::V4(address) => (Address::v4(address.octets()), 32, 96),
+            IpAddr::V6(address) => (Address::v6(address.octets()), 128, 0),
+        };
+        let prefix = prefix.unwrap_or(max);
+        (prefix <= max).then_some(Self { address, prefix: prefix + mapped })
+    }
+
+    /// Length of the prefix in bits, of an IPv4 address as mapped into IPv6.
+    pub const fn prefix(&self) -> u8 {
+        self.prefix
+    }
+
+    /// Whether a host is one of them.
+    pub fn contains(&self, host: Address) -> bool {
+        let bits = u128::from_be_bytes(self.address.0) ^ u128::from_be_bytes(host.0);
+        bits.leading_zeros() >= u32::from(self.prefix)
+    }
+}

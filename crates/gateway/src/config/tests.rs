@@ -1,0 +1,91 @@
+use super::*;
+
+/// A config with one gateway and these further lines.
+fn with(lines: &str) -> Result<Loaded, Errors> {
+    load("gateway.toml", &format!("[[gateway]]\nmesh = \"wlan0\"\n{lines}"), &[])
+}
+
+fn message(lines: &str) -> String {
+    with(lines).expect_err("an error").to_string()
+}
+
+#[test]
+fn the_shortest_config_runs_dry_with_adaptive_control() {
+    let loaded = with("").expect("a config");
+    let config = loaded.config;
+    assert_eq!(config.mode, Mode::DryRun);
+    let control = config.control_of(&config.gateway[0]);
+    assert_eq!(control.kind(), "adaptive");
+    assert!(matches!(setting_of(&control), (ControllerConfig::Adaptive(_), 200)));
+    assert_eq!(config.gateway[0].name(), "wlan0");
+}
+
+#[test]
+fn the_example_of_the_package_is_valid_and_names_every_section() {
+    let text = include_str!("../../package/gateway.toml");
+    load("gateway.toml", text, &[]).expect("the example");
+    for section in ["[[gateway]]", "[control]", "[voice]", "[limits]", "[api]", "[journal]", "[[host]]"] {
+        assert!(text.contains(section), "{section}");
+    }
+}
+
+#[test]
+fn errors_name_file_line_and_the_nearest_key() {
+    assert_eq!(
+        message("[control]\nkind = \"window\"\nwindow_pakets = 4\n"),
+        "gateway.toml:5:1: unknown key `window_pakets` in [control] with kind = \"window\"\n  help: write `window_packets`"
+    );
+    assert!(message("mode = \"dry\"\n").contains("mode` belongs at the top of the file"));
+    assert!(message("[api]\nlisten = \"9470\"\n").contains("write an IP address and a port"));
+    assert!(message("[[host]]\nnetwork = \"10.1.0.0/33\"\nweight = 2.0\n").contains("is not a network"));
+    assert!(message("[voice]\nkbps_per_host = 100.0\n").contains("`kbps_per_call` is above"));
+}
+
+#[test]
+fn a_control_of_scenarios_is_refused_with_the_reason() {
+    let throttle = message("[control]\nkind = \"throttle\"\n");
+    assert!(throttle.contains("gateway.toml:4:8: \"throttle\" is a control of scenarios"), "{throttle}");
+    let both = message("[control]\nkind = \"window\"\nwindow_packets = 4\nwindow_bytes = 6000\n");
+    assert!(both.contains("keep one of them"), "{both}");
+}
+
+#[test]
+fn two_gateways_need_two_interfaces_and_two_names() {
+    let twice = message("[[gateway]]\nmesh = \"wlan0\"\n");
+    assert!(
+        twice.contains("two gateways have the interface wlan0") && twice.contains("called wlan0"),
+        "{twice}"
+    );
+    assert!(with("[[gateway]]\nmesh = \"wlan1\"\n").is_ok());
+    assert!(
+        message("wired = \"wlan0\"\n").contains("the same")
+            || message("wired = \"wlan0\"\n").contains("both")
+    );
+    assert!(message("name = \"../etc\"\n").contains("also that of a file"));
+}
+
+#[test]
+fn networks_contain_the_addresses_that_begin_with_their_prefix() {
+    let network = |text| Network::read(text).expect("a network");
+    let address = |text: &str| match text.parse().expect("an address") {
+        std::net::IpAddr::V4(v4) => fairhop_control::Address::v4(v4.octets()),
+        std::net::IpAddr::V6(v6) => fairhop_control::Address::v6(v6.octets()),
+    };
+    assert!(network("10.1.0.0/16").contains(address("10.1.255.4")));
+    assert!(!network("10.1.0.0/16").contains(address("10.2.0.4")));
+    assert!(!network("10.1.0.0/16").contains(address("fd00::1")));
+    assert!(network("0.0.0.0/0").contains(address("192.0.2.1")));
+    assert!(network("fd00::/8").contains(address("fd12::1")));
+    assert!(network("10.1.0.4").contains(address("10.1.0.4")));
+    assert_eq!(Network::read("fd00::/129"), None);
+    assert_eq!(Network::read("host"), None);
+}
+
+#[test]
+fn of_several_weights_the_longest_prefix_comes_first() {
+    let config = with(
+        "[[host]]\nnetwork = \"10.0.0.0/8\"\nweight = 1.0\n[[host]]\nnetwork = \"10.1.0.0/16\"\nweight = 2.0\n",
+    );
+    let weights = config.expect("a config").config.weights();
+    assert_eq!(weights.iter().map(|(_, weight)| *weight).collect::<Vec<_>>(), [2.0, 1.0]);
+}

@@ -1,0 +1,296 @@
+//! The daemon: a loop that polls the datapaths, decides ten times a second, and shows what it does.
+//!
+//! ```text
+//! every 20 ms   digests of each datapath ▶ engine
+//! every 100 ms  engine decides ▶ orders ▶ datapath (live), log, journal, recording; the watchdog hears
+//! every 500 ms  status ▶ API
+//! between       signals and commands: reload, mode, record, stop
+//! ```
+//! One thread does all of it, so that a watchdog that hears nothing means that nothing is decided. A datapath that fails is
+//! stopped, which lets packets pass, and started anew every few seconds.
+
+mod instance;
+mod options;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use fairhop_model::units::Nanos;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::api::{self, Answer, Command, Pending, Shared, Token};
+use crate::config::{self, Config, GatewayAt, Loaded, Mode};
+use crate::datapath::{Datapath, DatapathError};
+use crate::engine::INTERVAL;
+use crate::log::{Level, Line, unix_s};
+use crate::notify::Notify;
+use crate::privileges;
+use crate::status::Status;
+
+use instance::Instance;
+pub use options::{DaemonError, Options, Signals};
+
+/// Time between polls of the datapaths.
+const POLL: Duration = Duration::from_millis(20);
+/// Ticks between two statuses.
+const STATUS_TICKS: u64 = 5;
+
+/// Starts the datapath of a gateway; `observe_only` in modes in which it must not touch a packet.
+pub type Start<'s> = dyn FnMut(&Config, &GatewayAt, Mode) -> Result<Box<dyn Datapath>, DatapathError> + 's;
+
+/// The time of the datapaths.
+pub fn monotonic() -> Nanos {
+    let now = clock_gettime(ClockId::Monotonic);
+    Nanos::from_secs(now.tv_sec.cast_unsigned()).saturating_add(Nanos(now.tv_nsec.cast_unsigned()))
+}
+
+/// Runs until a signal ends it.
+///
+/// # Errors
+/// The config has errors, no datapath can be started, or the address of the API is in use.
+pub fn run(options: &Options, signals: &Signals, start: &mut Start<'_>) -> Result<(), DaemonError> {
+    let loaded = options.load()?;
+    let mut daemon = Daemon::new(options, loaded, start)?;
+    daemon.announce();
+    daemon.run(signals, start);
+    daemon.stop();
+    Ok(())
+}
+
+struct Daemon<'o> {
+    options: &'o Options,
+    loaded: Loaded,
+    mode: Mode,
+    instances: Vec<Instance>,
+    shared: Arc<Shared>,
+    pending: Receiver<Pending>,
+    notify: Notify,
+    began: Instant,
+    reloads: u64,
+    reloads_refused: u64,
+    ticks: u64,
+}
+
+impl<'o> Daemon<'o> {
+    fn new(options: &'o Options, loaded: Loaded, start: &mut Start<'_>) -> Result<Self, DaemonError> {
+        let config = &loaded.config;
+        let mode = config.mode;
+        let token_file = &config.api.token_file;
+        let token = if config.api.listen.is_empty() {
+            Token::new("")
+        } else {
+            Token::of_file(token_file).unwrap_or_else(|error| {
+                Line::new(Level::Warn, "no-token")
+                    .field("file", token_file.display())
+                    .field("why", error)
+                    .field("effect", "nobody can change anything through the API")
+                    .write();
+                Token::new("")
+            })
+        };
+        let mut instances = Vec::new();
+        for gateway in &config.gateway {
+            let mut instance = Instance::new(&loaded, gateway, mode, options.record.as_deref());
+            instance
+                .start(config, mode, start)
+                .map_err(|source| DaemonError::Datapath { gateway: gateway.name().to_owned(), source })?;
+            instances.push(instance);
+        }
+        // The address is taken before rights are given up, and threads are started after.
+        let listen = config.api.listen.parse().ok();
+        privileges::drop_others().map_err(DaemonError::Privileges)?;
+        let (shared, pending) = Shared::new(token);
+        if let Some(address) = listen {
+            let address =
+                api::serve(address, &shared).map_err(|source| DaemonError::Api { address, source })?;
+            Line::new(Level::Info, "api").field("listen", address).write();
+            if let Some(report) = &options.report_address {
+                report(address);
+            }
+        }
+        Ok(Self {
+            options,
+            mode,
+            instances,
+            shared,
+            pending,
+            notify: Notify::from_environment(),
+            began: Instant::now(),
+            reloads: 0,
+            reloads_refused: 0,
+            ticks: 0,
+            loaded,
+        })
+    }
+
+    fn announce(&self) {
+        self.publish(monotonic());
+        self.notify.send(&format!("READY=1\nSTATUS={}", self.mode.name()));
+        Line::new(Level::Info, "ready")
+            .field("version", env!("CARGO_PKG_VERSION"))
+            .field("mode", self.mode.name())
+            .field("gateways", self.instances.len())
+            .write();
+    }
+
+    fn run(&mut self, signals: &Signals, start: &mut Start<'_>) {
+        let mut next_tick = monotonic();
+        while !signals.stop.load(Ordering::Relaxed) {
+            for instance in &mut self.instances {
+                instance.poll();
+            }
+            let now = monotonic();
+            if now >= next_tick {
+                self.tick(now, start);
+                // After a pause (a suspended machine), ticks are not made up for.
+                next_tick = next_tick.saturating_add(INTERVAL).max(now);
+            }
+            if take(&signals.reload) {
+                // The reason of a refusal is in the log.
+                let _ = self.reload(start);
+            }
+            while let Ok(pending) = self.pending.try_recv() {
+                let answer = self.carry_out(&pending.command, start);
+                pending.answer(answer);
+            }
+            let until_tick = next_tick.saturating_sub(monotonic());
+            std::thread::sleep(POLL.min(Duration::from_nanos(until_tick.0)));
+        }
+    }
+
+    fn tick(&mut self, now: Nanos, start: &mut Start<'_>) {
+        for instance in &mut self.instances {
+            if let Some(entry) = instance.tick(now, &self.loaded.config, self.mode, start) {
+                self.shared.decided(entry);
+            }
+        }
+        self.ticks += 1;
+        if self.ticks.is_multiple_of(STATUS_TICKS) {
+            for instance in &mut self.instances {
+                instance.observe(now);
+            }
+            self.publish(now);
+        }
+        self.notify.alive();
+    }
+
+    fn publish(&self, now: Nanos) {
+        self.shared.publish(Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            mode: self.mode.name().to_owned(),
+            uptime_s: self.began.elapsed().as_secs_f64(),
+            unix_s: unix_s(),
+            gateways: self.instances.iter().map(|instance| instance.status(now)).collect(),
+            reloads: self.reloads,
+            reloads_refused: self.reloads_refused,
+        });
+    }
+
+    fn carry_out(&mut self, command: &Command, start: &mut Start<'_>) -> Answer {
+        match command {
+            Command::Mode(mode) => {
+                self.set_mode(*mode, start)?;
+                Ok(serde_json::json!({ "mode": self.mode.name() }))
+            }
+            Command::Reload => self.reload(start).map(|()| serde_json::json!({ "reloaded": true })),
+            Command::Record { gateway, seconds } => {
+                let place = match gateway {
+                    None => Some(0),
+                    Some(name) => self.instances.iter().position(|instance| instance.name() == name),
+                };
+                let instance = place.and_then(|place| self.instances.get_mut(place));
+                let instance = instance.ok_or("there is no gateway of that name")?;
+                let until = monotonic().saturating_add(Nanos::from_secs_f64(*seconds));
+                let path = instance.record(&self.loaded, self.mode, until).map_err(|e| e.to_string())?;
+                Ok(serde_json::json!({ "path": path }))
+            }
+        }
+    }
+
+    /// Changes the mode. If a datapath cannot be started in the new one, its gateway lets packets pass and tries again.
+    fn set_mode(&mut self, mode: Mode, start: &mut Start<'_>) -> Result<(), String> {
+        if mode == self.mode {
+            return Ok(());
+        }
+        Line::new(Level::Info, "mode").field("from", self.mode.name()).field("to", mode.name()).write();
+        self.mode = mode;
+        self.notify.send(&format!("STATUS={}", mode.name()));
+        let mut fault = None;
+        for instance in &mut self.instances {
+            instance.set(&self.loaded.config, mode);
+            if let Err(error) = instance.start(&self.loaded.config, mode, start) {
+                fault.get_or_insert_with(|| format!("{}: {error}", instance.name()));
+            }
+        }
+        fault.map_or(Ok(()), Err)
+    }
+
+    /// Reads the config again. One with errors changes nothing.
+    fn reload(&mut self, start: &mut Start<'_>) -> Result<(), String> {
+        let micros = monotonic().0 / 1000;
+        self.notify.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
+        let loaded = self.options.load();
+        self.notify.send(&format!("READY=1\nSTATUS={}", self.mode.name()));
+        let loaded = loaded.map_err(|error| {
+            self.reloads_refused += 1;
+            let why = error.to_string();
+            Line::new(Level::Warn, "reload-refused")
+                .field("why", &why)
+                .field("effect", "the config before stays in force")
+                .write();
+            why
+        })?;
+        self.reloads += 1;
+        Line::new(Level::Info, "reloaded").field("mode", loaded.config.mode.name()).write();
+        if loaded.config.api != self.loaded.config.api {
+            Line::new(Level::Warn, "restart-needed").field("for", "[api]").write();
+        }
+        let mode = loaded.config.mode;
+        let mut kept = std::mem::take(&mut self.instances);
+        for gateway in &loaded.config.gateway {
+            let same = kept.iter().position(|instance| instance.is_for(gateway));
+            let mut instance = match same {
+                Some(place) => kept.swap_remove(place),
+                None => Instance::new(&loaded, gateway, mode, None),
+            };
+            let is_running = same.is_some() && mode == self.mode && instance.gateway() == gateway;
+            instance.set_gateway(gateway);
+            instance.set(&loaded.config, mode);
+            if !is_running && let Err(error) = instance.start(&loaded.config, mode, start) {
+                instance.fail(monotonic(), &error);
+            }
+            self.instances.push(instance);
+        }
+        for mut instance in kept {
+            instance.stop();
+        }
+        (self.loaded, self.mode) = (loaded, mode);
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        self.notify.send("STOPPING=1");
+        for instance in &mut self.instances {
+            instance.stop();
+        }
+        self.shared.end();
+        Line::new(Level::Info, "stopped").write();
+    }
+}
+
+fn take(flag: &AtomicBool) -> bool {
+    flag.swap(false, Ordering::Relaxed)
+}
+
+impl Options {
+    /// Reads and checks the config.
+    fn load(&self) -> Result<Loaded, DaemonError> {
+        let text = std::fs::read_to_string(&self.config)
+            .map_err(|source: io::Error| DaemonError::Read { path: self.config.clone(), source })?;
+        let name = self.config.display().to_string();
+        config::load(&name, &text, &self.overrides).map_err(DaemonError::Config)
+    }
+}

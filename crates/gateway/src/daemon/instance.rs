@@ -1,0 +1,404 @@
+//! One gateway of the daemon: its engine, its datapath, its journal and recording.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use fairhop_control::policy::Policy;
+use fairhop_model::units::Nanos;
+
+use super::{Start, monotonic};
+use crate::config::{Config, GatewayAt, Loaded, Mode};
+use crate::datapath::{Counters, Datapath, DatapathError, Features, Orders, Queue};
+use crate::engine::{Engine, Settings};
+use crate::journal::{Entry, Journal};
+use crate::log::{Level, Line, unix_s};
+use crate::record::{FORMAT, Header, Recorder};
+use crate::status::{self, DecisionStatus, GatewayStatus};
+use crate::voice::Distrusted;
+
+/// How long after a failure the datapath is started anew.
+const RETRY: Nanos = Nanos::from_secs(2);
+/// Time between entries of the journal while nothing changes.
+const JOURNAL_EVERY: Nanos = Nanos::from_secs(10);
+/// Minimum time between two decisions in log and journal; the states of a controller change at most twice a second.
+const NEWS_EVERY: Nanos = Nanos::from_millis(500);
+/// Maximum size of a recording: 3 minutes at 20,000 digests a second.
+const MAX_RECORDING: u64 = 400 << 20;
+
+/// One gateway.
+pub(super) struct Instance {
+    gateway: GatewayAt,
+    control: String,
+    engine: Engine,
+    datapath: Option<Box<dyn Datapath>>,
+    features: Features,
+    fault: Option<String>,
+    retry_at: Nanos,
+    journal: Option<Journal>,
+    /// An error of the journal has been logged, and is not repeated.
+    journal_failed: bool,
+    written_at: Option<Nanos>,
+    recorder: Option<Recorder>,
+    counters: Counters,
+    counters_before: Option<(Nanos, Counters)>,
+    queues: Vec<Queue>,
+    mode: Mode,
+}
+
+impl Instance {
+    /// A gateway whose datapath is not started. Its controller begins where the journal ends; `record` is where to record
+    /// from the first packet on.
+    pub(super) fn new(loaded: &Loaded, gateway: &GatewayAt, mode: Mode, record: Option<&Path>) -> Self {
+        let config = &loaded.config;
+        let mut engine = Engine::new(Settings::of(config, gateway, mode));
+        let folder = &config.journal.folder;
+        let journal = Journal::open(folder, gateway.name(), config.journal.max_kb);
+        let journal = journal
+            .inspect_err(|error| {
+                Line::new(Level::Warn, "no-journal")
+                    .field("gateway", gateway.name())
+                    .field("folder", folder.display())
+                    .field("why", error)
+                    .field("effect", "after a restart the controller begins anew")
+                    .write();
+            })
+            .ok();
+        let known = journal.as_ref().and_then(|journal| journal.budget(unix_s(), config.journal.resume_s));
+        let budget = known.filter(|_| mode == Mode::Live);
+        if let Some(budget) = budget {
+            engine.resume(budget);
+            Line::new(Level::Info, "resumed")
+                .field("gateway", gateway.name())
+                .field("budget_kbps", (budget / 1e3).round())
+                .write();
+        }
+        let mut instance = Self {
+            control: config.control_of(gateway).kind().to_owned(),
+            gateway: gateway.clone(),
+            engine,
+            datapath: None,
+            features: Features::default(),
+            fault: None,
+            retry_at: Nanos::ZERO,
+            journal,
+            journal_failed: false,
+            written_at: None,
+            recorder: None,
+            counters: Counters::default(),
+            counters_before: None,
+            queues: Vec::new(),
+            mode,
+        };
+        if let Some(path) = record
+            && let Err(error) = instance.begin_recording(path, loaded, false, budget, None)
+        {
+            instance.warn("not-recorded", &error);
+        }
+        instance
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.gateway.name()
+    }
+
+    pub(super) const fn gateway(&self) -> &GatewayAt {
+        &self.gateway
+    }
+
+    /// Whether it is the one that the config calls so: what it knows of flows stays over a reload.
+    pub(super) fn is_for(&self, gateway: &GatewayAt) -> bool {
+        self.name() == gateway.name() && self.gateway.mesh == gateway.mesh
+    }
+
+    pub(super) fn set_gateway(&mut self, gateway: &GatewayAt) {
+        self.gateway = gateway.clone();
+    }
+
+    /// Changes the settings of the engine.
+    pub(super) fn set(&mut self, config: &Config, mode: Mode) {
+        self.control = config.control_of(&self.gateway).kind().to_owned();
+        self.engine.set(Settings::of(config, &self.gateway, mode));
+        self.mode = mode;
+    }
+
+    fn warn(&self, event: &str, why: impl Display) {
+        Line::new(Level::Warn, event).field("gateway", self.name()).field("why", why).write();
+    }
+
+    /// Starts the datapath in place of the one before.
+    pub(super) fn start(
+        &mut self,
+        config: &Config,
+        mode: Mode,
+        start: &mut Start<'_>,
+    ) -> Result<(), DatapathError> {
+        self.stop();
+        let datapath = start(config, &self.gateway, mode)?;
+        self.features = datapath.features().clone();
+        for note in &self.features.notes {
+            Line::new(Level::Info, "datapath").field("gateway", self.name()).field("note", note).write();
+        }
+        Line::new(Level::Info, "started")
+            .field("gateway", self.name())
+            .field("mesh", &self.gateway.mesh)
+            .field("attachment", self.features.attachment)
+            .field("pacing", self.features.pacing)
+            .field("gate", self.features.has_gate)
+            .write();
+        self.datapath = Some(datapath);
+        self.fault = None;
+        (self.counters, self.counters_before) = (Counters::default(), None);
+        Ok(())
+    }
+
+    /// Stops the datapath: packets pass as if it had never been there.
+    pub(super) fn stop(&mut self) {
+        if let Some(mut datapath) = self.datapath.take()
+            && let Err(error) = datapath.stop()
+        {
+            self.warn("not-removed", &error);
+        }
+        self.queues.clear();
+    }
+
+    /// Lets packets pass and tries again later.
+    pub(super) fn fail(&mut self, now: Nanos, error: &DatapathError) {
+        self.stop();
+        self.warn("datapath-failed", error);
+        self.fault = Some(error.to_string());
+        self.retry_at = now.saturating_add(RETRY);
+    }
+
+    /// Takes the digests that have come.
+    pub(super) fn poll(&mut self) {
+        let Some(datapath) = &mut self.datapath else { return };
+        let (engine, recorder) = (&mut self.engine, &mut self.recorder);
+        let mut recorded = Ok(());
+        let polled = datapath.poll_digests(&mut |digest| {
+            engine.on_digest(digest);
+            if let Some(recorder) = recorder {
+                recorded = std::mem::replace(&mut recorded, Ok(())).and_then(|()| recorder.digest(digest));
+            }
+        });
+        if let Err(error) = recorded {
+            self.end_recording(Some(&error));
+        }
+        if let Err(error) = polled {
+            self.fail(monotonic(), &error);
+        }
+    }
+
+    /// Decides, and has the decision carried out. Returns what is news.
+    pub(super) fn tick(
+        &mut self,
+        now: Nanos,
+        config: &Config,
+        mode: Mode,
+        start: &mut Start<'_>,
+    ) -> Option<Entry> {
+        if self.datapath.is_none() && now >= self.retry_at {
+            match self.start(config, mode, start) {
+                Ok(()) => {}
+                // The reason is in the log, unless it has changed.
+                Err(error) if self.fault.as_deref() == Some(error.to_string().as_str()) => {
+                    self.retry_at = now.saturating_add(RETRY);
+                }
+                Err(error) => self.fail(now, &error),
+            }
+        }
+        let waiting = match self.datapath.as_mut().map(|datapath| datapath.waiting(now)) {
+            Some(Ok(waiting)) => waiting,
+            Some(Err(error)) => {
+                self.fail(now, &error);
+                0
+            }
+            None => 0,
+        };
+        let distrusted = self.engine.tick(now, waiting);
+        for flow in distrusted {
+            self.report(&flow);
+        }
+        if let Err(error) = self.enforce(now, mode) {
+            self.fail(now, &error);
+        }
+        self.record_tick(now, waiting);
+        self.news(now)
+    }
+
+    /// Hands the orders to the datapath. In other modes than live it gets none.
+    fn enforce(&mut self, now: Nanos, mode: Mode) -> Result<(), DatapathError> {
+        const NONE: &Policy = &Policy::none();
+        let Some(datapath) = &mut self.datapath else { return Ok(()) };
+        let none = Orders { policy: NONE, datagrams: &[] };
+        let orders = if mode == Mode::Live { self.engine.orders() } else { none };
+        datapath.apply(&orders, now)
+    }
+
+    fn report(&self, flow: &Distrusted) {
+        Line::new(Level::Warn, "distrusted")
+            .field("gateway", self.name())
+            .field("mesh", flow.key.mesh)
+            .field("mesh_port", flow.key.mesh_port)
+            .field("wired", flow.key.wired)
+            .field("why", flow.why)
+            .field("effect", "its packets are treated like other traffic")
+            .write();
+    }
+
+    fn decision(&self) -> DecisionStatus {
+        let decision = self.engine.decision();
+        decision.map(|decision| status::decided(decision, self.engine.policy())).unwrap_or_default()
+    }
+
+    /// Logs a decision that differs from the one before, and writes it into the journal; without news every ten seconds.
+    fn news(&mut self, now: Nanos) -> Option<Entry> {
+        let since = self.written_at.map(|at| now.saturating_sub(at));
+        let is_news = self.engine.has_news() && since.is_none_or(|since| since >= NEWS_EVERY);
+        if !is_news && since.is_none_or(|since| since < JOURNAL_EVERY) {
+            return None;
+        }
+        self.written_at = Some(now);
+        let decision = self.decision();
+        let calls = self.engine.controller().observer().calls(now, Nanos::from_secs(1)).count();
+        if is_news {
+            let whole = |value: Option<f64>| value.map(f64::round);
+            Line::new(Level::Info, "decision")
+                .field("gateway", self.name())
+                .field("state", &decision.state)
+                .field("why", &decision.why)
+                .maybe("budget_kbps", whole(decision.budget_kbps))
+                .maybe("down_kbps", whole(decision.down_kbps))
+                .maybe("window_bytes", decision.window_bytes)
+                .field("calls", calls)
+                .maybe("worst_mos", decision.mos.map(|mos| (100.0 * mos).round() / 100.0))
+                .write();
+        }
+        let entry = Entry {
+            unix_s: unix_s(),
+            gateway: self.name().to_owned(),
+            mode: self.mode.name().to_owned(),
+            calls,
+            decision,
+        };
+        if let Some(journal) = &mut self.journal {
+            match journal.add(&entry) {
+                Ok(()) => self.journal_failed = false,
+                Err(error) if !self.journal_failed => {
+                    self.journal_failed = true;
+                    self.warn("journal-failed", &error);
+                }
+                Err(_) => {}
+            }
+        }
+        is_news.then_some(entry)
+    }
+
+    /// Reads counters and queues for the next status.
+    pub(super) fn observe(&mut self, now: Nanos) {
+        let Some(datapath) = &mut self.datapath else { return };
+        let counters = datapath.counters();
+        match counters {
+            Ok(counters) => {
+                let before = std::mem::replace(&mut self.counters, counters);
+                // Rates are over two statuses.
+                self.counters_before = Some((now.saturating_sub(STATUS_EVERY), before));
+            }
+            Err(error) => {
+                self.fail(now, &error);
+                return;
+            }
+        }
+        if let Some(datapath) = &mut self.datapath
+            && let Ok(queues) = datapath.queues()
+        {
+            self.queues = queues;
+        }
+    }
+
+    pub(super) fn status(&self, now: Nanos) -> GatewayStatus {
+        let before = self.counters_before.as_ref();
+        GatewayStatus {
+            name: self.name().to_owned(),
+            mesh: self.gateway.mesh.clone(),
+            wired: self.gateway.wired.clone(),
+            control: self.control.clone(),
+            fault: self.fault.clone(),
+            ..status::collect(&self.engine, now, &self.features, &self.counters, before, self.queues.clone())
+        }
+    }
+
+    /// Begins a recording in the folder of the journal; returns its file.
+    pub(super) fn record(&mut self, loaded: &Loaded, mode: Mode, until: Nanos) -> std::io::Result<PathBuf> {
+        if self.recorder.is_some() {
+            return Err(std::io::Error::other("a recording is under way; wait for its end"));
+        }
+        let folder = &loaded.config.journal.folder;
+        std::fs::create_dir_all(folder)?;
+        let path = folder.join(format!("{}-{:.0}.recording", self.name(), unix_s()));
+        let budget = self.engine.controller().budget();
+        self.mode = mode;
+        self.begin_recording(&path, loaded, true, budget, Some(until))?;
+        Ok(path)
+    }
+
+    fn begin_recording(
+        &mut self,
+        path: &Path,
+        loaded: &Loaded,
+        began_in_the_middle: bool,
+        budget: Option<f64>,
+        until: Option<Nanos>,
+    ) -> std::io::Result<()> {
+        let header = Header {
+            fairhop_recording: FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            gateway: self.name().to_owned(),
+            mode: self.mode.name().to_owned(),
+            unix_s: unix_s(),
+            began_in_the_middle,
+            budget,
+            config: loaded.text.clone(),
+        };
+        self.recorder = Some(Recorder::begin(path, &header, until, MAX_RECORDING)?);
+        Line::new(Level::Info, "recording")
+            .field("gateway", self.name())
+            .field("file", path.display())
+            .write();
+        Ok(())
+    }
+
+    fn record_tick(&mut self, now: Nanos, waiting: usize) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+        match recorder.tick(now, waiting, &self.engine) {
+            Ok(()) if recorder.is_over(now) => self.end_recording(None),
+            Ok(()) => {}
+            Err(error) => self.end_recording(Some(&error)),
+        }
+    }
+
+    fn end_recording(&mut self, error: Option<&std::io::Error>) {
+        let Some(recorder) = self.recorder.take() else { return };
+        let path = recorder.path().to_owned();
+        let ended = recorder.end();
+        match (error, &ended) {
+            (Some(error), _) | (None, Err(error)) => self.warn("recording-ended-early", error),
+            (None, Ok(_)) => {
+                Line::new(Level::Info, "recorded")
+                    .field("gateway", self.name())
+                    .field("file", path.display())
+                    .write();
+            }
+        }
+    }
+}
+
+/// Time between two statuses.
+const STATUS_EVERY: Nanos = Nanos(super::STATUS_TICKS * crate::engine::INTERVAL.0);
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        self.end_recording(None);
+        self.stop();
+    }
+}

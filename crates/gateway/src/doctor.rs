@@ -1,0 +1,367 @@
+//! What the gateway needs of this machine, whether it is there, and what to do.
+//!
+//! Everything is read from `/proc`, `/sys` and the list of kernel modules; nothing is changed, and no rights are needed to
+//! look. `tc` and `ethtool` are asked where they are installed.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Config, GatewayAt, PacingChoice};
+use crate::privileges;
+
+/// How a check has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// As it should be.
+    Good,
+    /// It works, with less.
+    Limited,
+    /// The gateway cannot work.
+    Bad,
+}
+
+/// A check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What was looked at.
+    pub what: String,
+    /// What was found.
+    pub found: String,
+    /// How it is.
+    pub verdict: Verdict,
+    /// What to do; empty if nothing.
+    pub fix: String,
+}
+
+impl Check {
+    fn new(what: &str, verdict: Verdict, found: impl Into<String>, fix: impl Into<String>) -> Self {
+        let fix = if verdict == Verdict::Good { String::new() } else { fix.into() };
+        Self { what: what.to_owned(), found: found.into(), verdict, fix }
+    }
+}
+
+/// Looks at everything that a config needs; without a config, at the kernel and the rights.
+pub fn examine(config: Option<&Config>) -> Vec<Check> {
+    let release = text_of("/proc/sys/kernel/osrelease");
+    let mut checks = vec![kernel(&release), jit(), rights()];
+    checks.extend(queues(&release, config));
+    if let Some(config) = config {
+        for gateway in &config.gateway {
+            checks.extend(interfaces(gateway));
+        }
+        checks.push(forwarding());
+        checks.push(address(&config.api.listen));
+        checks.push(folder(&config.journal.folder));
+    }
+    checks
+}
+
+fn text_of(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+/// Major and minor number of a release such as `6.1.0-18-amd64`.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// The ring buffer came with 5.8, `TCX` with 6.6.
+fn kernel(release: &str) -> Check {
+    let (verdict, found, fix) = match version(release) {
+        Some(version) if version >= (6, 6) => (Verdict::Good, format!("{release}, with TCX"), ""),
+        Some(version) if version >= (5, 10) => (
+            Verdict::Limited,
+            format!("{release}, without TCX"),
+            "nothing to do: filters of clsact are used, which stay after a crash until the next start; Linux 6.6 has TCX",
+        ),
+        _ => (Verdict::Bad, release.to_owned(), "install Linux 5.10 or later"),
+    };
+    Check::new("kernel", verdict, found, fix)
+}
+
+fn jit() -> Check {
+    let is_on = match text_of("/proc/sys/net/core/bpf_jit_enable").as_str() {
+        "0" => Some(false),
+        "" => None,
+        _ => Some(true),
+    };
+    match is_on {
+        Some(false) => Check::new(
+            "BPF compiler",
+            Verdict::Limited,
+            "off: programs are interpreted",
+            "sysctl -w net.core.bpf_jit_enable=1",
+        ),
+        Some(true) => Check::new("BPF compiler", Verdict::Good, "on", ""),
+        None => Check::new("BPF compiler", Verdict::Good, "always on, or not visible here", ""),
+    }
+}
+
+fn rights() -> Check {
+    match privileges::missing() {
+        Ok(missing) if missing.is_empty() => {
+            Check::new("rights", Verdict::Good, "CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON", "")
+        }
+        Ok(missing) => Check::new(
+            "rights",
+            Verdict::Bad,
+            format!("without {}", missing.join(", ")),
+            "run it by systemd (systemctl start fairhop-gateway), or as root",
+        ),
+        Err(error) => Check::new("rights", Verdict::Bad, error.to_string(), "run it as root"),
+    }
+}
+
+/// Whether a module is there: loaded, built in, or in the folder of modules. None if that cannot be seen.
+fn has_module(release: &str, name: &str) -> Option<bool> {
+    if Path::new("/sys/module").join(name).is_dir() {
+        return Some(true);
+    }
+    if let Some(config) = kernel_config(release) {
+        let option = match name {
+            "sch_fq" => "CONFIG_NET_SCH_FQ=",
+            "sch_htb" => "CONFIG_NET_SCH_HTB=",
+            "sch_tbf" => "CONFIG_NET_SCH_TBF=",
+            "sch_ingress" => "CONFIG_NET_SCH_INGRESS=",
+            "cls_bpf" => "CONFIG_NET_CLS_BPF=",
+            _ => return None,
+        };
+        let line = config.lines().find_map(|line| line.strip_prefix(option));
+        return Some(matches!(line, Some("y" | "m")));
+    }
+    let folder = Path::new("/lib/modules").join(release);
+    let lists = ["modules.builtin", "modules.dep"].map(|list| fs::read_to_string(folder.join(list)));
+    let known: Vec<String> = lists.into_iter().filter_map(Result::ok).collect();
+    let file = format!("/{name}.ko");
+    (!known.is_empty()).then(|| known.iter().any(|list| list.contains(&file)))
+}
+
+/// The options with which a kernel was built, where its package has left them.
+fn kernel_config(release: &str) -> Option<String> {
+    fs::read_to_string(format!("/boot/config-{release}"))
+        .or_else(|_| fs::read_to_string(format!("/lib/modules/{release}/config")))
+        .ok()
+}
+
+fn queues(release: &str, config: Option<&Config>) -> Vec<Check> {
+    let wants = |choice: PacingChoice| {
+        config.is_none_or(|config| {
+            config.gateway.iter().any(|at| at.pacing == choice || at.pacing == PacingChoice::Auto)
+        })
+    };
+    let has = |name| has_module(release, name);
+    let mut checks = Vec::new();
+    if wants(PacingChoice::DepartureTimes) {
+        checks.push(match has("sch_fq") {
+            Some(true) => Check::new("queue fq", Verdict::Good, "there: departure times and the gate", ""),
+            Some(false) => Check::new(
+                "queue fq",
+                Verdict::Limited,
+                "not in this kernel: classes are used, and there is no gate",
+                "nothing to do, or install a kernel with CONFIG_NET_SCH_FQ, such as that of the distribution",
+            ),
+            None => unknown("queue fq"),
+        });
+    }
+    if wants(PacingChoice::Classes) {
+        let both = has("sch_htb").zip(has("sch_tbf")).map(|(htb, tbf)| htb && tbf);
+        checks.push(match both {
+            Some(true) => Check::new("queues htb and tbf", Verdict::Good, "there", ""),
+            Some(false) => Check::new(
+                "queues htb and tbf",
+                Verdict::Limited,
+                "not in this kernel",
+                "install a kernel with CONFIG_NET_SCH_HTB and CONFIG_NET_SCH_TBF, or set pacing = \"off\"",
+            ),
+            None => unknown("queues htb and tbf"),
+        });
+    }
+    checks
+}
+
+fn unknown(what: &str) -> Check {
+    Check::new(
+        what,
+        Verdict::Limited,
+        "this kernel does not say what it has",
+        "start it: `fairhop gateway status` says what is used",
+    )
+}
+
+fn interfaces(gateway: &GatewayAt) -> Vec<Check> {
+    let mut checks = vec![interface(&gateway.mesh, "mesh")];
+    if let Some(wired) = &gateway.wired {
+        checks.push(interface(wired, "wired"));
+    }
+    let is_there = checks.iter().all(|check| check.verdict != Verdict::Bad);
+    if is_there {
+        checks.extend(shaper(&gateway.mesh));
+        checks.extend(offloads(&gateway.mesh));
+    }
+    checks
+}
+
+fn interface(name: &str, side: &str) -> Check {
+    let what = format!("interface {name}");
+    let folder = Path::new("/sys/class/net").join(name);
+    if !folder.exists() {
+        let others: Vec<String> = fs::read_dir("/sys/class/net")
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| name != "lo")
+            .collect();
+        let nearest = fairhop_config::nearest(name, others.iter().map(String::as_str));
+        let fix = match nearest {
+            Some(nearest) => format!("write {side} = \"{nearest}\""),
+            None => format!("this machine has {}; write one of them", others.join(", ")),
+        };
+        return Check::new(&what, Verdict::Bad, "not there", fix);
+    }
+    let of = |file: &str| text_of(&folder.join(file).to_string_lossy());
+    let (state, mtu) = (of("operstate"), of("mtu"));
+    if state == "down" {
+        return Check::new(&what, Verdict::Limited, "down", format!("ip link set {name} up"));
+    }
+    Check::new(&what, Verdict::Good, format!("{state}, packets of up to {mtu} bytes"), "")
+}
+
+/// The output of a program, if it is installed and likes its arguments.
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let output =
+        Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A shaper that somebody else has set up is replaced while the gateway runs.
+fn shaper(interface: &str) -> Option<Check> {
+    let qdiscs = output("tc", &["qdisc", "show", "dev", interface])?;
+    let root = qdiscs.lines().find(|line| line.contains(" root "))?;
+    let kind = root.split_whitespace().nth(1)?.to_owned();
+    let what = format!("queue of {interface}");
+    let is_default =
+        matches!(kind.as_str(), "noqueue" | "pfifo_fast" | "fq_codel" | "fq" | "mq" | "pfifo" | "bfifo");
+    Some(if is_default {
+        Check::new(
+            &what,
+            Verdict::Good,
+            format!("{kind}; replaced in live mode, and put back at the end"),
+            "",
+        )
+    } else {
+        Check::new(
+            &what,
+            Verdict::Limited,
+            format!("{kind}, which somebody has set up"),
+            "in live mode it is replaced, and put back at the end; remove it if its rate was a guess of the mesh's",
+        )
+    })
+}
+
+fn offloads(interface: &str) -> Option<Check> {
+    let features = output("ethtool", &["-k", interface])?;
+    let is_on =
+        |name: &str| features.lines().any(|line| line.trim_start().starts_with(&format!("{name}: on")));
+    let on: Vec<&str> = [
+        ("tcp-segmentation-offload", "TSO"),
+        ("generic-segmentation-offload", "GSO"),
+        ("generic-receive-offload", "GRO"),
+    ]
+    .into_iter()
+    .filter_map(|(name, short)| is_on(name).then_some(short))
+    .collect();
+    let found = if on.is_empty() { "off".to_owned() } else { format!("{}: handled", on.join(", ")) };
+    Some(Check::new(&format!("offloads of {interface}"), Verdict::Good, found, ""))
+}
+
+fn forwarding() -> Check {
+    let (v4, v6) =
+        (text_of("/proc/sys/net/ipv4/ip_forward"), text_of("/proc/sys/net/ipv6/conf/all/forwarding"));
+    let what = "forwarding";
+    match (v4.as_str(), v6.as_str()) {
+        ("1", "1") => Check::new(what, Verdict::Good, "IPv4 and IPv6", ""),
+        ("1", _) => Check::new(what, Verdict::Good, "IPv4", ""),
+        (_, "1") => Check::new(what, Verdict::Good, "IPv6", ""),
+        _ => Check::new(
+            what,
+            Verdict::Limited,
+            "off: this machine forwards no IP packets",
+            "sysctl -w net.ipv4.ip_forward=1, unless it is a bridge",
+        ),
+    }
+}
+
+fn address(listen: &str) -> Check {
+    let what = "address of the API";
+    if listen.is_empty() {
+        return Check::new(what, Verdict::Good, "none", "");
+    }
+    let Ok(address) = listen.parse::<SocketAddr>() else {
+        return Check::new(what, Verdict::Bad, listen, "write an IP address and a port");
+    };
+    match TcpListener::bind(address) {
+        Ok(_) if address.ip().is_loopback() => {
+            Check::new(what, Verdict::Good, format!("{address}, free"), "")
+        }
+        Ok(_) => Check::new(
+            what,
+            Verdict::Limited,
+            format!("{address}, which others can reach"),
+            "anyone there can read addresses and calls; use 127.0.0.1, or a firewall",
+        ),
+        Err(error) => Check::new(
+            what,
+            Verdict::Limited,
+            format!("{address}: {error}"),
+            "fine if the gateway runs already; otherwise choose another address in [api] listen",
+        ),
+    }
+}
+
+fn folder(path: &Path) -> Check {
+    let what = "folder of the journal";
+    let found = path.display().to_string();
+    if path.is_dir() || path.parent().is_some_and(Path::is_dir) {
+        Check::new(what, Verdict::Good, found, "")
+    } else {
+        Check::new(
+            what,
+            Verdict::Limited,
+            format!("{found}: not there"),
+            "it is made at the start, if rights allow",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_kernels_are_compared_by_number() {
+        assert_eq!(version("6.1.0-18-amd64"), Some((6, 1)));
+        assert_eq!(version("5.10.0"), Some((5, 10)));
+        assert_eq!(version("unknown"), None);
+        assert_eq!(kernel("6.12.8").verdict, Verdict::Good);
+        assert_eq!(kernel("5.10.0").verdict, Verdict::Limited);
+        assert_eq!(kernel("4.19.0").verdict, Verdict::Bad);
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there_is_bad_and_every_finding_that_is_not_good_has_a_fix() {
+        let check = interface("fh-none-0", "mesh");
+        assert_eq!((check.verdict, check.fix.is_empty()), (Verdict::Bad, false));
+        let checks = examine(None);
+        assert!(checks.len() >= 3);
+        assert!(
+            checks.iter().all(|check| check.verdict == Verdict::Good || !check.fix.is_empty()),
+            "{checks:?}"
+        );
+    }
+}

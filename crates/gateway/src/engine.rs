@@ -1,0 +1,264 @@
+//! The part of the daemon without a kernel: digests in, policy and orders out.
+//!
+//! The daemon feeds it from a datapath, [`crate::record::replay`] from a file, and tests by hand.
+
+use fairhop_control::controller::TICK;
+use fairhop_control::flow::{Address, FlowKey};
+use fairhop_control::gateway::Decision;
+use fairhop_control::observer::FlowKind;
+use fairhop_control::policy::{Policy, Reason};
+use fairhop_control::raw::RawDigest;
+use fairhop_control::{Controller, ControllerConfig, Digest, ObserverConfig};
+use fairhop_model::units::Nanos;
+
+use crate::config::{self, Config, GatewayAt, Mode, Network};
+use crate::datapath::{DatagramClass, Orders};
+use crate::voice::{Distrusted, VoiceGuard, VoiceLimits};
+
+/// Ticks after a restart during which the budget is held: calls and flows that were there before look new.
+const RESUMING_TICKS: u32 = 10;
+/// Maximum number of UDP flows in the orders.
+const MAX_DATAGRAMS: usize = 4096;
+/// Span over which calls are judged.
+const SECOND: Nanos = Nanos::from_secs(1);
+
+/// What an engine needs of the config.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Sizes and assumptions of the observer.
+    pub observer: ObserverConfig,
+    /// The controller.
+    pub controller: ControllerConfig,
+    /// Weights of networks of hosts, longest prefixes first.
+    pub weights: Vec<(Network, f64)>,
+    /// Bounds of voice.
+    pub voice: VoiceLimits,
+}
+
+impl Settings {
+    /// The settings of one of the gateways of a config. With [`Mode::Observe`], there is no controller.
+    pub fn of(config: &Config, gateway: &GatewayAt, mode: Mode) -> Self {
+        let controller = match mode {
+            Mode::Observe => ControllerConfig::None,
+            Mode::DryRun | Mode::Live => config::setting_of(&config.control_of(gateway)).0,
+        };
+        Self {
+            observer: config.observer(),
+            controller,
+            weights: config.weights(),
+            voice: VoiceLimits {
+                networks: config.voice_networks(),
+                per_host: 1e3 * config.voice.kbps_per_host,
+                per_call: 1e3 * config.voice.kbps_per_call,
+            },
+        }
+    }
+}
+
+/// Observer, guard and controller of one gateway.
+#[derive(Debug)]
+pub struct Engine {
+    settings: Settings,
+    controller: Controller,
+    guard: VoiceGuard,
+    datagrams: Vec<(FlowKey, DatagramClass)>,
+    /// A budget from before a restart, and for how many more ticks it is held.
+    resume: Option<(f64, u32)>,
+    decision: Option<Decision>,
+    is_new: bool,
+    invalid: u64,
+    /// Time of the last digest or tick: the observer's time must not go back.
+    now: Nanos,
+}
+
+impl Engine {
+    /// An engine that has seen no packet.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            controller: Controller::new(settings.observer, settings.controller),
+            guard: VoiceGuard::new(settings.voice.clone()),
+            settings,
+            datagrams: Vec::new(),
+            resume: None,
+            decision: None,
+            is_new: true,
+            invalid: 0,
+            now: Nanos::ZERO,
+        }
+    }
+
+    /// Begins at a budget from before a restart, in bits per second times price.
+    pub const fn resume(&mut self, budget: f64) {
+        if budget.is_finite() && budget > 0.0 {
+            self.resume = Some((budget, RESUMING_TICKS));
+        }
+    }
+
+    /// Changes the settings. What the observer knows stays, unless its own sizes change; the controller stays if it is the
+    /// same.
+    pub fn set(&mut self, settings: Settings) {
+        let budget = self.controller.budget();
+        if settings.observer != self.settings.observer {
+            *self = Self::new(settings);
+        } else {
+            if settings.controller != self.settings.controller {
+                self.controller.set(settings.controller);
+            }
+            self.guard.set_limits(settings.voice.clone());
+            self.settings = settings;
+        }
+        if let Some(budget) = budget {
+            self.resume(budget);
+        }
+    }
+
+    /// Takes a digest from the datapath. Invalid ones are counted and dropped.
+    pub fn on_digest(&mut self, raw: &RawDigest) {
+        let Ok(mut digest) = Digest::try_from(raw) else {
+            self.invalid += 1;
+            return;
+        };
+        // Processors hand over their digests one after the other, some a little late.
+        digest.at = digest.at.max(self.now);
+        self.now = digest.at;
+        self.guard.filter(&mut digest);
+        self.controller.on_digest(&digest);
+    }
+
+    /// Decides. `waiting` packets wait in the data pacer. Returns the flows that are distrusted from now on.
+    pub fn tick(&mut self, now: Nanos, waiting: usize) -> Vec<Distrusted> {
+        let now = now.max(self.now);
+        self.now = now;
+        if let Some((budget, ticks)) = self.resume.take() {
+            self.controller.begin_at(now, budget);
+            self.resume = (ticks > 1).then(|| (budget, ticks - 1));
+        }
+        self.set_weights(now);
+        self.controller.tick(now, waiting);
+        let distrusted = self.guard.check(now, self.controller.observer());
+        self.collect_datagrams();
+        let decision = self.decide(now, waiting);
+        self.is_new = self.decision.is_none_or(|before| {
+            before.state != decision.state
+                || std::mem::discriminant(&before.reason) != std::mem::discriminant(&decision.reason)
+        });
+        self.decision = Some(decision);
+        distrusted
+    }
+
+    /// Weights count for single hosts, which the flows name.
+    fn set_weights(&mut self, now: Nanos) {
+        if self.settings.weights.is_empty() {
+            return;
+        }
+        let horizon = now.saturating_sub(SECOND);
+        let weight_of = |host: Address| {
+            self.settings
+                .weights
+                .iter()
+                .find(|(network, _)| network.contains(host))
+                .map(|(_, weight)| *weight)
+        };
+        let mut weights: Vec<(Address, f64)> = self
+            .controller
+            .observer()
+            .active(horizon)
+            .filter_map(|(key, _)| Some((key.mesh, weight_of(key.mesh)?)))
+            .collect();
+        weights.sort_unstable_by_key(|(host, _)| *host);
+        weights.dedup_by_key(|(host, _)| *host);
+        self.controller.set_weights(weights);
+    }
+
+    fn collect_datagrams(&mut self) {
+        self.datagrams.clear();
+        let elastic = self.controller.observer().elastic().iter().filter_map(|flow| match flow.kind {
+            FlowKind::BulkUdp => Some((flow.key, DatagramClass::Elastic)),
+            FlowKind::Interactive => Some((flow.key, DatagramClass::Interactive)),
+            FlowKind::Tcp | FlowKind::Call | FlowKind::Other => None,
+        });
+        let distrusted = self.guard.distrusted().map(|flow| (flow.key, DatagramClass::Elastic));
+        self.datagrams.extend(distrusted.chain(elastic).take(MAX_DATAGRAMS));
+        // Stable: a distrusted flow stays elastic, whatever its marks ask for.
+        self.datagrams.sort_by_key(|(key, _)| *key);
+        self.datagrams.dedup_by_key(|(key, _)| *key);
+    }
+
+    fn decide(&self, now: Nanos, waiting: usize) -> Decision {
+        let policy = self.controller.policy();
+        let windows = policy.flows.iter().map(|flow| flow.treatment.window).chain([policy.others.window]);
+        let calls = self.controller.observer().calls(now, SECOND);
+        Decision {
+            at: now,
+            state: policy.state,
+            reason: policy.reason,
+            means: policy.means,
+            budget: self.controller.budget(),
+            down: policy.down,
+            acks: policy.down_acks.into_iter().chain(policy.up_acks).min(),
+            window: windows.flatten().min(),
+            waiting: u32::try_from(waiting).unwrap_or(u32::MAX),
+            mos: calls.filter_map(|call| call.mos()).reduce(f64::min),
+        }
+    }
+
+    /// What the datapath has to do.
+    pub fn orders(&self) -> Orders<'_> {
+        Orders { policy: self.controller.policy(), datagrams: &self.datagrams }
+    }
+
+    /// The last policy.
+    pub const fn policy(&self) -> &Policy {
+        self.controller.policy()
+    }
+
+    /// The last decision; none before the first tick.
+    pub const fn decision(&self) -> Option<&Decision> {
+        self.decision.as_ref()
+    }
+
+    /// Whether the last tick changed the state or the kind of its reason.
+    pub const fn has_news(&self) -> bool {
+        self.is_new
+    }
+
+    /// The controller.
+    pub const fn controller(&self) -> &Controller {
+        &self.controller
+    }
+
+    /// The guard of voice.
+    pub const fn guard(&self) -> &VoiceGuard {
+        &self.guard
+    }
+
+    /// Digests that were invalid.
+    pub const fn invalid(&self) -> u64 {
+        self.invalid
+    }
+}
+
+/// The kind of a reason, for metrics and the journal: one word each.
+pub const fn reason_name(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::NoElasticTraffic => "no-elastic-traffic",
+        Reason::Configured => "configured",
+        Reason::RoomToGrow => "room-to-grow",
+        Reason::CallDegraded { .. } => "call-degraded",
+        Reason::QueueGrows { .. } => "queue-grows",
+        Reason::OwnQueue { .. } => "own-queue",
+        Reason::WiredQueue { .. } => "wired-queue",
+        Reason::CallStarted => "call-started",
+        Reason::CallEnded => "call-ended",
+        Reason::FlowsStarted => "flows-started",
+        Reason::PathLonger => "path-longer",
+        Reason::Probe => "probe",
+        Reason::Hold => "hold",
+        Reason::NotUsed => "not-used",
+        Reason::TcpIsNotTheCause => "tcp-is-not-the-cause",
+        Reason::TryAgain => "try-again",
+    }
+}
+
+/// Time between ticks.
+pub const INTERVAL: Nanos = TICK;
