@@ -10,6 +10,7 @@
 //! stopped, which lets packets pass, and started anew every few seconds.
 
 mod instance;
+
 mod options;
 
 use std::io;
@@ -31,6 +32,7 @@ use crate::privileges;
 use crate::status::Status;
 
 use instance::Instance;
+
 pub use options::{DaemonError, Options, Signals};
 
 /// Time between polls of the datapaths.

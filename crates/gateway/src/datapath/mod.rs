@@ -13,6 +13,12 @@
 //! Everything in force expires: unless [`Datapath::apply`] or [`Datapath::renew`] is called within [`LIFETIME`], packets
 //! pass untouched and unshaped.
 
+mod layout;
+mod orders;
+mod programs;
+mod sys;
+pub mod trial;
+
 use std::fmt;
 
 use fairhop_control::flow::FlowKey;

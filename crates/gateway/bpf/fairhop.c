@@ -1,0 +1,1123 @@
+// SPDX-License-Identifier: MIT
+//
+// What the kernel does with packets at a gateway: three programs for `tc` hooks.
+//
+//   fairhop_to_mesh    egress of the mesh's interface      digest, clamp, pacing
+//   fairhop_from_mesh  ingress of the mesh's interface     digest, clamp
+//   fairhop_to_wired   egress of the wired interface       pacing of ACKs that came out of the mesh
+//
+// The reference is crates/control: `digest` (what is read), `window` (the clamp), `pacer::departure` (when a packet may
+// leave), `raw` (layout of digests and clamps). A test runs generated packets through both. All structs here have a mirror
+// in src/datapath/layout.rs and change together with it.
+//
+//   Ethernet  dst 0..6, src 6..12, type 12..14; each VLAN tag adds 4 (type at its end); PPPoE adds 8 (protocol at its end)
+//   IPv4      length 2..4, fragment 6..8, ttl 8, protocol 9, source 12..16, destination 16..20
+//   IPv6      payload length 4..6, next header 6, hop limit 7, source 8..24, destination 24..40
+//   TCP       ports 0..4, seq 4..8, ack 8..12, header length 12 (high nibble, in words), flags 13, window 14..16, sum 16..18
+//   UDP       ports 0..4, length 4..6, sum 6..8
+//
+// Left alone: fragments, more than eight extension headers of IPv6, whatever is cut or no IP. Nothing is dropped, except
+// what finds no place in the pacer.
+#include <linux/bpf.h>
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+
+#define SEC(name) __attribute__((section(name), used))
+#define INLINE static __attribute__((always_inline)) inline
+#define UINT(name, value) int(*name)[value]
+#define TYPE(name, value) value *name
+// Keeps the compiler from using what it knows of a value, so that the checks below are in the code that the kernel verifies.
+#define OPAQUE(value) asm volatile("" : "+r"(value))
+
+static void *(*const map_lookup)(void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
+static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)BPF_FUNC_map_update_elem;
+static long (*const map_delete)(void *map, const void *key) = (void *)BPF_FUNC_map_delete_elem;
+static u64 (*const ktime)(void) = (void *)BPF_FUNC_ktime_get_ns;
+static long (*const load_bytes)(const struct __sk_buff *skb, u32 at, void *to, u32 length) = (void *)BPF_FUNC_skb_load_bytes;
+static long (*const store_bytes)(struct __sk_buff *skb, u32 at, const void *from, u32 length, u64 flags) = (void *)BPF_FUNC_skb_store_bytes;
+static long (*const replace_sum)(struct __sk_buff *skb, u32 at, u64 from, u64 to, u64 flags) = (void *)BPF_FUNC_l4_csum_replace;
+static long (*const ring_output)(void *ring, void *data, u64 size, u64 flags) = (void *)BPF_FUNC_ringbuf_output;
+static void (*const lock)(struct bpf_spin_lock *lock) = (void *)BPF_FUNC_spin_lock;
+static void (*const unlock)(struct bpf_spin_lock *lock) = (void *)BPF_FUNC_spin_unlock;
+
+enum { PASS = -1, DROP = 2 };
+enum { TO_MESH, FROM_MESH };
+enum { KIND_OTHER, KIND_TCP, KIND_RTP, KIND_RTCP, KIND_UDP };
+enum { PACING_OFF, PACING_DEPARTURES, PACING_CLASSES };
+enum { FIN = 1, SYN = 2, RST = 4, ACK = 16 };
+enum { TCP = 6, UDP = 17 };
+enum { MAX_EXTENSIONS = 8, RTCP_BYTES = 256, MAX_OPENINGS = 32, MAX_SCALE = 14, DEFAULT_MSS = 536 };
+// Minor numbers of classes: see src/datapath/classes.rs.
+enum { CLASS_INTERACTIVE = 0x10, CLASS_LANE = 0x100, LANES = 16, CLASS_ACK = 0x200, ACK_CLASSES = 12 };
+
+#define NONE (~0ULL)
+#define SECOND 1000000000ULL
+#define URGENT_BURST (SECOND / 10)
+#define OPEN_FOR (SECOND / 1000)
+
+// Set before the programs are loaded.
+const volatile u32 pacing = PACING_OFF;
+const volatile u32 mesh_is_ip = 0;
+const volatile u32 wired_is_ip = 0;
+const volatile u32 mesh_index = 0;
+// One of so many packets of paced flows has a digest.
+const volatile u32 sample = 1;
+// Major number of the queues' handles, in its place.
+const volatile u32 mesh_major = 0;
+const volatile u32 wired_major = 0;
+// Tests set the time.
+const volatile u32 has_test_clock = 0;
+
+struct digest {
+	u64 at;
+	u8 source[16];
+	u8 destination[16];
+	u32 bytes;
+	u16 source_port;
+	u16 destination_port;
+	u8 direction;
+	u8 protocol;
+	u8 ttl;
+	u8 traffic_class;
+	u8 payload;
+	u8 present;
+	u8 octets[4];
+	u16 reserved;
+	u16 halves[2];
+	u32 words[10];
+};
+
+struct key {
+	u8 mesh[16];
+	u8 wired[16];
+	u16 mesh_port;
+	u16 wired_port;
+	u8 protocol;
+	u8 zero[3];
+};
+
+struct clamp {
+	u32 edge;
+	u16 mss;
+	u8 scale;
+	u8 present;
+};
+enum { HAS_EDGE = 1, HAS_SCALE = 2 };
+
+struct offer {
+	u16 mss;
+	u8 scale;
+	u8 present;
+};
+enum { OFFERS = 1, OFFERS_SCALE = 2 };
+
+struct flow {
+	struct clamp from_wired;
+	struct clamp from_mesh;
+	struct offer wired;
+	struct offer mesh;
+};
+
+struct treatment {
+	u64 rate;
+	u32 window;
+	u16 class;
+	u8 datagrams;
+	u8 is_listed;
+};
+enum { FREE, ELASTIC, INTERACTIVE };
+
+struct orders {
+	u64 expires;
+	u64 down;
+	u64 interactive;
+	u64 up_acks;
+	u64 down_acks;
+	u64 others_rate;
+	u64 max_wait;
+	u64 max_ack_wait;
+	u64 gate_period;
+	u64 openings[MAX_OPENINGS];
+	u32 opening_count;
+	u32 others_window;
+	u32 paces_data;
+	u32 treatments;
+};
+
+struct spacing {
+	u64 at;
+	u64 bytes;
+};
+
+struct schedule {
+	struct bpf_spin_lock lock;
+	u32 present;
+	struct spacing aggregate;
+	struct spacing urgent;
+	struct spacing acks;
+	u64 last;
+	u64 last_ack;
+};
+enum { HAS_AGGREGATE = 1, HAS_URGENT = 2, HAS_ACKS = 4 };
+
+struct lane {
+	struct spacing data;
+	u32 acked[2];
+	u32 carry[2];
+	u32 present;
+	u32 skipped;
+};
+enum { HAS_DATA = 1, HAS_ACKED = 2 };
+
+struct count {
+	u64 packets;
+	u64 bytes;
+};
+enum { VOICE, TCP_DATA, TCP_CONTROL, PACED_UDP, OTHER, CLASSES };
+
+struct counters {
+	struct count by_class[2][CLASSES];
+	u64 digests;
+	u64 digests_lost;
+	u64 clamped;
+	u64 dropped;
+	u64 unparsed;
+	u64 unlimited;
+	u64 super_packets;
+	u64 flows_refused;
+};
+
+// What is known of a packet while it is handled. Too large for the stack.
+struct scratch {
+	struct digest digest;
+	struct key key;
+	struct flow flow;
+	struct lane lane;
+	// The transport header and what follows it; larger than what is read, so that masks keep offsets inside.
+	u8 transport[512];
+};
+
+struct {
+	UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct scratch);
+} scratches SEC(".maps");
+
+struct {
+	UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct counters);
+} counts SEC(".maps");
+
+// Two sets of orders; `active` says which one is in force, so that none is read while it is being written.
+struct {
+	UINT(type, BPF_MAP_TYPE_ARRAY);
+	UINT(max_entries, 2);
+	TYPE(key, u32);
+	TYPE(value, struct orders);
+} orders SEC(".maps");
+
+struct {
+	UINT(type, BPF_MAP_TYPE_ARRAY);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, u32);
+} active SEC(".maps");
+
+struct {
+	UINT(type, BPF_MAP_TYPE_HASH);
+	UINT(max_entries, 4096);
+	TYPE(key, struct key);
+	TYPE(value, struct treatment);
+} treatments SEC(".maps");
+
+// Flows whose SYNs have been seen. They become known flows with their first segment that is no SYN: a flood of SYNs fills
+// this map only.
+struct {
+	UINT(type, BPF_MAP_TYPE_LRU_HASH);
+	UINT(max_entries, 16384);
+	TYPE(key, struct key);
+	TYPE(value, struct flow);
+} opening SEC(".maps");
+
+struct {
+	UINT(type, BPF_MAP_TYPE_LRU_HASH);
+	UINT(max_entries, 16384);
+	TYPE(key, struct key);
+	TYPE(value, struct flow);
+} flows SEC(".maps");
+
+struct {
+	UINT(type, BPF_MAP_TYPE_LRU_HASH);
+	UINT(max_entries, 16384);
+	TYPE(key, struct key);
+	TYPE(value, struct lane);
+} lanes SEC(".maps");
+
+// Into the mesh, and out of it.
+struct {
+	UINT(type, BPF_MAP_TYPE_ARRAY);
+	UINT(max_entries, 2);
+	TYPE(key, u32);
+	TYPE(value, struct schedule);
+} schedules SEC(".maps");
+
+struct {
+	UINT(type, BPF_MAP_TYPE_RINGBUF);
+	UINT(max_entries, 1 << 21);
+} digests SEC(".maps");
+
+struct {
+	UINT(type, BPF_MAP_TYPE_ARRAY);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, u64);
+} test_clock SEC(".maps");
+
+INLINE u16 be16(const u8 *bytes)
+{
+	return (u16)bytes[0] << 8 | bytes[1];
+}
+
+INLINE u32 be32(const u8 *bytes)
+{
+	return (u32)bytes[0] << 24 | (u32)bytes[1] << 16 | (u32)bytes[2] << 8 | bytes[3];
+}
+
+INLINE u32 min32(u32 a, u32 b)
+{
+	return a < b ? a : b;
+}
+
+INLINE u64 max64(u64 a, u64 b)
+{
+	return a > b ? a : b;
+}
+
+INLINE u64 now(void)
+{
+	if (has_test_clock) {
+		u32 first = 0;
+		u64 *time = map_lookup(&test_clock, &first);
+
+		return time ? *time : 0;
+	}
+	return ktime();
+}
+
+INLINE struct orders *orders_at(u64 time)
+{
+	u32 first = 0;
+	u32 *which = map_lookup(&active, &first);
+	struct orders *found;
+	u32 place;
+
+	if (!which)
+		return 0;
+	place = *which;
+	found = map_lookup(&orders, &place);
+	return found && time < found->expires ? found : 0;
+}
+
+// ---- Parsing ----
+
+// Offset of the IP header, or -1.
+INLINE s32 find_ip(struct __sk_buff *skb, u32 is_ip, u8 *version)
+{
+	u8 bytes[8];
+	u32 at = 14;
+	u16 type;
+
+	if (is_ip) {
+		if (load_bytes(skb, 0, bytes, 1) < 0)
+			return -1;
+		*version = bytes[0] >> 4;
+		return 0;
+	}
+	if (load_bytes(skb, 12, bytes, 2) < 0)
+		return -1;
+	type = be16(bytes);
+#pragma unroll
+	for (int tags = 0; tags < 2; tags++) {
+		if (type != 0x8100 && type != 0x88a8 && type != 0x9100)
+			break;
+		if (load_bytes(skb, at + 2, bytes, 2) < 0)
+			return -1;
+		type = be16(bytes);
+		at += 4;
+	}
+	if (type == 0x8864) {
+		// Version and type 1, code 0: data of a session (RFC 2516).
+		if (load_bytes(skb, at, bytes, 8) < 0 || bytes[0] != 0x11 || bytes[1] != 0)
+			return -1;
+		type = be16(bytes + 6) == 0x0021 ? 0x0800 : be16(bytes + 6) == 0x0057 ? 0x86dd : 0;
+		at += 8;
+	}
+	*version = type == 0x0800 ? 4 : type == 0x86dd ? 6 : 0;
+	return (s32)at;
+}
+
+// Offset of the transport header from the IP header, or -1.
+INLINE s32 read_ip(struct __sk_buff *skb, u32 at, u8 version, struct digest *digest)
+{
+	u8 head[40];
+	u32 transport;
+
+	if (version == 4) {
+		if (load_bytes(skb, at, head, 20) < 0 || head[0] >> 4 != 4)
+			return -1;
+		transport = (head[0] & 15) * 4;
+		digest->bytes = be16(head + 2);
+		if (transport < 20 || digest->bytes < transport || be16(head + 6) & 0x3fff)
+			return -1;
+		__builtin_memset(digest->source, 0, 10);
+		__builtin_memset(digest->source + 10, 0xff, 2);
+		__builtin_memcpy(digest->source + 12, head + 12, 4);
+		__builtin_memset(digest->destination, 0, 10);
+		__builtin_memset(digest->destination + 10, 0xff, 2);
+		__builtin_memcpy(digest->destination + 12, head + 16, 4);
+		digest->protocol = head[9];
+		digest->ttl = head[8];
+		digest->traffic_class = head[1];
+		return (s32)transport;
+	}
+	if (version != 6 || load_bytes(skb, at, head, 40) < 0 || head[0] >> 4 != 6)
+		return -1;
+	transport = 40;
+	digest->bytes = 40 + be16(head + 4);
+	__builtin_memcpy(digest->source, head + 8, 16);
+	__builtin_memcpy(digest->destination, head + 24, 16);
+	digest->protocol = head[6];
+	digest->ttl = head[7];
+	digest->traffic_class = head[0] << 4 | head[1] >> 4;
+	for (int extensions = 0; extensions <= MAX_EXTENSIONS; extensions++) {
+		u8 next[2];
+
+		// Not hop-by-hop, routing or destination options: the transport header, or a fragment.
+		if (digest->protocol != 0 && digest->protocol != 43 && digest->protocol != 60)
+			return digest->protocol == 44 || transport > digest->bytes ? -1 : (s32)transport;
+		if (load_bytes(skb, at + transport, next, 2) < 0)
+			return -1;
+		digest->protocol = next[0];
+		transport += 8 + 8 * (u32)next[1];
+	}
+	return -1;
+}
+
+// `bytes` is the length of header and payload, `length` how much of it is in `tcp`.
+INLINE void read_tcp(const u8 *tcp, u32 length, u32 bytes, struct digest *digest)
+{
+	u32 header, end, at = 20;
+
+	if (length < 20)
+		return;
+	header = (tcp[12] >> 4) * 4;
+	if (header < 20 || header > bytes)
+		return;
+	digest->payload = KIND_TCP;
+	digest->octets[0] = tcp[13];
+	digest->halves[0] = be16(tcp + 14);
+	digest->words[0] = be32(tcp + 4);
+	digest->words[1] = be32(tcp + 8);
+	digest->words[2] = bytes - header;
+	end = min32(header, length);
+	// The usual segment: timestamps after two fillers.
+	if (end == 32 && tcp[20] == 1 && tcp[21] == 1 && tcp[22] == 8 && tcp[23] == 10) {
+		digest->present = 16;
+		digest->words[3] = be32(tcp + 24);
+		digest->words[4] = be32(tcp + 28);
+		return;
+	}
+	for (int step = 0; step < 40; step++) {
+		const u8 *option;
+		u32 size;
+
+		if (at >= end)
+			break;
+		OPAQUE(at);
+		at &= 63;
+		option = tcp + at;
+		if (option[0] == 0)
+			break;
+		if (option[0] == 1) {
+			at++;
+			continue;
+		}
+		if (at + 1 >= end)
+			break;
+		size = option[1];
+		if (size < 2 || at + size > end)
+			break;
+		if (option[0] == 2 && size == 4) {
+			digest->present |= 1;
+			digest->halves[1] = be16(option + 2);
+		} else if (option[0] == 3 && size == 3) {
+			digest->present |= 2;
+			digest->octets[1] = min32(option[2], MAX_SCALE);
+		} else if (option[0] == 4 && size == 2) {
+			digest->present |= 4;
+		} else if (option[0] == 5 && size > 2) {
+			digest->present |= 8;
+		} else if (option[0] == 8 && size == 10) {
+			digest->present |= 16;
+			digest->words[3] = be32(option + 2);
+			digest->words[4] = be32(option + 6);
+		}
+		at += size;
+	}
+}
+
+INLINE void read_report(const u8 *block, struct digest *digest)
+{
+	digest->present |= 2;
+	digest->octets[0] = block[4];
+	digest->words[2] = be32(block);
+	digest->words[3] = (u32)((s32)(be32(block + 4) << 8) >> 8);
+	digest->words[4] = be32(block + 8);
+	digest->words[5] = be32(block + 12);
+	digest->words[6] = be32(block + 16);
+	digest->words[7] = be32(block + 20);
+}
+
+// A compound packet (RFC 3550 section 6.1) up to its first invalid part. `end` bytes of it are in `rtcp`.
+INLINE void read_rtcp(const u8 *rtcp, u32 end, struct digest *digest)
+{
+	u32 at = 0, part_end = 0, block = 0;
+
+	for (int step = 0; step < RTCP_BYTES / 2; step++) {
+		const u8 *head;
+		u32 length;
+
+		OPAQUE(at);
+		at &= 511;
+		OPAQUE(block);
+		block &= 511;
+		if (block) {
+			// Blocks of an extended report (RFC 3611).
+			if (block + 4 > part_end) {
+				block = 0;
+				continue;
+			}
+			head = rtcp + (block & 255);
+			length = 4 * ((u32)be16(head + 2) + 1);
+			if (head[0] == 7 && length == 36) {
+				if (block + 36 <= part_end) {
+					digest->present |= 4;
+					digest->words[8] = be32(head + 4);
+					digest->octets[1] = head[8];
+					digest->octets[2] = head[9];
+					digest->octets[3] = head[27];
+				}
+				block = 0;
+			} else {
+				block = block + length > part_end ? 0 : block + length;
+			}
+			continue;
+		}
+		if (at + 4 > end)
+			break;
+		head = rtcp + (at & 255);
+		if (head[0] >> 6 != 2)
+			break;
+		length = 4 * ((u32)be16(head + 2) + 1);
+		part_end = min32(at + length, end);
+		if (head[1] == 200) {
+			digest->present &= ~1;
+			digest->words[1] = 0;
+			if (at + 14 <= part_end) {
+				digest->present |= 1;
+				digest->words[1] = be32(head + 10);
+			}
+			if (!(digest->present & 2) && head[0] & 31 && at + 52 <= part_end)
+				read_report(head + 28, digest);
+		} else if (head[1] == 201) {
+			if (!(digest->present & 2) && head[0] & 31 && at + 32 <= part_end)
+				read_report(head + 8, digest);
+		} else if (head[1] == 207 && !(digest->present & 4) && at + 8 <= part_end) {
+			block = at + 8;
+		}
+		if (at + length > end)
+			end = 0;
+		at += length;
+	}
+}
+
+INLINE void read_udp(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32 length, u32 bytes)
+{
+	struct digest *digest = &scratch->digest;
+	u8 *udp = scratch->transport, *payload = udp + 8;
+	u32 claimed, header, rest;
+
+	digest->payload = KIND_UDP;
+	if (length < 9)
+		return;
+	claimed = be16(udp + 4);
+	// A length of zero is a jumbogram's (RFC 2675), whose length is in the IP header.
+	bytes = claimed ? min32(claimed, bytes) : bytes;
+	if (bytes < 8 || payload[0] >> 6 != 2)
+		return;
+	bytes -= 8;
+	if (length >= 10 && payload[1] >= 192 && payload[1] <= 223) {
+		rest = length - 8;
+		if (rest < 8)
+			return;
+		OPAQUE(rest);
+		if (rest > RTCP_BYTES)
+			rest = RTCP_BYTES;
+		if (rest < 8 || load_bytes(skb, at + 8, payload, rest) < 0)
+			return;
+		digest->payload = KIND_RTCP;
+		digest->words[0] = be32(payload + 4);
+		read_rtcp(payload, min32(rest, bytes), digest);
+		return;
+	}
+	if (length < 20)
+		return;
+	header = 12 + 4 * (payload[0] & 15);
+	if (payload[0] & 16) {
+		u8 words[2];
+
+		header += 4;
+		if (load_bytes(skb, at + 8 + header - 2, words, 2) == 0)
+			header += 4 * (u32)be16(words);
+	}
+	if (bytes < header)
+		return;
+	digest->payload = KIND_RTP;
+	digest->present = payload[1] >> 7;
+	digest->octets[0] = payload[1] & 127;
+	digest->halves[0] = be16(payload + 2);
+	digest->words[0] = be32(payload + 4);
+	digest->words[1] = be32(payload + 8);
+	digest->words[2] = bytes - header;
+}
+
+// Reads the digest of a packet. Offset of its transport header, or -1 if it has to be left alone.
+INLINE s32 read_packet(struct __sk_buff *skb, u32 is_ip, u32 direction, struct scratch *scratch)
+{
+	struct digest *digest = &scratch->digest;
+	u8 *bytes = scratch->transport, version = 0;
+	s32 ip = find_ip(skb, is_ip, &version), transport;
+	u32 at, length, read;
+
+	if (ip < 0)
+		return -1;
+	__builtin_memset(digest, 0, sizeof(*digest));
+	digest->direction = (u8)direction;
+	transport = read_ip(skb, (u32)ip, version, digest);
+	if (transport < 0)
+		return -1;
+	at = (u32)ip + (u32)transport;
+	length = skb->len > at ? skb->len - at : 0;
+	if ((digest->protocol != TCP && digest->protocol != UDP) || length < 4)
+		return (s32)at;
+	read = digest->protocol == TCP ? 60 : 20;
+	if (read > length)
+		read = length;
+	OPAQUE(read);
+	if (read < 4 || read > 60 || load_bytes(skb, at, bytes, read) < 0)
+		return -1;
+	digest->source_port = be16(bytes);
+	digest->destination_port = be16(bytes + 2);
+	if (digest->protocol == TCP)
+		read_tcp(bytes, read, digest->bytes - (u32)transport, digest);
+	else
+		read_udp(skb, at, scratch, length, digest->bytes - (u32)transport);
+	return (s32)at;
+}
+
+INLINE void set_key(struct scratch *scratch, u32 direction)
+{
+	struct digest *digest = &scratch->digest;
+	struct key *key = &scratch->key;
+
+	__builtin_memset(key->zero, 0, sizeof(key->zero));
+	key->protocol = digest->protocol;
+	if (direction == TO_MESH) {
+		__builtin_memcpy(key->mesh, digest->destination, 16);
+		__builtin_memcpy(key->wired, digest->source, 16);
+		key->mesh_port = digest->destination_port;
+		key->wired_port = digest->source_port;
+	} else {
+		__builtin_memcpy(key->mesh, digest->source, 16);
+		__builtin_memcpy(key->wired, digest->destination, 16);
+		key->mesh_port = digest->source_port;
+		key->wired_port = digest->destination_port;
+	}
+}
+
+INLINE u32 is_pure_ack(struct digest *digest)
+{
+	return digest->payload == KIND_TCP && digest->words[2] == 0 &&
+	       (digest->octets[0] & (ACK | SYN | FIN | RST)) == ACK;
+}
+
+// ---- Windows ----
+
+INLINE u16 clamped(struct clamp *clamp, u32 limit, u32 ack, u8 flags, u16 field)
+{
+	u32 is_syn = flags & SYN, has_ack = flags & ACK, scale, mss, floor, offered = 0, units;
+
+	if (!is_syn && !(clamp->present & HAS_SCALE))
+		return field;
+	scale = is_syn ? 0 : clamp->scale & 15;
+	if (has_ack && clamp->present & HAS_EDGE) {
+		offered = clamp->edge - ack;
+		if ((s32)offered < 0)
+			offered = 0;
+	}
+	mss = clamp->mss;
+	// Rounded up to the unit of the field, without a SYN's.
+	floor = is_syn ? mss : (((mss ? mss : 1) + (1U << scale) - 1) >> scale) << scale;
+	if (limit < floor)
+		limit = floor;
+	units = limit >> scale;
+	offered = (u32)(((u64)offered + (1U << scale) - 1) >> scale);
+	if (units < offered)
+		units = offered;
+	if (units < field)
+		field = (u16)units;
+	if (has_ack) {
+		u32 edge = ack + ((u32)field << scale);
+
+		if (!(clamp->present & HAS_EDGE) || (s32)(edge - clamp->edge) > 0) {
+			clamp->edge = edge;
+			clamp->present |= HAS_EDGE;
+		}
+	}
+	return field;
+}
+
+// Takes scale and segment size from the SYNs. Scaling is on only if both ends offer it (RFC 7323 section 2.2).
+INLINE void negotiate(struct flow *flow)
+{
+	u32 is_scaled = flow->wired.present & flow->mesh.present & OFFERS_SCALE;
+	u16 mss = flow->wired.mss < flow->mesh.mss ? flow->wired.mss : flow->mesh.mss;
+
+	if (!(flow->wired.present & flow->mesh.present & OFFERS)) {
+		mss = flow->wired.present ? flow->wired.mss : flow->mesh.mss;
+		flow->from_wired.mss = mss;
+		flow->from_mesh.mss = mss;
+		return;
+	}
+	flow->from_wired.mss = mss;
+	flow->from_mesh.mss = mss;
+	flow->from_wired.scale = is_scaled ? flow->wired.scale : 0;
+	flow->from_mesh.scale = is_scaled ? flow->mesh.scale : 0;
+	flow->from_wired.present |= HAS_SCALE;
+	flow->from_mesh.present |= HAS_SCALE;
+}
+
+// The window field with which a segment goes on.
+INLINE u16 window_of(struct scratch *scratch, u32 direction, u32 limit, struct counters *counters)
+{
+	struct digest *digest = &scratch->digest;
+	struct key *key = &scratch->key;
+	u16 field = digest->halves[0];
+	u8 flags = digest->octets[0];
+	struct flow *flow;
+
+	if (flags & RST) {
+		map_delete(&flows, key);
+		map_delete(&opening, key);
+		return field;
+	}
+	flow = map_lookup(&flows, key);
+	if (!flow)
+		flow = map_lookup(&opening, key);
+	else if ((flags & (SYN | ACK)) == SYN)
+		// The same ports again.
+		__builtin_memset(flow, 0, sizeof(*flow));
+	if (flags & SYN) {
+		struct offer *offer;
+
+		if (!flow) {
+			__builtin_memset(&scratch->flow, 0, sizeof(scratch->flow));
+			if (map_update(&opening, key, &scratch->flow, BPF_ANY) < 0)
+				counters->flows_refused++;
+			flow = map_lookup(&opening, key);
+			if (!flow)
+				return field;
+		}
+		if (!(flags & ACK))
+			__builtin_memset(flow, 0, sizeof(*flow));
+		offer = direction == TO_MESH ? &flow->wired : &flow->mesh;
+		offer->mss = digest->present & 1 ? digest->halves[1] : DEFAULT_MSS;
+		offer->scale = digest->octets[1];
+		offer->present = OFFERS | (digest->present & 2 ? OFFERS_SCALE : 0);
+		negotiate(flow);
+	} else if (!flow) {
+		return field;
+	} else if (flow->wired.present && flow->mesh.present && !map_lookup(&flows, key)) {
+		scratch->flow = *flow;
+		if (map_update(&flows, key, &scratch->flow, BPF_ANY) < 0) {
+			counters->flows_refused++;
+		} else {
+			map_delete(&opening, key);
+			flow = map_lookup(&flows, key);
+			if (!flow)
+				return field;
+		}
+	}
+	return clamped(direction == TO_MESH ? &flow->from_wired : &flow->from_mesh, limit, digest->words[1], flags, field);
+}
+
+INLINE void clamp_window(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32 direction, u32 limit, struct counters *counters)
+{
+	u16 old = scratch->digest.halves[0];
+	u16 new = window_of(scratch, direction, limit, counters);
+
+	if (new >= old)
+		return;
+	old = __builtin_bswap16(old);
+	new = __builtin_bswap16(new);
+	if (replace_sum(skb, at + 16, old, new, 2) == 0 && store_bytes(skb, at + 14, &new, 2, 0) == 0)
+		counters->clamped++;
+}
+
+// ---- Pacing ----
+
+INLINE u64 after(u64 at, u64 wait)
+{
+	return at + wait < at ? NONE : at + wait;
+}
+
+// Time of `bytes`, at most 2^31, at a rate in bits per second, rounded up.
+INLINE u64 time_for(u64 rate, u64 bytes)
+{
+	if (rate == 0)
+		return NONE;
+	return (bytes * 8 * SECOND + rate - 1) / rate;
+}
+
+INLINE u64 next_of(struct spacing *spacing, u32 present, u64 rate)
+{
+	return present && rate != NONE ? after(spacing->at, time_for(rate, spacing->bytes)) : 0;
+}
+
+INLINE void record(struct spacing *spacing, u64 next, u32 present, u64 at, u64 bytes, u64 slack)
+{
+	u64 counted = at > slack ? at - slack : 0;
+
+	counted = max64(counted, next);
+	if (!present || counted > at)
+		counted = at;
+	spacing->at = counted;
+	spacing->bytes = bytes;
+}
+
+// The first time from `at` on at which the gate lets a packet pass.
+INLINE u64 through_gate(struct orders *orders, u64 last, u64 at)
+{
+	u64 period = orders->gate_period, phase, cycle, opened = 0, first = 0, next = 0;
+	u32 has_opened = 0, has_next = 0;
+
+	if (period == 0)
+		return at;
+	phase = at % period;
+	cycle = at - phase;
+	for (u32 place = 0; place < MAX_OPENINGS; place++) {
+		u64 opening;
+
+		if (place >= orders->opening_count)
+			break;
+		opening = orders->openings[place];
+		if (place == 0)
+			first = opening;
+		if (opening <= phase) {
+			opened = cycle + opening;
+			has_opened = 1;
+		} else if (!has_next) {
+			next = cycle + opening;
+			has_next = 1;
+		}
+		if (place + 1 == orders->opening_count && !has_opened)
+			opened = cycle + opening > period ? cycle + opening - period : 0;
+	}
+	if (opened > last && at - opened < OPEN_FOR)
+		return at;
+	return has_next ? next : cycle + period + first;
+}
+
+// When a packet with data may leave; NONE if the pacer is full.
+INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane *lane, u64 flow_rate, u64 time, u32 bytes, u32 is_urgent)
+{
+	u64 flow_next, aggregate_next, urgent_next, at;
+	u64 slack = orders->gate_period;
+
+	lock(&schedule->lock);
+	flow_next = next_of(&lane->data, lane->present & HAS_DATA, flow_rate);
+	aggregate_next = next_of(&schedule->aggregate, schedule->present & HAS_AGGREGATE, orders->down);
+	urgent_next = next_of(&schedule->urgent, schedule->present & HAS_URGENT, orders->interactive);
+	if (is_urgent && urgent_next <= time && flow_next <= time) {
+		// Ahead of what has been given its time, but on the account of the aggregate.
+		if (aggregate_next > time && schedule->aggregate.bytes < 1U << 30) {
+			schedule->aggregate.bytes += bytes;
+		} else {
+			record(&schedule->aggregate, aggregate_next, schedule->present & HAS_AGGREGATE, time, bytes, slack);
+			schedule->present |= HAS_AGGREGATE;
+		}
+		record(&schedule->urgent, urgent_next, schedule->present & HAS_URGENT, time, bytes, URGENT_BURST);
+		schedule->present |= HAS_URGENT;
+		record(&lane->data, flow_next, lane->present & HAS_DATA, time, bytes, slack);
+		lane->present |= HAS_DATA;
+		unlock(&schedule->lock);
+		return time;
+	}
+	at = through_gate(orders, schedule->last, max64(max64(flow_next, aggregate_next), max64(time, schedule->last)));
+	if (at - time > orders->max_wait) {
+		unlock(&schedule->lock);
+		return NONE;
+	}
+	record(&lane->data, flow_next, lane->present & HAS_DATA, at, bytes, slack);
+	lane->present |= HAS_DATA;
+	record(&schedule->aggregate, aggregate_next, schedule->present & HAS_AGGREGATE, at, bytes, slack);
+	schedule->present |= HAS_AGGREGATE;
+	schedule->last = at;
+	unlock(&schedule->lock);
+	return at;
+}
+
+// When an ACK may leave, which is charged what it acknowledges, and the class for so many bytes.
+INLINE u64 depart_ack(struct schedule *schedule, struct lane *lane, u32 direction, u64 rate, u64 max_wait, u64 time, u32 ack, u32 *class)
+{
+	u32 side = direction & 1, has_acked = HAS_ACKED << side, step = 0, size = 64, which = 0;
+	u64 next, at;
+
+	lock(&schedule->lock);
+	next = next_of(&schedule->acks, schedule->present & HAS_ACKS, rate);
+	at = max64(max64(next, time), schedule->last_ack);
+	if (at - time > max_wait) {
+		unlock(&schedule->lock);
+		return NONE;
+	}
+	if (lane->present & has_acked) {
+		step = ack - lane->acked[side];
+		if ((s32)step <= 0)
+			step = 0;
+	} else {
+		lane->acked[side] = ack;
+		lane->carry[side] = 0;
+		lane->present |= has_acked;
+	}
+	schedule->last_ack = at;
+	if (step) {
+		lane->acked[side] = ack;
+		schedule->acks.at = at;
+		schedule->acks.bytes = step;
+		schedule->present |= HAS_ACKS;
+	}
+	// The largest class that is no larger than what is due; the rest is charged to the flow's next ACK.
+	step = lane->carry[side] + min32(step, 1U << 20);
+	for (u32 larger = 1; larger < ACK_CLASSES; larger++) {
+		if (step >= 64U << larger) {
+			which = larger;
+			size = 64U << larger;
+		}
+	}
+	lane->carry[side] = step > size ? min32(step - size, 1U << 20) : 0;
+	unlock(&schedule->lock);
+	*class = CLASS_ACK + which;
+	return at;
+}
+
+INLINE struct lane *lane_of(struct scratch *scratch, struct counters *counters)
+{
+	struct lane *lane = map_lookup(&lanes, &scratch->key);
+
+	if (lane)
+		return lane;
+	__builtin_memset(&scratch->lane, 0, sizeof(scratch->lane));
+	if (map_update(&lanes, &scratch->key, &scratch->lane, BPF_ANY) < 0) {
+		counters->flows_refused++;
+		return 0;
+	}
+	return map_lookup(&lanes, &scratch->key);
+}
+
+INLINE u32 lane_class(struct key *key)
+{
+	u32 hash = (u32)key->mesh_port * 31 + key->wired_port;
+
+	hash += (u32)key->mesh[15] * 7 + (u32)key->mesh[14] * 3 + key->wired[15];
+	return CLASS_LANE + (hash ^ hash >> 4 ^ hash >> 8) % LANES;
+}
+
+INLINE void release_at(struct __sk_buff *skb, u64 at, u32 major, u32 class)
+{
+	if (pacing == PACING_DEPARTURES)
+		skb->tstamp = at;
+	else if (pacing == PACING_CLASSES)
+		skb->priority = major | class;
+}
+
+// ---- Programs ----
+
+// Returns how many of its class have passed before.
+INLINE u64 count(struct counters *counters, u32 direction, struct digest *digest, u32 is_paced_udp)
+{
+	u32 class = OTHER;
+	struct count *count;
+
+	if (digest->payload == KIND_TCP)
+		class = digest->words[2] ? TCP_DATA : TCP_CONTROL;
+	else if (is_paced_udp)
+		class = PACED_UDP;
+	else if (digest->payload == KIND_RTP || digest->payload == KIND_RTCP)
+		class = VOICE;
+	count = &counters->by_class[direction & 1][class];
+	count->bytes += digest->bytes;
+	return count->packets++;
+}
+
+INLINE void send_digest(struct digest *digest, struct counters *counters)
+{
+	// The daemon reads at its own times: nobody is woken.
+	if (ring_output(&digests, digest, sizeof(*digest), BPF_RB_NO_WAKEUP) < 0)
+		counters->digests_lost++;
+	else
+		counters->digests++;
+}
+
+INLINE int handle(struct __sk_buff *skb, u32 direction)
+{
+	u32 first = 0, place = 0, window = ~0U, class = 0, datagrams = FREE, major = mesh_major;
+	struct scratch *scratch = map_lookup(&scratches, &first);
+	struct counters *counters = map_lookup(&counts, &first);
+	struct treatment *treatment = 0;
+	struct orders *orders;
+	struct schedule *schedule;
+	struct digest *digest;
+	u64 time = now(), rate = NONE, passed;
+	s32 at;
+
+	if (!scratch || !counters)
+		return PASS;
+	if (skb->gso_segs > 1)
+		counters->super_packets++;
+	at = read_packet(skb, mesh_is_ip, direction, scratch);
+	if (at < 0) {
+		counters->unparsed++;
+		return PASS;
+	}
+	digest = &scratch->digest;
+	digest->at = time;
+	set_key(scratch, direction);
+	orders = orders_at(time);
+	if (orders) {
+		window = orders->others_window;
+		rate = orders->others_rate;
+		if (orders->treatments)
+			treatment = map_lookup(&treatments, &scratch->key);
+		if (treatment) {
+			datagrams = treatment->datagrams;
+			if (treatment->is_listed) {
+				window = treatment->window;
+				rate = treatment->rate;
+				class = treatment->class;
+			}
+		}
+	} else {
+		counters->unlimited++;
+	}
+	passed = count(counters, direction, digest, datagrams != FREE && digest->payload != KIND_TCP);
+
+	if (orders && pacing != PACING_OFF && direction == TO_MESH) {
+		u32 is_data = digest->payload == KIND_TCP ? digest->words[2] > 0 : datagrams != FREE && digest->payload != KIND_RTCP;
+		u32 is_ack = is_pure_ack(digest) && orders->up_acks != NONE;
+
+		schedule = map_lookup(&schedules, &place);
+		if (schedule && ((is_data && (orders->paces_data || schedule->last > time)) || is_ack)) {
+			struct lane *lane = lane_of(scratch, counters);
+			u64 leaves;
+
+			if (lane && is_data) {
+				u32 is_urgent = datagrams == INTERACTIVE && digest->payload != KIND_TCP && orders->interactive != NONE;
+
+				leaves = depart(schedule, orders, lane, rate, time, digest->bytes, is_urgent);
+				class = class ? class : is_urgent ? CLASS_INTERACTIVE : lane_class(&scratch->key);
+			} else if (lane) {
+				leaves = depart_ack(schedule, lane, direction, orders->up_acks, orders->max_ack_wait, time, digest->words[1], &class);
+			} else {
+				leaves = time;
+			}
+			if (leaves == NONE && pacing == PACING_DEPARTURES) {
+				counters->dropped++;
+				return DROP;
+			}
+			if (leaves == NONE) {
+				// The queue decides what it drops.
+				leaves = time + (is_data ? orders->max_wait : orders->max_ack_wait);
+				class = class ? class : CLASS_ACK;
+			}
+			digest->at = leaves;
+			if (lane)
+				release_at(skb, leaves, major, class);
+		}
+	}
+	if (sample <= 1 || digest->payload == KIND_RTP || digest->payload == KIND_RTCP ||
+	    (digest->payload == KIND_TCP && digest->words[2] == 0) || (digest->octets[0] & (SYN | FIN | RST)) ||
+	    passed % sample == 0)
+		send_digest(digest, counters);
+	if (digest->payload == KIND_TCP)
+		clamp_window(skb, (u32)at, scratch, direction, window, counters);
+	return PASS;
+}
+
+SEC("classifier/to_mesh")
+int fairhop_to_mesh(struct __sk_buff *skb)
+{
+	return handle(skb, TO_MESH);
+}
+
+SEC("classifier/from_mesh")
+int fairhop_from_mesh(struct __sk_buff *skb)
+{
+	return handle(skb, FROM_MESH);
+}
+
+SEC("classifier/to_wired")
+int fairhop_to_wired(struct __sk_buff *skb)
+{
+	u32 first = 0, place = 1, class = CLASS_ACK, major = wired_major;
+	struct scratch *scratch;
+	struct counters *counters;
+	struct orders *orders;
+	struct schedule *schedule;
+	struct lane *lane;
+	u64 time, leaves;
+
+	if (pacing == PACING_OFF || skb->ingress_ifindex != mesh_index)
+		return PASS;
+	time = now();
+	orders = orders_at(time);
+	if (!orders || orders->down_acks == NONE)
+		return PASS;
+	scratch = map_lookup(&scratches, &first);
+	counters = map_lookup(&counts, &first);
+	schedule = map_lookup(&schedules, &place);
+	if (!scratch || !counters || !schedule)
+		return PASS;
+	if (read_packet(skb, wired_is_ip, FROM_MESH, scratch) < 0 || !is_pure_ack(&scratch->digest))
+		return PASS;
+	set_key(scratch, FROM_MESH);
+	lane = lane_of(scratch, counters);
+	if (!lane)
+		return PASS;
+	leaves = depart_ack(schedule, lane, FROM_MESH, orders->down_acks, orders->max_ack_wait, time, scratch->digest.words[1], &class);
+	if (leaves == NONE && pacing == PACING_DEPARTURES) {
+		counters->dropped++;
+		return DROP;
+	}
+	release_at(skb, leaves, major, class);
+	return PASS;
+}
+
+// Some helpers are for programs under the GPL only.
+char terms[] SEC("license") = "Dual MIT/GPL";

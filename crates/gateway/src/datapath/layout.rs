@@ -1,0 +1,174 @@
+//! Memory shared with the programs in the kernel: mirrors of the structs in `bpf/fairhop.c`. Sizes are asserted here, and
+//! both change together.
+
+// Every bit pattern is a value of these types and they have no padding: that is what `aya::Pod` asks for.
+#![allow(unsafe_code)]
+
+use fairhop_control::flow::{Address, FlowKey};
+use fairhop_control::gate::Gate;
+use fairhop_control::policy::Policy;
+use fairhop_control::raw::RawDigest;
+use fairhop_model::units::{BitRate, Nanos};
+
+use super::{ByClass, Count, Counters};
+
+/// No limit: `NONE` of the programs.
+pub(super) const NO_RATE: u64 = u64::MAX;
+/// No clamp.
+pub(super) const NO_WINDOW: u32 = u32::MAX;
+
+/// `struct key`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub(super) struct RawKey {
+    pub(super) mesh: [u8; 16],
+    pub(super) wired: [u8; 16],
+    pub(super) mesh_port: u16,
+    pub(super) wired_port: u16,
+    pub(super) protocol: u8,
+    pub(super) zero: [u8; 3],
+}
+
+/// `struct treatment`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct RawTreatment {
+    pub(super) rate: u64,
+    pub(super) window: u32,
+    pub(super) class: u16,
+    pub(super) datagrams: u8,
+    pub(super) is_listed: u8,
+}
+
+/// `struct orders`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct RawOrders {
+    pub(super) expires: u64,
+    pub(super) down: u64,
+    pub(super) interactive: u64,
+    pub(super) up_acks: u64,
+    pub(super) down_acks: u64,
+    pub(super) others_rate: u64,
+    pub(super) max_wait: u64,
+    pub(super) max_ack_wait: u64,
+    pub(super) gate_period: u64,
+    pub(super) openings: [u64; Gate::MAX_OPENINGS],
+    pub(super) opening_count: u32,
+    pub(super) others_window: u32,
+    pub(super) paces_data: u32,
+    pub(super) treatments: u32,
+}
+
+/// `struct counters` of one CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct RawCounters {
+    by_class: [[[u64; 2]; 5]; 2],
+    digests: u64,
+    digests_lost: u64,
+    clamped: u64,
+    dropped: u64,
+    unparsed: u64,
+    unlimited: u64,
+    super_packets: u64,
+    flows_refused: u64,
+}
+
+const _: () = assert!(size_of::<RawKey>() == 40);
+const _: () = assert!(size_of::<RawTreatment>() == 16);
+const _: () = assert!(size_of::<RawOrders>() == 72 + 8 * Gate::MAX_OPENINGS + 16);
+const _: () = assert!(size_of::<RawCounters>() == 224);
+const _: () = assert!(size_of::<RawDigest>() == 104);
+
+// SAFETY: integers and arrays of integers without padding (the assertions above).
+unsafe impl aya::Pod for RawKey {}
+// SAFETY: as above.
+unsafe impl aya::Pod for RawTreatment {}
+// SAFETY: as above.
+unsafe impl aya::Pod for RawOrders {}
+// SAFETY: as above.
+unsafe impl aya::Pod for RawCounters {}
+
+impl From<&FlowKey> for RawKey {
+    fn from(key: &FlowKey) -> Self {
+        let Address(mesh) = key.mesh;
+        let Address(wired) = key.wired;
+        Self {
+            mesh,
+            wired,
+            mesh_port: key.mesh_port,
+            wired_port: key.wired_port,
+            protocol: key.protocol,
+            zero: [0; 3],
+        }
+    }
+}
+
+/// A rate as the programs have it.
+pub(super) fn raw_rate(rate: Option<BitRate>) -> u64 {
+    rate.map_or(NO_RATE, |rate| rate.0)
+}
+
+impl RawOrders {
+    /// Longest wait: `fq` drops what is more than 10 s ahead.
+    const MAX_WAIT: Nanos = Nanos::from_secs(8);
+    /// ACKs that wait longer would make their sender retransmit.
+    const MAX_ACK_WAIT: Nanos = Nanos::from_secs(1);
+    /// Bytes of a full packet.
+    const PACKET: u64 = 1500;
+
+    /// The orders of a policy that expires at `expires`. The data pacer holds as many full packets as `queue_packets`.
+    pub(super) fn new(policy: &Policy, expires: Nanos, queue_packets: u32, has_gate: bool, treatments: u32) -> Self {
+        let gate = policy.gate.as_ref().filter(|_| has_gate);
+        let mut openings = [0; Gate::MAX_OPENINGS];
+        for (place, opening) in openings.iter_mut().zip(gate.map_or(&[][..], Gate::openings)) {
+            *place = opening.0;
+        }
+        let rates = policy.flows.iter().map(|flow| flow.treatment.rate).chain([policy.others.rate]);
+        let slowest = policy.down.or(rates.flatten().min());
+        let full = slowest.map_or(Nanos::ZERO, |rate| rate.time_for(u64::from(queue_packets) * Self::PACKET));
+        // A gate alone lets pass what it lets pass.
+        let full = if slowest.is_none() { Self::MAX_WAIT } else { full };
+        Self {
+            expires: expires.0,
+            down: raw_rate(policy.down),
+            interactive: raw_rate(policy.interactive),
+            up_acks: raw_rate(policy.up_acks),
+            down_acks: raw_rate(policy.down_acks),
+            others_rate: raw_rate(policy.others.rate),
+            max_wait: full.min(Self::MAX_WAIT).0,
+            max_ack_wait: Self::MAX_ACK_WAIT.0,
+            gate_period: gate.map_or(0, |gate| gate.period().0),
+            openings,
+            opening_count: gate.map_or(0, Gate::count) as u32,
+            others_window: policy.others.window.unwrap_or(NO_WINDOW),
+            paces_data: u32::from(policy.paces_data()),
+            treatments,
+        }
+    }
+}
+
+impl RawCounters {
+    /// Adds the counts of one CPU.
+    pub(super) fn add_to(&self, sum: &mut Counters) {
+        fn add(sum: &mut ByClass, own: &[[u64; 2]; 5]) {
+            let classes =
+                [&mut sum.voice, &mut sum.tcp, &mut sum.tcp_control, &mut sum.paced_udp, &mut sum.other];
+            for (Count { packets, bytes }, [more, more_bytes]) in classes.into_iter().zip(own) {
+                *packets += more;
+                *bytes += more_bytes;
+            }
+        }
+        add(&mut sum.to_mesh, &self.by_class[0]);
+        add(&mut sum.from_mesh, &self.by_class[1]);
+        sum.digests += self.digests;
+        sum.digests_lost += self.digests_lost;
+        sum.clamped += self.clamped;
+        sum.dropped += self.dropped;
+        sum.unparsed += self.unparsed;
+        sum.unlimited += self.unlimited;
+        sum.super_packets += self.super_packets;
+        sum.flows_refused += self.flows_refused;
+    }
+}

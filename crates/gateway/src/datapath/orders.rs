@@ -1,0 +1,83 @@
+//! From a policy to what the programs read.
+
+use std::collections::HashMap;
+
+use fairhop_control::flow::FlowKey;
+use fairhop_model::units::{BitRate, Nanos};
+
+use super::layout::{NO_WINDOW, RawKey, RawOrders, RawTreatment, raw_rate};
+use super::programs::Programs;
+use super::{DatagramClass, DatapathError, Orders, Pacing};
+
+/// First minor number of classes for single flows, and their number: `LISTED` beside `CLASS_LANE` of the programs.
+pub(super) const CLASS_LISTED: u16 = 0x180;
+/// Flows with a rate of their own that have a class; further ones share the classes of the others.
+pub(super) const LISTED: u16 = 16;
+
+/// Which flow has which class of its own, kept over the orders: a flow that stays has the same class.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    classes: [Option<(FlowKey, Option<BitRate>)>; LISTED as usize],
+}
+
+impl Written {
+    /// Writes orders.
+    pub(super) fn write(
+        &mut self,
+        programs: &mut Programs,
+        orders: &Orders<'_>,
+        expires: Nanos,
+        queue_packets: u32,
+        pacing: Pacing,
+    ) -> Result<(), DatapathError> {
+        if pacing == Pacing::Classes {
+            self.assign(orders);
+        }
+        let policy = orders.policy;
+        let mut wanted: HashMap<RawKey, RawTreatment> = HashMap::new();
+        for flow in &policy.flows {
+            let place = self.classes.iter().position(|class| class.is_some_and(|(key, _)| key == flow.key));
+            let treatment = RawTreatment {
+                rate: raw_rate(flow.treatment.rate),
+                window: flow.treatment.window.unwrap_or(NO_WINDOW),
+                class: place.map_or(0, |place| CLASS_LISTED + place as u16),
+                datagrams: 0,
+                is_listed: 1,
+            };
+            wanted.insert(RawKey::from(&flow.key), treatment);
+        }
+        for (key, class) in orders.datagrams {
+            let treatment = wanted.entry(RawKey::from(key)).or_default();
+            treatment.datagrams = match class {
+                DatagramClass::Elastic => 1,
+                DatagramClass::Interactive => 2,
+            };
+        }
+        programs.set_treatments(&wanted);
+        let has_gate = pacing == Pacing::DepartureTimes;
+        programs.set_orders(RawOrders::new(policy, expires, queue_packets, has_gate, wanted.len() as u32))
+    }
+
+    /// Gives each flow with a rate of its own a class, as far as there are.
+    fn assign(&mut self, orders: &Orders<'_>) {
+        let rated = || orders.policy.flows.iter().filter(|flow| flow.treatment.rate.is_some());
+        for class in &mut self.classes {
+            *class = class.and_then(|(key, _)| {
+                rated().find(|flow| flow.key == key).map(|flow| (key, flow.treatment.rate))
+            });
+        }
+        for flow in rated() {
+            if self.classes.iter().flatten().any(|(key, _)| *key == flow.key) {
+                continue;
+            }
+            let Some(free) = self.classes.iter_mut().find(|class| class.is_none()) else { return };
+            *free = Some((flow.key, flow.treatment.rate));
+        }
+    }
+
+    /// The rates of the classes of single flows.
+    pub(super) fn rates(&self) -> impl Iterator<Item = (u16, Option<BitRate>)> + '_ {
+        let rates = self.classes.iter().map(|class| class.and_then(|(_, rate)| rate));
+        rates.enumerate().map(|(place, rate)| (CLASS_LISTED + place as u16, rate))
+    }
+}

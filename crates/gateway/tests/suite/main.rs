@@ -1,0 +1,10 @@
+//! The gateway on the kernel of this machine.
+//!
+//! Tests that need rights or clang say so and pass without them, except under CI.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs)]
+
+mod differential;
+mod frames;
+mod pacing;

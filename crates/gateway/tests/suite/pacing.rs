@@ -1,0 +1,1 @@
+//! Departure times of the programs against those of [`fairhop_control::pacer::departure`].
