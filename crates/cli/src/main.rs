@@ -2,7 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`run`], [`emulate`], [`demo`], [`mos`], [`airtime`], [`outage`], [`aimd`], [`scenarios`] | the commands |
+//! | [`run`], [`emulate`], [`gateway`], [`demo`], [`mos`], [`airtime`], [`outage`], [`aimd`], [`scenarios`] | the commands |
 //! | [`choose`] | finds and reads the scenario |
 //! | [`campaign`], [`interrupt`], [`progress`] | many runs at a time, with progress and Ctrl-C |
 //! | [`folder`] | the folder of `--out` |
@@ -18,6 +18,8 @@ mod demo;
 mod emulate;
 mod failure;
 mod folder;
+#[cfg(target_os = "linux")]
+mod gateway;
 mod interrupt;
 mod mos;
 mod outage;
@@ -89,6 +91,10 @@ enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = emulate::EXAMPLES)]
     Emulate(emulate::EmulateArgs),
+    /// Protect real calls where the Internet enters a mesh (Linux)
+    #[cfg(target_os = "linux")]
+    #[command(after_help = gateway::EXAMPLES)]
+    Gateway(gateway::GatewayArgs),
     /// Print the JSON Schema of scenarios
     #[command(after_help = scenarios::SCHEMA_EXAMPLES)]
     Schema,
@@ -112,6 +118,12 @@ enum Command {
     Completions {
         /// The shell
         shell: Shell,
+    },
+    /// Write the manual pages of all commands into a folder
+    #[command(hide = true)]
+    Man {
+        /// The folder
+        folder: std::path::PathBuf,
     },
 }
 
@@ -151,6 +163,8 @@ fn dispatch(command: &Command) -> Result<u8, Failure> {
         Command::Run(args) => run::run(args),
         #[cfg(target_os = "linux")]
         Command::Emulate(args) => emulate::emulate(args),
+        #[cfg(target_os = "linux")]
+        Command::Gateway(args) => gateway::gateway(args),
         Command::Schema => scenarios::schema(),
         Command::Scenarios(args) => scenarios::scenarios(args),
         Command::Mos(args) => mos::mos(args),
@@ -158,7 +172,20 @@ fn dispatch(command: &Command) -> Result<u8, Failure> {
         Command::Outage(args) => outage::outage(args),
         Command::Aimd(args) => aimd::aimd(args),
         Command::Completions { shell } => completions(*shell),
+        Command::Man { folder } => manual(folder),
     }
+}
+
+fn manual(folder: &std::path::Path) -> Result<u8, Failure> {
+    let written =
+        std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Cli::command(), folder));
+    written.map_err(|error| {
+        Failure::new(
+            format!("cannot write manual pages to {}: {}", folder.display(), failure::reason(&error)),
+            "name a folder that can be written to",
+        )
+    })?;
+    Ok(0)
 }
 
 fn completions(shell: Shell) -> Result<u8, Failure> {

@@ -10,6 +10,7 @@
 //! stopped, which lets packets pass, and started anew every few seconds.
 
 mod instance;
+mod kernel;
 
 mod options;
 
@@ -33,6 +34,7 @@ use crate::status::Status;
 
 use instance::Instance;
 
+pub use kernel::start_kernel;
 pub use options::{DaemonError, Options, Signals};
 
 /// Time between polls of the datapaths.

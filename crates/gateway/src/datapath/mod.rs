@@ -13,9 +13,12 @@
 //! Everything in force expires: unless [`Datapath::apply`] or [`Datapath::renew`] is called within [`LIFETIME`], packets
 //! pass untouched and unshaped.
 
+pub mod kernel;
 mod layout;
+mod netlink;
 mod orders;
 mod programs;
+mod queues;
 mod sys;
 pub mod trial;
 

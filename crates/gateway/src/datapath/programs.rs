@@ -114,7 +114,9 @@ fn io(action: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>)
 fn explain(program: &str, error: &ProgramError) -> DatapathError {
     let text = error.to_string();
     if let ProgramError::LoadError { io_error, verifier_log } = error {
-        if matches!(io_error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) && verifier_log.to_string().is_empty() {
+        if matches!(io_error.raw_os_error(), Some(libc::EPERM | libc::EACCES))
+            && verifier_log.to_string().is_empty()
+        {
             return DatapathError::Missing {
                 missing: "the right to load programs into the kernel".into(),
                 fix: "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON".into(),
@@ -123,7 +125,10 @@ fn explain(program: &str, error: &ProgramError) -> DatapathError {
         let log = verifier_log.to_string();
         let last: Vec<&str> = log.lines().rev().take(6).collect();
         let reason = last.into_iter().rev().collect::<Vec<_>>().join("\n");
-        return DatapathError::Program { program: program.to_owned(), reason: format!("{io_error}\n{reason}") };
+        return DatapathError::Program {
+            program: program.to_owned(),
+            reason: format!("{io_error}\n{reason}"),
+        };
     }
     DatapathError::Program { program: program.to_owned(), reason: text }
 }
@@ -295,7 +300,8 @@ impl Programs {
         let loaded = self.ebpf.program(program.name()).ok_or_else(|| io("find a program", program.name()))?;
         let classifier: &SchedClassifier = loaded.try_into().map_err(failed)?;
         let fd = classifier.fd().map_err(failed)?;
-        sys::run(std::os::fd::AsFd::as_fd(fd), packet, ingress, out, repeat).map_err(|error| io("run a program", error))
+        sys::run(std::os::fd::AsFd::as_fd(fd), packet, ingress, out, repeat)
+            .map_err(|error| io("run a program", error))
     }
 }
 

@@ -62,7 +62,13 @@ pub(super) struct Done {
 }
 
 /// Runs a program on a packet `repeat` times.
-pub(super) fn run(program: BorrowedFd<'_>, packet: &[u8], ingress: u32, out: &mut [u8], repeat: u32) -> io::Result<Done> {
+pub(super) fn run(
+    program: BorrowedFd<'_>,
+    packet: &[u8],
+    ingress: u32,
+    out: &mut [u8],
+    repeat: u32,
+) -> io::Result<Done> {
     let context = Context { ingress, ..Context::default() };
     let mut after = Context::default();
     let mut call = TestRun {

@@ -11,7 +11,7 @@ use fairhop_model::units::Nanos;
 use crate::frames::{Frame, Random, generate};
 
 /// Programs for a test; none, with a message, where they cannot be loaded.
-pub fn trial(constants: Constants) -> Option<Trial> {
+pub(crate) fn trial(constants: Constants) -> Option<Trial> {
     match Trial::new(constants) {
         Ok(trial) => Some(trial),
         Err(error @ DatapathError::Missing { .. }) if std::env::var_os("CI").is_none() => {
@@ -74,7 +74,10 @@ fn compare(packets: u64, seed: u64) -> Option<Seen> {
                 Direction::FromMesh => Program::FromMesh,
             };
             let outcome = trial.run(program, now, 0, &frame.bytes).unwrap();
-            let place = format!("packet {number} of seed {seed}, {direction:?}, IP device {is_ip}: {:02x?}", frame.bytes);
+            let place = format!(
+                "packet {number} of seed {seed}, {direction:?}, IP device {is_ip}: {:02x?}",
+                frame.bytes
+            );
             assert!(outcome.passes, "{place}");
             assert_eq!(outcome.digest, digest.as_ref().map(RawDigest::from), "{place}");
             assert_eq!(outcome.packet, bytes, "{place}");
@@ -95,7 +98,10 @@ fn compare(packets: u64, seed: u64) -> Option<Seen> {
 
 /// Clamps for all flows, and another one for the flow of a packet; sometimes one that has expired.
 fn policy(random: &mut Random, now: Nanos, frame: &Frame) -> Policy {
-    let window = |random: &mut Random| (!random.one_in(3)).then(|| random.below(1 << (4 + random.below(14))) as u32);
+    let window = |random: &mut Random| {
+        let bits = 4 + random.below(14);
+        (!random.one_in(3)).then(|| random.below(1 << bits) as u32)
+    };
     let others = Treatment { window: window(random), ..Treatment::default() };
     let flow = frame.expected(now, Direction::ToMesh).map(|(digest, _)| digest.flow());
     let treatment = Treatment { window: window(random), ..Treatment::default() };

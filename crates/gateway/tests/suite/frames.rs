@@ -1,6 +1,7 @@
 //! Frames with all that the programs read, and changes to them.
 
 use fairhop_control::digest::{Digest, Direction, Ip};
+use fairhop_control::flow::{Address, FlowKey};
 use fairhop_model::units::Nanos;
 
 /// Bytes of the transport header and its payload that the programs read at most: RTCP.
@@ -8,10 +9,10 @@ const SNAPSHOT: usize = 8 + 256;
 const MAX_EXTENSIONS: usize = 8;
 
 /// Pseudo-random numbers: splitmix64, so that a failure can be repeated from its seed.
-pub struct Random(pub u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut x = self.0;
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,12 +21,12 @@ impl Random {
     }
 
     /// A number below `end`.
-    pub fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
     /// True once in `times`.
-    pub fn one_in(&mut self, times: u64) -> bool {
+    pub(crate) fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
@@ -39,10 +40,10 @@ impl Random {
 }
 
 /// A frame, and the offset at which its IP header was put.
-pub struct Frame {
-    pub bytes: Vec<u8>,
+pub(crate) struct Frame {
+    pub(crate) bytes: Vec<u8>,
     /// The device carries IP packets without a header of its own.
-    pub is_ip: bool,
+    pub(crate) is_ip: bool,
 }
 
 /// One of few flows, so that SYNs, ACKs and data of the same flow meet.
@@ -144,7 +145,8 @@ fn rtp(random: &mut Random) -> Vec<u8> {
         packet.extend([0xbe, 0xde, 0, words]);
         packet.extend(random.bytes(4 * usize::from(words)));
     }
-    packet.extend(random.bytes(20 + random.below(140) as usize));
+    let voice = 20 + random.below(140) as usize;
+    packet.extend(random.bytes(voice));
     packet
 }
 
@@ -232,7 +234,7 @@ fn ip(random: &mut Random, direction: Direction) -> Vec<u8> {
 }
 
 /// A frame; sometimes with bytes changed, cut or added.
-pub fn generate(random: &mut Random, direction: Direction, is_ip: bool) -> Frame {
+pub(crate) fn generate(random: &mut Random, direction: Direction, is_ip: bool) -> Frame {
     let packet = ip(random, direction);
     let mut bytes = Vec::new();
     if !is_ip {
@@ -277,7 +279,7 @@ pub fn generate(random: &mut Random, direction: Direction, is_ip: bool) -> Frame
 
 impl Frame {
     /// Where the IP header begins, if this is a frame that the programs read.
-    pub fn ip_at(&self) -> Option<usize> {
+    pub(crate) fn ip_at(&self) -> Option<usize> {
         if self.is_ip {
             return Some(0);
         }
@@ -310,7 +312,7 @@ impl Frame {
     }
 
     /// The digest that the frame has to have, and the offset of its IP header; none if it has to be left alone.
-    pub fn expected(&self, at: Nanos, direction: Direction) -> Option<(Digest, usize)> {
+    pub(crate) fn expected(&self, at: Nanos, direction: Direction) -> Option<(Digest, usize)> {
         let ip_at = self.ip_at()?;
         let packet = &self.bytes[ip_at..];
         let ip = Ip::read(packet)?;
@@ -338,4 +340,46 @@ fn is_fragment(packet: &[u8]) -> bool {
         }
     }
     true
+}
+
+/// A TCP segment in an Ethernet frame: flow `flow`, from the wired side into the mesh or back.
+pub(crate) fn segment(flow: u8, direction: Direction, ack: u32, flags: u8, payload: usize) -> Vec<u8> {
+    let (wired, mesh) = (([10, 0, 0, 1], 443_u16), ([10, 0, 1, flow], 5000 + u16::from(flow)));
+    let (from, to) = match direction {
+        Direction::ToMesh => (wired, mesh),
+        Direction::FromMesh => (mesh, wired),
+    };
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0];
+    frame.extend((40 + payload as u16).to_be_bytes());
+    frame.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
+    frame.extend(from.0);
+    frame.extend(to.0);
+    frame.extend(from.1.to_be_bytes());
+    frame.extend(to.1.to_be_bytes());
+    frame.extend([0; 4]);
+    frame.extend(ack.to_be_bytes());
+    frame.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    frame.extend(std::iter::repeat_n(0, payload));
+    frame
+}
+
+/// A UDP datagram of a flow into the mesh.
+pub(crate) fn datagram(flow: u8, payload: usize) -> Vec<u8> {
+    let mut frame = segment(flow, Direction::ToMesh, 0, 0, payload + 8);
+    frame.truncate(14 + 28 + payload);
+    frame[16..18].copy_from_slice(&(28 + payload as u16).to_be_bytes());
+    frame[23] = 17;
+    frame[38..40].copy_from_slice(&(8 + payload as u16).to_be_bytes());
+    frame
+}
+
+/// The key of the flow of [`segment`] or [`datagram`].
+pub(crate) fn key(flow: u8, protocol: u8) -> FlowKey {
+    FlowKey {
+        mesh: Address::v4([10, 0, 1, flow]),
+        wired: Address::v4([10, 0, 0, 1]),
+        mesh_port: 5000 + u16::from(flow),
+        wired_port: 443,
+        protocol,
+    }
 }

@@ -1,1 +1,194 @@
-//! Departure times of the programs against those of [`fairhop_control::pacer::departure`].
+//! Departure times of the programs against those of [`fairhop_control::pacer`].
+
+use fairhop_control::digest::Direction;
+use fairhop_control::gate::{Gate, GateSpec};
+use fairhop_control::pacer::AckPacer;
+use fairhop_control::pacer::departure::{Schedule, Spacing};
+use fairhop_control::policy::{FlowPolicy, Policy, Treatment};
+use fairhop_gateway::datapath::trial::{Constants, Program};
+use fairhop_gateway::datapath::{DatagramClass, Orders, Pacing};
+use fairhop_model::units::{BitRate, Nanos};
+
+use crate::differential::trial;
+use crate::frames::{Random, datagram, key, segment};
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ACK: u8 = 0x10;
+const QUEUE: u32 = 200;
+const START: Nanos = Nanos::from_secs(100);
+
+fn departures() -> Constants {
+    Constants { pacing: Pacing::DepartureTimes, ..Constants::default() }
+}
+
+fn gate() -> Gate {
+    let spec = GateSpec {
+        guard: Nanos::from_millis(2),
+        clear: Nanos::from_millis(4),
+        step: Nanos::from_millis(1),
+        packets: 5,
+    };
+    Gate::plan(Nanos::from_millis(20), &mut [Nanos::from_millis(3), Nanos::from_millis(11)], spec).unwrap()
+}
+
+/// Aggregate, rates of flows, a gate, packets of all sizes, and rates that change: to the nanosecond.
+#[test]
+fn packets_leave_when_the_pacer_of_the_laboratory_says() {
+    let Some(mut trial) = trial(departures()) else { return };
+    let mut random = Random(7);
+    let mut paced = 0;
+    for round in 0..12_u64 {
+        // Each round begins after all earlier departures, with flows of its own.
+        let mut now = START.saturating_add(Nanos::from_secs(30 * round));
+        let mut schedule = Schedule::new();
+        let mut flows = [Spacing::new(None); 4];
+        let first = 10 * round as u8;
+        for _ in 0..8 {
+            let rate =
+                |random: &mut Random| (!random.one_in(4)).then(|| BitRate(200_000 + random.below(8_000_000)));
+            let (down, others, own) = (rate(&mut random), rate(&mut random), rate(&mut random));
+            let gate = (round % 3 == 2).then(gate);
+            let treatment = Treatment { rate: own, ..Treatment::default() };
+            let mut policy = Policy {
+                down,
+                gate,
+                flows: vec![FlowPolicy { key: key(first, TCP), treatment }],
+                others: Treatment { rate: others, ..Treatment::default() },
+                ..Policy::none()
+            };
+            if !policy.paces_data() {
+                policy.down = Some(BitRate(1_000_000));
+            }
+            trial.order(&policy, Nanos::MAX, QUEUE).unwrap();
+            schedule.set_aggregate(policy.down);
+            schedule.set_gate(policy.gate);
+            for (place, flow) in flows.iter_mut().enumerate() {
+                flow.set_rate(if place == 0 { own } else { others });
+            }
+            let slowest = policy.down.or([own, others].into_iter().flatten().min()).unwrap();
+            let full = slowest.time_for(u64::from(QUEUE) * 1500).min(Nanos::from_secs(8));
+            for _ in 0..100 {
+                now = now.saturating_add(Nanos(random.below(3_000_000)));
+                let which = random.below(4) as usize;
+                let payload = 1 + random.below(1448) as usize;
+                let frame = segment(first + which as u8, Direction::ToMesh, 1, ACK, payload);
+                let expected = schedule.departure(&flows[which], now);
+                let outcome = trial.run(Program::ToMesh, now, 0, &frame).unwrap();
+                if expected.saturating_sub(now) > full {
+                    assert!(!outcome.passes, "a full pacer drops");
+                    continue;
+                }
+                schedule.record(&mut flows[which], expected, 40 + payload as u64);
+                assert_eq!(outcome.departure, expected, "round {round}, {policy:?}");
+                assert_eq!(outcome.digest.unwrap().at, expected.0, "a digest has the time of the departure");
+                paced += u64::from(expected > now);
+            }
+        }
+    }
+    assert!(paced > 1000, "{paced}");
+}
+
+/// ACKs into the mesh and out of it, charged what they acknowledge, duplicates free of charge: to the nanosecond.
+#[test]
+fn acks_leave_when_the_ack_pacer_of_the_laboratory_says() {
+    let Some(mut trial) = trial(departures()) else { return };
+    for (round, direction) in [Direction::ToMesh, Direction::FromMesh].into_iter().enumerate() {
+        let rate = Some(BitRate(3_000_000));
+        let policy = Policy { up_acks: rate, down_acks: rate, ..Policy::none() };
+        trial.order(&policy, Nanos::MAX, QUEUE).unwrap();
+        let program = if direction == Direction::ToMesh { Program::ToMesh } else { Program::ToWired };
+        let mut pacer = AckPacer::new(1000, 16);
+        pacer.set_rate(rate);
+        let mut random = Random(9 + round as u64);
+        let mut acked = [u32::MAX - 50_000; 3];
+        let mut now = START;
+        let (mut given, mut left) = (Vec::new(), Vec::new());
+        for number in 0..2000_usize {
+            let next = now.saturating_add(Nanos(random.below(12_000_000)));
+            while let Some(at) = pacer.next_time().map(|at| at.max(now)).filter(|at| *at <= next) {
+                let Some(packet) = pacer.poll(at) else { break };
+                left.push((packet, at));
+            }
+            now = next;
+            let which = random.below(3) as usize;
+            if !random.one_in(4) {
+                acked[which] = acked[which].wrapping_add(random.below(4500) as u32);
+            }
+            let flow = 200 + which as u8;
+            let frame = segment(flow, direction, acked[which], ACK, 0);
+            let outcome = trial.run(program, now, 0, &frame).unwrap();
+            assert!(outcome.passes);
+            given.push((number, outcome.departure));
+            assert!(pacer.offer(&key(flow, TCP), acked[which], number).is_none());
+            while let Some(packet) = pacer.poll(now) {
+                left.push((packet, now));
+            }
+        }
+        assert!(left.len() > 1900);
+        assert_eq!(given[..left.len()], left);
+        assert!(left.iter().zip(given).filter(|((_, at), _)| *at > START).count() > 1000);
+    }
+}
+
+#[test]
+fn classes_weigh_acks_by_what_they_acknowledge() {
+    let Some(mut trial) = trial(Constants { pacing: Pacing::Classes, ..Constants::default() }) else {
+        return;
+    };
+    let policy = Policy { up_acks: Some(BitRate(2_000_000)), ..Policy::none() };
+    trial.order(&policy, Nanos::MAX, QUEUE).unwrap();
+    let mut random = Random(3);
+    let (mut ack, mut weight) = (1_u32, 0_u64);
+    let first = ack;
+    for number in 0..3000_u64 {
+        let frame = segment(1, Direction::ToMesh, ack, ACK, 0);
+        let now = START.saturating_add(Nanos::from_millis(10 * number));
+        let outcome = trial.run(Program::ToMesh, now, 0, &frame).unwrap();
+        assert!((0x200..0x20c).contains(&outcome.class), "{:x}", outcome.class);
+        weight += 64 << (outcome.class - 0x200);
+        ack += random.below(6000) as u32;
+    }
+    let bytes = f64::from(ack - first);
+    assert!((weight as f64 / bytes - 1.0).abs() < 0.01, "{weight} for {bytes}");
+}
+
+#[test]
+fn a_policy_that_is_not_renewed_limits_nothing() {
+    let Some(mut trial) = trial(departures()) else { return };
+    let others = Treatment { window: Some(3000), ..Treatment::default() };
+    let policy = Policy { down: Some(BitRate(100_000)), others, ..Policy::none() };
+    let expires = START.saturating_add(Nanos::from_secs(3));
+    trial.order(&policy, expires, QUEUE).unwrap();
+    let frame = segment(1, Direction::ToMesh, 1, ACK, 1000);
+    let syn = segment(2, Direction::FromMesh, 0, 2, 0);
+    trial.run(Program::ToMesh, START, 0, &frame).unwrap();
+    let second = trial.run(Program::ToMesh, START, 0, &frame).unwrap();
+    assert_eq!(second.departure, START.saturating_add(BitRate(100_000).time_for(1040)));
+    assert_ne!(trial.run(Program::FromMesh, START, 0, &syn).unwrap().packet, syn);
+    let outcome = trial.run(Program::ToMesh, expires, 0, &frame).unwrap();
+    assert_eq!((outcome.departure, outcome.packet), (Nanos::ZERO, &frame[..]));
+    assert_eq!(outcome.digest.unwrap().at, expires.0);
+    assert_eq!(trial.run(Program::FromMesh, expires, 0, &syn).unwrap().packet, syn);
+    assert_eq!(trial.counters().unwrap().unlimited, 2);
+}
+
+#[test]
+fn interactive_packets_go_ahead_up_to_their_rate_and_calls_are_never_paced() {
+    let Some(mut trial) = trial(departures()) else { return };
+    let policy =
+        Policy { down: Some(BitRate(800_000)), interactive: Some(BitRate(400_000)), ..Policy::none() };
+    let datagrams = [(key(2, UDP), DatagramClass::Interactive), (key(3, UDP), DatagramClass::Elastic)];
+    let orders = Orders { policy: &policy, datagrams: &datagrams };
+    trial.order_all(&orders, Nanos::MAX, QUEUE).unwrap();
+    let mut run =
+        |frame: &[u8]| trial.run(Program::ToMesh, START, 0, frame).unwrap().departure.saturating_sub(START);
+    let milliseconds = Nanos::from_millis;
+    let bulk = datagram(3, 972);
+    // 1000 bytes take 10 ms.
+    assert_eq!((run(&bulk), run(&bulk)), (milliseconds(0), milliseconds(10)));
+    assert_eq!(run(&datagram(2, 972)), milliseconds(0), "ahead");
+    assert_eq!(run(&bulk), milliseconds(30), "on the account of the others");
+    assert_eq!(run(&datagram(2, 972)), milliseconds(40), "no faster than its rate");
+    assert_eq!(run(&datagram(9, 160)), milliseconds(0), "unknown UDP, such as a call, is free");
+}

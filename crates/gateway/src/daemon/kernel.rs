@@ -1,0 +1,35 @@
+//! The datapath of the kernel for a gateway of the config.
+
+use crate::config::{Config, GatewayAt, Mode, PacingChoice, setting_of};
+use crate::datapath::kernel::{Kernel, Settings};
+use crate::datapath::{Datapath, DatapathError, Pacing};
+
+/// Where queues that are replaced are written down: the folder that systemd makes for the service, and keeps over a crash.
+const STATE_DIR: &str = "/run/fairhop-gateway";
+
+/// Starts the datapath of the kernel. Only in live mode it may touch packets.
+///
+/// # Errors
+/// Those of [`Kernel::start`].
+pub fn start_kernel(
+    config: &Config,
+    gateway: &GatewayAt,
+    mode: Mode,
+) -> Result<Box<dyn Datapath>, DatapathError> {
+    let (_, queue_packets) = setting_of(&config.control_of(gateway));
+    let settings = Settings {
+        wired: gateway.wired.clone(),
+        pacing: match gateway.pacing {
+            PacingChoice::Auto => None,
+            PacingChoice::DepartureTimes => Some(Pacing::DepartureTimes),
+            PacingChoice::Classes => Some(Pacing::Classes),
+            PacingChoice::Off => Some(Pacing::Off),
+        },
+        flows: config.limits.flows,
+        queue_packets: u32::try_from(queue_packets).unwrap_or(u32::MAX),
+        observe_only: mode != Mode::Live,
+        state_dir: STATE_DIR.into(),
+        ..Settings::new(&gateway.mesh)
+    };
+    Ok(Box::new(Kernel::start(settings)?))
+}

@@ -1,0 +1,383 @@
+//! The datapath of the kernel: programs on the interfaces, queues behind them.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::path::{Path, PathBuf};
+
+use fairhop_control::policy::Policy;
+use fairhop_control::raw::{RawDigest, direction};
+use fairhop_model::units::Nanos;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::layout::RawOrders;
+use super::netlink::{Interface, Netlink};
+use super::orders::Written;
+use super::programs::{Constants, MESH_MAJOR, Program, Programs, WIRED_MAJOR};
+use super::queues::{self, Queues};
+use super::{Attachment, Counters, Datapath, DatapathError, Features, LIFETIME, Orders, Pacing, Queue};
+
+/// What a datapath has to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The interface to the mesh.
+    pub mesh: String,
+    /// The interface to the wired side; without one, ACKs out of the mesh are not paced.
+    pub wired: Option<String>,
+    /// How packets are paced; none for the best that the kernel has.
+    pub pacing: Option<Pacing>,
+    /// How programs are attached; none for the best that the kernel has.
+    pub attachment: Option<Attachment>,
+    /// Number of TCP flows that are known at a time.
+    pub flows: u32,
+    /// Number of full packets that wait in the data pacer at most.
+    pub queue_packets: u32,
+    /// One of so many packets of TCP data and other UDP has a digest. With more than 1, losses and rates cannot be seen.
+    pub sample: u32,
+    /// Only digests: nothing is changed, and no queue is made.
+    pub observe_only: bool,
+    /// Where the queues that are replaced are written down.
+    pub state_dir: PathBuf,
+}
+
+impl Settings {
+    /// The usual settings for an interface to the mesh.
+    pub fn new(mesh: impl Into<String>) -> Self {
+        Self {
+            mesh: mesh.into(),
+            wired: None,
+            pacing: None,
+            attachment: None,
+            flows: 16_384,
+            queue_packets: 200,
+            sample: 1,
+            observe_only: false,
+            state_dir: PathBuf::from("/run/fairhop"),
+        }
+    }
+}
+
+/// A digest that waits until its packet has left; the earliest is the greatest.
+#[derive(Debug)]
+struct Pending {
+    at: Reverse<(u64, u64)>,
+    digest: RawDigest,
+}
+
+impl PartialEq for Pending {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Pending {}
+
+impl PartialOrd for Pending {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Pending {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.at.cmp(&other.at)
+    }
+}
+
+/// The datapath of the kernel.
+#[derive(Debug)]
+pub struct Kernel {
+    settings: Settings,
+    features: Features,
+    netlink: Netlink,
+    mesh: Interface,
+    wired: Option<Interface>,
+    /// None after the end.
+    programs: Option<Programs>,
+    queues: Vec<Queues>,
+    written: Written,
+    /// When the policy in force expires by itself.
+    policy_expires: Nanos,
+    /// Digests of packets that have not left yet.
+    pending: BinaryHeap<Pending>,
+    /// Number of digests so far: those of the same time stay in their order.
+    number: u64,
+}
+
+/// Now, on the clock of digests and policies.
+pub fn now() -> Nanos {
+    let time = clock_gettime(ClockId::Monotonic);
+    Nanos(time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned())
+}
+
+fn open() -> Result<Netlink, DatapathError> {
+    Netlink::open().map_err(|source| DatapathError::Io { action: "open a netlink socket".into(), source })
+}
+
+fn find(netlink: &mut Netlink, name: &str) -> Result<Interface, DatapathError> {
+    let found = netlink
+        .interface(name)
+        .map_err(|source| DatapathError::Io { action: "list the interfaces".into(), source })?;
+    found.ok_or_else(|| DatapathError::Missing {
+        missing: format!("interface {name}"),
+        fix: "`ip link` lists the interfaces of this machine; set the right one in the config".into(),
+    })
+}
+
+/// Removes what a gateway that was killed has left on interfaces. The names of what was removed.
+///
+/// # Errors
+/// An interface does not exist, or rights are missing.
+pub fn clean(interfaces: &[&str], state_dir: &Path) -> Result<Vec<String>, DatapathError> {
+    let mut netlink = open()?;
+    let mut removed = Vec::new();
+    for name in interfaces {
+        let interface = find(&mut netlink, name)?;
+        removed.extend(queues::clean(&mut netlink, &interface, state_dir)?);
+    }
+    Ok(removed)
+}
+
+impl Kernel {
+    /// Removes what an earlier one has left, makes queues, loads and attaches programs. Digests come from then on; nothing
+    /// is limited before the first orders.
+    ///
+    /// # Errors
+    /// Something is missing, or the kernel refuses. Nothing is left behind.
+    pub fn start(settings: Settings) -> Result<Self, DatapathError> {
+        let mut netlink = open()?;
+        let mesh = find(&mut netlink, &settings.mesh)?;
+        let wired = settings.wired.as_deref().map(|name| find(&mut netlink, name)).transpose()?;
+        let mut notes = Vec::new();
+        for interface in [Some(&mesh), wired.as_ref()].into_iter().flatten() {
+            for what in queues::clean(&mut netlink, interface, &settings.state_dir)? {
+                notes.push(format!("removed what an earlier gateway had left: {what}"));
+            }
+        }
+        let mut kernel = Self {
+            features: Features { notes, ..Features::default() },
+            settings,
+            netlink,
+            mesh,
+            wired,
+            programs: None,
+            queues: Vec::new(),
+            written: Written::default(),
+            policy_expires: Nanos::ZERO,
+            pending: BinaryHeap::new(),
+            number: 0,
+        };
+        kernel.make_queues()?;
+        // Dropping `kernel` after an error removes what was made.
+        kernel.load()?;
+        Ok(kernel)
+    }
+
+    fn make_queues(&mut self) -> Result<(), DatapathError> {
+        if self.settings.observe_only || self.settings.pacing == Some(Pacing::Off) {
+            return Ok(());
+        }
+        let choices: &[Pacing] = match self.settings.pacing {
+            None => &[Pacing::DepartureTimes, Pacing::Classes],
+            Some(Pacing::Classes) => &[Pacing::Classes],
+            Some(_) => &[Pacing::DepartureTimes],
+        };
+        for &pacing in choices {
+            match self.make_queues_for(pacing) {
+                Ok(()) => {
+                    self.features.pacing = pacing;
+                    self.features.has_gate = pacing == Pacing::DepartureTimes;
+                    self.features.paces_down_acks = self.wired.is_some();
+                    if pacing == Pacing::Classes {
+                        let note =
+                            "no gate: it takes the queue fq (CONFIG_NET_SCH_FQ), which this kernel has not";
+                        self.features.notes.push(note.into());
+                    }
+                    return Ok(());
+                }
+                // The kernel does not know the kind of queue.
+                Err(DatapathError::Io { source, .. })
+                    if self.settings.pacing.is_none() && source.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.features.notes.push(
+            "no pacing: the kernel has neither fq nor htb and tbf (CONFIG_NET_SCH_FQ, _HTB, _TBF); windows are clamped"
+                .into(),
+        );
+        Ok(())
+    }
+
+    fn make_queues_for(&mut self, pacing: Pacing) -> Result<(), DatapathError> {
+        let Settings { queue_packets, state_dir, .. } = &self.settings;
+        let sides = [(Some(&self.mesh), MESH_MAJOR, true), (self.wired.as_ref(), WIRED_MAJOR, false)];
+        for (interface, major, has_data) in sides {
+            let Some(interface) = interface else { continue };
+            let netlink = &mut self.netlink;
+            let made = Queues::make(netlink, interface, major, pacing, has_data, *queue_packets, state_dir);
+            match made {
+                Ok(made) => self.queues.push(made),
+                Err(error) => {
+                    for queues in self.queues.drain(..) {
+                        queues.remove(&mut self.netlink)?;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn load(&mut self) -> Result<(), DatapathError> {
+        let constants = Constants {
+            pacing: self.features.pacing,
+            mesh_is_ip: !self.mesh.is_ethernet,
+            wired_is_ip: self.wired.as_ref().is_some_and(|wired| !wired.is_ethernet),
+            mesh_index: self.mesh.index,
+            sample: self.settings.sample.max(1),
+            flows: self.settings.flows,
+            has_test_clock: false,
+        };
+        let mut wanted =
+            vec![(Program::ToMesh, self.mesh.name.clone()), (Program::FromMesh, self.mesh.name.clone())];
+        if let Some(wired) = self.wired.as_ref().filter(|_| self.features.pacing != Pacing::Off) {
+            wanted.push((Program::ToWired, wired.name.clone()));
+        }
+        let only: Vec<Program> = wanted.iter().map(|(program, _)| *program).collect();
+        let mut programs = Programs::load(&constants, &only)?;
+        let mut attachment = self.settings.attachment.unwrap_or(Attachment::Tcx);
+        for (program, interface) in &wanted {
+            let attached = programs.attach(*program, interface, attachment);
+            if attached.is_err() && self.settings.attachment.is_none() && attachment == Attachment::Tcx {
+                attachment = Attachment::Clsact;
+                programs.attach(*program, interface, attachment)?;
+            } else {
+                attached?;
+            }
+        }
+        self.features.attachment = attachment;
+        self.programs = Some(programs);
+        Ok(())
+    }
+
+    fn gone<T>() -> Result<T, DatapathError> {
+        Err(DatapathError::Missing {
+            missing: "the datapath: it was stopped".into(),
+            fix: "start it again".into(),
+        })
+    }
+}
+
+impl Datapath for Kernel {
+    fn features(&self) -> &Features {
+        &self.features
+    }
+
+    fn poll_digests(&mut self, sink: &mut dyn FnMut(&RawDigest)) -> Result<usize, DatapathError> {
+        let Some(programs) = &mut self.programs else { return Self::gone() };
+        let (pending, number) = (&mut self.pending, &mut self.number);
+        programs.read_digests(|digest| {
+            *number += 1;
+            pending.push(Pending { at: Reverse((digest.at, *number)), digest });
+        });
+        // Packets that were given a later time have not left.
+        let now = now();
+        let mut count = 0;
+        while let Some(first) = self.pending.peek()
+            && first.digest.at <= now.0
+        {
+            if let Some(first) = self.pending.pop() {
+                sink(&first.digest);
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    fn apply(&mut self, orders: &Orders<'_>, now: Nanos) -> Result<(), DatapathError> {
+        let Some(programs) = &mut self.programs else { return Self::gone() };
+        if self.settings.observe_only {
+            return Ok(());
+        }
+        let packets = self.settings.queue_packets;
+        self.policy_expires = orders.policy.expires;
+        let expires = self.policy_expires.min(now.saturating_add(LIFETIME));
+        // Rates before packets: a class never sends what it got at an older, higher rate.
+        for queues in &mut self.queues {
+            queues.set(&mut self.netlink, orders.policy, &self.written, packets)?;
+        }
+        self.written.write(programs, orders, expires, packets, self.features.pacing)?;
+        // Classes that have just been given to flows.
+        for queues in &mut self.queues {
+            queues.set(&mut self.netlink, orders.policy, &self.written, packets)?;
+        }
+        Ok(())
+    }
+
+    fn renew(&mut self, now: Nanos) -> Result<(), DatapathError> {
+        let Some(programs) = &mut self.programs else { return Self::gone() };
+        let Some(orders) = programs.orders() else { return Ok(()) };
+        let expires = self.policy_expires.min(now.saturating_add(LIFETIME)).0;
+        programs.set_orders(RawOrders { expires, ..orders })
+    }
+
+    fn waiting(&mut self, _now: Nanos) -> Result<usize, DatapathError> {
+        match (self.features.pacing, self.queues.first()) {
+            (Pacing::Off, _) | (_, None) => Ok(0),
+            (_, Some(queues)) => queues.waiting(&mut self.netlink),
+        }
+    }
+
+    fn counters(&mut self) -> Result<Counters, DatapathError> {
+        match &self.programs {
+            Some(programs) => programs.counters(),
+            None => Self::gone(),
+        }
+    }
+
+    fn queues(&mut self) -> Result<Vec<Queue>, DatapathError> {
+        let mut all = Vec::new();
+        for queues in &self.queues {
+            all.extend(queues.list(&mut self.netlink)?);
+        }
+        Ok(all)
+    }
+
+    fn stop(&mut self) -> Result<(), DatapathError> {
+        let Some(mut programs) = self.programs.take() else { return self.remove_queues() };
+        // Nothing is limited from now on, whatever fails below.
+        let expired = Policy { expires: Nanos::ZERO, ..Policy::none() };
+        let orders = Orders { policy: &expired, datagrams: &[] };
+        let lifted = self.written.write(&mut programs, &orders, Nanos::ZERO, 1, Pacing::Off);
+        // Dropping the programs detaches them.
+        drop(programs);
+        let removed = self.remove_queues();
+        for interface in [Some(&self.mesh), self.wired.as_ref()].into_iter().flatten() {
+            if self.features.attachment == Attachment::Clsact {
+                queues::clean(&mut self.netlink, interface, &self.settings.state_dir)?;
+            }
+        }
+        lifted.and(removed)
+    }
+}
+
+impl Kernel {
+    fn remove_queues(&mut self) -> Result<(), DatapathError> {
+        let mut result = Ok(());
+        for queues in self.queues.drain(..) {
+            result = result.and(queues.remove(&mut self.netlink));
+        }
+        result
+    }
+
+    /// Packets into the mesh that were given a time that has not come: an estimate of the queue that costs no system call.
+    pub fn pending(&self) -> usize {
+        self.pending.iter().filter(|pending| pending.digest.direction == direction::TO_MESH).count()
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        // Nobody can act on a failure here; the next start cleans up.
+        let _ = self.stop();
+    }
+}

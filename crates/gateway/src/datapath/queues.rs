@@ -1,0 +1,500 @@
+//! The queues that keep what the programs have decided: `fq` for departure times, or HTB with a TBF leaf a class.
+//!
+//! ```text
+//!  fa10:  htb          packets without a class pass directly: calls, control, and everything without orders in force
+//!   ├ fa10:1           elastic data together
+//!   │  ├ fa10:10       interactive UDP, first                          tbf
+//!   │  ├ fa10:100 …    elastic flows, by a hash of their ports         tbf each
+//!   │  └ fa10:180 …    flows with a rate of their own                  tbf each
+//!   └ fa10:2           ACKs together
+//!      └ fa10:200 …    by the bytes that they acknowledge              pfifo each, with a size table
+//! ```
+//! A TBF leaf splits what consists of several segments; HTB alone would send it as one burst. A size table lets an ACK weigh
+//! what it acknowledges (64 bytes times a power of two), and not what it is long.
+//!
+//! Handles have the major numbers `fa10` (mesh) and `fa20` (wired): that is how queues of a gateway that was killed are
+//! recognised and removed. A queue that was there before is written into a file before it is replaced, and put back.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use fairhop_control::policy::Policy;
+use fairhop_model::units::BitRate;
+
+use super::netlink::{
+    CLSACT, EGRESS_FILTERS, INGRESS_FILTERS, Interface, Listed, Netlink, ROOT, Request, attribute, flag,
+    message, put,
+};
+use super::orders::{CLASS_LISTED, LISTED, Written};
+use super::{Count, DatapathError, Pacing, Queue};
+
+/// Minor numbers of classes; those of the programs, `CLASS_…` there.
+const DATA: u16 = 1;
+const ACKS: u16 = 2;
+const INTERACTIVE: u16 = 0x10;
+const LANE: u16 = 0x100;
+const LANES: u16 = 16;
+const ACK: u16 = 0x200;
+const ACK_CLASSES: u16 = 12;
+/// Bytes that the first class of ACKs weighs.
+const ACK_UNIT: u32 = 64;
+
+/// A rate that limits nothing, in bytes per second: 10 Gbit/s.
+const UNLIMITED: u64 = 1_250_000_000;
+/// No class gets less, in bytes per second: the kernel refuses zero.
+const MIN_RATE: u64 = 125;
+/// Bytes of Ethernet around a full IP packet of 1500 bytes, for which rates hold.
+const ETHERNET: u64 = 14;
+const FULL_PACKET: u64 = 1500;
+
+/// Queues that have classes: what is in them cannot be put back.
+const WITH_CLASSES: [&str; 11] =
+    ["htb", "hfsc", "cbq", "prio", "drr", "qfq", "ets", "mqprio", "taprio", "atm", "multiq"];
+
+/// The queues on one interface.
+#[derive(Debug)]
+pub(super) struct Queues {
+    interface: Interface,
+    major: u16,
+    pacing: Pacing,
+    /// Data is paced here, not only ACKs.
+    has_data: bool,
+    /// What is in force, by minor number: class and leaf.
+    rates: Vec<(u16, u64)>,
+    saved: PathBuf,
+}
+
+fn failed(action: String) -> impl FnOnce(io::Error) -> DatapathError {
+    move |source| DatapathError::Io { action, source }
+}
+
+/// `struct tc_ratespec` for Ethernet, whose rate is in bytes per second.
+fn rate_spec(bytes_per_second: u64) -> [u8; 12] {
+    let mut spec = [0; 12];
+    // No tables of transmission times: the kernel computes them (TC_LINKLAYER_ETHERNET).
+    spec[1] = 1;
+    spec[8..].copy_from_slice(&(bytes_per_second.min(u64::from(u32::MAX)) as u32).to_ne_bytes());
+    spec
+}
+
+/// Units of time of the kernel's packet scheduler: 64 ns.
+fn ticks(bytes: u64, bytes_per_second: u64) -> u32 {
+    (bytes * 1_000_000_000 / bytes_per_second.max(1) / 64).clamp(1, u64::from(u32::MAX)) as u32
+}
+
+/// Bytes per second on the wire for a rate of IP bytes in full packets.
+fn wire_rate(rate: Option<BitRate>) -> u64 {
+    rate.map_or(UNLIMITED, |rate| {
+        let bytes = u128::from(rate.0) * u128::from(FULL_PACKET + ETHERNET) / (8 * u128::from(FULL_PACKET));
+        (bytes.min(u128::from(UNLIMITED)) as u64).max(MIN_RATE)
+    })
+}
+
+/// Bytes per second of a rate at which ACKs acknowledge.
+fn ack_rate(rate: Option<BitRate>) -> u64 {
+    rate.map_or(UNLIMITED, |rate| (rate.0 / 8).clamp(MIN_RATE, UNLIMITED))
+}
+
+impl Queues {
+    const fn handle(&self, minor: u16) -> u32 {
+        (self.major as u32) << 16 | minor as u32
+    }
+
+    /// Handle of the leaf of a class.
+    const fn leaf(&self, minor: u16) -> u32 {
+        (self.major as u32 + 1 + (minor as u32)) << 16
+    }
+
+    /// A packet with all headers, which a burst has to hold.
+    fn packet(&self) -> u32 {
+        // Ethernet with two VLAN tags.
+        self.interface.mtu + 22
+    }
+
+    /// Makes the queues: `fq` for departure times, or classes. The root queue that was there is written into `folder`.
+    ///
+    /// # Errors
+    /// The kernel has no such queue (`ErrorKind::NotFound`), or the queue that is there has classes.
+    pub(super) fn make(
+        netlink: &mut Netlink,
+        interface: &Interface,
+        major: u16,
+        pacing: Pacing,
+        has_data: bool,
+        queue_packets: u32,
+        folder: &Path,
+    ) -> Result<Self, DatapathError> {
+        let name = &interface.name;
+        let queues = netlink.qdiscs(interface.index).map_err(failed(format!("list the queues of {name}")))?;
+        let root = queues.into_iter().find(|queue| queue.parent == ROOT);
+        let root = root.filter(|queue| queue.handle != 0);
+        if let Some(root) = &root
+            && WITH_CLASSES.contains(&root.kind.as_str())
+        {
+            return Err(DatapathError::Missing {
+                missing: format!(
+                    "{name} has a queue with classes ({}), which could not be put back",
+                    root.kind
+                ),
+                fix: format!("remove it (tc qdisc del dev {name} root), or set pacing to off"),
+            });
+        }
+        let saved = saved_file(folder, name);
+        if let Some(root) = &root {
+            save(&saved, root).map_err(failed(format!("write {}", saved.display())))?;
+        }
+        let made = Self { interface: interface.clone(), major, pacing, has_data, rates: Vec::new(), saved };
+        let result = match pacing {
+            Pacing::DepartureTimes => made.make_fq(netlink),
+            Pacing::Classes => made.make_classes(netlink, queue_packets),
+            Pacing::Off => Ok(()),
+        };
+        match result {
+            Ok(()) => Ok(made),
+            Err(source) => {
+                let action = format!("make the queues of {name} for {pacing}");
+                // The first error counts.
+                let _ = made.remove(netlink);
+                Err(DatapathError::Io { action, source })
+            }
+        }
+    }
+
+    fn make_fq(&self, netlink: &mut Netlink) -> io::Result<()> {
+        /// Attributes of `fq`, and packets of a flow and of all.
+        const LIMIT: u16 = 1;
+        const FLOW_LIMIT: u16 = 2;
+        const PACKETS: u32 = 10_000;
+        let mut options = Vec::new();
+        put(&mut options, LIMIT, &PACKETS.to_ne_bytes());
+        // The programs bound what waits; `fq` would drop after 100 packets of a flow.
+        put(&mut options, FLOW_LIMIT, &PACKETS.to_ne_bytes());
+        let request = self.queue(self.handle(0), ROOT, "fq").with(attribute::OPTIONS, &options);
+        netlink.request(&[request])
+    }
+
+    fn make_classes(&self, netlink: &mut Netlink, queue_packets: u32) -> io::Result<()> {
+        /// `TCA_HTB_INIT` and `TCA_HTB_DIRECT_QLEN`.
+        const INIT: u16 = 2;
+        const DIRECT: u16 = 5;
+        /// Packets without a class that wait behind each other.
+        const DIRECT_PACKETS: u32 = 1000;
+        let mut options = Vec::new();
+        // Version 3, rate to quantum 10, no default class.
+        let global: Vec<u8> = [3_u32, 10, 0, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        put(&mut options, INIT, &global);
+        put(&mut options, DIRECT, &DIRECT_PACKETS.to_ne_bytes());
+        let mut requests = vec![self.queue(self.handle(0), ROOT, "htb").with(attribute::OPTIONS, &options)];
+        let new = flag::CREATE;
+        let bytes = queue_packets.saturating_mul(self.packet());
+        if self.has_data {
+            requests.push(self.class(DATA, 0, UNLIMITED, 0, new));
+            let leaves = std::iter::once(INTERACTIVE)
+                .chain(LANE..LANE + LANES)
+                .chain(CLASS_LISTED..CLASS_LISTED + LISTED);
+            for minor in leaves {
+                requests.push(self.class(minor, DATA, UNLIMITED, u32::from(minor != INTERACTIVE), new));
+                requests.push(self.bucket(minor, UNLIMITED, bytes, new | flag::EXCLUSIVE));
+            }
+        }
+        requests.push(self.class(ACKS, 0, UNLIMITED, 0, new));
+        for number in 0..ACK_CLASSES {
+            let minor = ACK + number;
+            requests.push(self.class(minor, ACKS, UNLIMITED, 0, new));
+            requests.push(self.weighed(minor, ACK_UNIT << number, queue_packets));
+        }
+        netlink.request(&requests)
+    }
+
+    fn queue(&self, handle: u32, parent: u32, kind: &str) -> Request {
+        // A root queue with another handle is replaced.
+        let flags = flag::ACK | flag::CREATE | if parent == ROOT { 0x100 } else { flag::EXCLUSIVE };
+        Request::new(message::NEW_QDISC, flags, self.interface.index, handle, parent).kind(kind)
+    }
+
+    /// A class of HTB (`struct tc_htb_opt`). Its burst is as small as possible: a packet leaves, and the next one when the
+    /// first is paid for.
+    fn class(&self, minor: u16, parent: u16, rate: u64, priority: u32, flags: u16) -> Request {
+        /// `TCA_HTB_PARMS`.
+        const PARAMETERS: u16 = 1;
+        let parent = if parent == 0 { self.handle(0) } else { self.handle(parent) };
+        let mut parameters = Vec::new();
+        let is_leaf = minor != DATA && minor != ACKS;
+        // A leaf's own rate is enough for its turn only: what it gets, it borrows from the rate of all.
+        let own = if is_leaf { MIN_RATE } else { rate };
+        let ceiling = if is_leaf { UNLIMITED } else { rate };
+        parameters.extend(rate_spec(own));
+        parameters.extend(rate_spec(ceiling));
+        let quantum = self.packet();
+        for word in [ticks(1, own), ticks(1, ceiling), quantum, 0, priority] {
+            parameters.extend(word.to_ne_bytes());
+        }
+        let mut options = Vec::new();
+        put(&mut options, PARAMETERS, &parameters);
+        Request::new(message::NEW_CLASS, flags | flag::ACK, self.interface.index, self.handle(minor), parent)
+            .kind("htb")
+            .with(attribute::OPTIONS, &options)
+    }
+
+    /// The TBF leaf of a class (`struct tc_tbf_qopt`), which holds `limit` bytes.
+    fn bucket(&self, minor: u16, rate: u64, limit: u32, flags: u16) -> Request {
+        /// `TCA_TBF_PARMS` and `TCA_TBF_BURST`, which is in bytes and so holds for every rate.
+        const PARAMETERS: u16 = 1;
+        const BURST: u16 = 6;
+        let burst = self.packet();
+        let mut parameters = Vec::new();
+        parameters.extend(rate_spec(rate));
+        parameters.extend([0; 12]);
+        for word in [limit, ticks(u64::from(burst), rate), 0] {
+            parameters.extend(word.to_ne_bytes());
+        }
+        let mut options = Vec::new();
+        put(&mut options, PARAMETERS, &parameters);
+        put(&mut options, BURST, &burst.to_ne_bytes());
+        let interface = self.interface.index;
+        Request::new(message::NEW_QDISC, flags | flag::ACK, interface, self.leaf(minor), self.handle(minor))
+            .kind("tbf")
+            .with(attribute::OPTIONS, &options)
+    }
+
+    /// A leaf in which every packet weighs as much (`struct tc_sizespec` with a table of one size).
+    fn weighed(&self, minor: u16, weight: u32, packets: u32) -> Request {
+        /// `TCA_STAB_BASE` and `TCA_STAB_DATA`.
+        const BASE: u16 = 1;
+        const DATA: u16 = 2;
+        // Lengths up to 2^16 are in the only slot; its size is shifted to the left by `size_log`.
+        let size_log = weight.trailing_zeros().min(30) as u8;
+        let mut base = vec![16, size_log];
+        base.extend(0_i16.to_ne_bytes());
+        // Overhead, link layer (Ethernet), minimum size; MTU; number of sizes.
+        for word in [0_u32, 1, 0, 0, 1] {
+            base.extend(word.to_ne_bytes());
+        }
+        let mut table = Vec::new();
+        put(&mut table, BASE, &base);
+        put(&mut table, DATA, &((weight >> size_log) as u16).to_ne_bytes());
+        self.queue(self.leaf(minor), self.handle(minor), "pfifo")
+            .with(attribute::OPTIONS, &packets.max(1).to_ne_bytes())
+            .with(attribute::STAB, &table)
+    }
+
+    /// Sets the rates of a policy: only those that have changed cost a message.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub(super) fn set(
+        &mut self,
+        netlink: &mut Netlink,
+        policy: &Policy,
+        written: &Written,
+        queue_packets: u32,
+    ) -> Result<(), DatapathError> {
+        if self.pacing != Pacing::Classes {
+            return Ok(());
+        }
+        let limit = queue_packets.saturating_mul(self.packet());
+        let mut wanted: Vec<(u16, u64)> = Vec::new();
+        if self.has_data {
+            let down = wire_rate(policy.down);
+            wanted.push((DATA, down));
+            let leaf = |rate: Option<BitRate>| wire_rate(rate).min(down);
+            wanted.push((INTERACTIVE, leaf(policy.interactive)));
+            wanted.extend((LANE..LANE + LANES).map(|minor| (minor, leaf(policy.others.rate))));
+            wanted.extend(written.rates().map(|(minor, rate)| (minor, leaf(rate))));
+            wanted.push((ACKS, ack_rate(policy.up_acks)));
+        } else {
+            wanted.push((ACKS, ack_rate(policy.down_acks)));
+        }
+        wanted.retain(|rate| !self.rates.contains(rate));
+        let requests: Vec<Request> = wanted
+            .iter()
+            .map(|&(minor, rate)| match minor {
+                DATA | ACKS => self.class(minor, 0, rate, 0, 0),
+                _ => self.bucket(minor, rate, limit, 0),
+            })
+            .collect();
+        let name = &self.interface.name;
+        netlink.request(&requests).map_err(failed(format!("set the rates of {name}")))?;
+        for (minor, rate) in wanted {
+            self.rates.retain(|(old, _)| *old != minor);
+            self.rates.push((minor, rate));
+        }
+        Ok(())
+    }
+
+    /// The queues as the kernel shows them.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub(super) fn list(&self, netlink: &mut Netlink) -> Result<Vec<Queue>, DatapathError> {
+        let name = &self.interface.name;
+        let listed =
+            netlink.qdiscs(self.interface.index).map_err(failed(format!("list the queues of {name}")))?;
+        let own = listed.iter().filter(|queue| queue.handle >> 16 >= u32::from(self.major));
+        let own =
+            own.filter(|queue| queue.handle == self.handle(0) || queue.parent >> 16 == u32::from(self.major));
+        Ok(own.map(|queue| self.describe(queue)).collect())
+    }
+
+    fn describe(&self, queue: &Listed) -> Queue {
+        let minor = queue.parent as u16;
+        let is_root = queue.parent == ROOT;
+        let ways = if self.has_data { "into the mesh" } else { "out of the mesh" };
+        let what = match (is_root, minor) {
+            (true, _) => "everything".to_owned(),
+            (_, INTERACTIVE) => "interactive".to_owned(),
+            (_, ACK..) => format!("ACKs of {} bytes", ACK_UNIT << (minor - ACK).min(ACK_CLASSES)),
+            (_, CLASS_LISTED..) => format!("flow {}", minor - CLASS_LISTED),
+            _ => format!("elastic, lane {}", minor.saturating_sub(LANE)),
+        };
+        let rate_of =
+            |minor: u16| self.rates.iter().find(|(class, _)| *class == minor).map(|(_, rate)| *rate);
+        let rate = if is_root { rate_of(if self.has_data { DATA } else { ACKS }) } else { rate_of(minor) };
+        Queue {
+            interface: self.interface.name.clone(),
+            purpose: format!("{what} {ways}"),
+            kind: queue.kind.clone(),
+            handle: format!("{:x}:", queue.handle >> 16),
+            rate: rate.filter(|rate| *rate < UNLIMITED).map(|rate| rate * 8),
+            sent: Count { packets: u64::from(queue.packets), bytes: queue.bytes },
+            dropped: u64::from(queue.dropped),
+            waiting: queue.waiting,
+        }
+    }
+
+    /// Packets that wait.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub(super) fn waiting(&self, netlink: &mut Netlink) -> Result<usize, DatapathError> {
+        let name = &self.interface.name;
+        let listed =
+            netlink.qdiscs(self.interface.index).map_err(failed(format!("list the queues of {name}")))?;
+        Ok(listed
+            .iter()
+            .find(|queue| queue.handle == self.handle(0))
+            .map_or(0, |queue| queue.waiting as usize))
+    }
+
+    /// Removes the queues, and puts back the one that was there.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub(super) fn remove(&self, netlink: &mut Netlink) -> Result<(), DatapathError> {
+        remove(netlink, &self.interface, &self.saved)
+    }
+}
+
+/// The file with the queue that was on an interface.
+fn saved_file(folder: &Path, interface: &str) -> PathBuf {
+    // Names of interfaces have no slash, but may have dots.
+    folder.join(format!("gateway-{interface}.queue"))
+}
+
+/// Writes a queue: handle, kind, options in hexadecimal digits.
+fn save(path: &Path, queue: &Listed) -> io::Result<()> {
+    let options: String = queue.options.iter().map(|byte| format!("{byte:02x}")).collect();
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(path, format!("{:x} {} {options}\n", queue.handle, queue.kind))
+}
+
+fn read_saved(path: &Path) -> Option<(u32, String, Vec<u8>)> {
+    let text = fs::read_to_string(path).ok()?;
+    let mut words = text.split_whitespace();
+    let handle = u32::from_str_radix(words.next()?, 16).ok()?;
+    let kind = words.next()?.to_owned();
+    let digits = words.next().unwrap_or_default();
+    let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+    let options = (0..digits.len()).step_by(2).map(byte).collect::<Option<_>>()?;
+    Some((handle, kind, options))
+}
+
+/// Removes a root queue of this program from an interface, and puts back the one that was there before.
+fn remove(netlink: &mut Netlink, interface: &Interface, saved: &Path) -> Result<(), DatapathError> {
+    let name = &interface.name;
+    let queues = netlink.qdiscs(interface.index).map_err(failed(format!("list the queues of {name}")))?;
+    let is_own = |queue: &Listed| queue.parent == ROOT && [0xfa10_0000, 0xfa20_0000].contains(&queue.handle);
+    if queues.iter().any(is_own) {
+        let delete = Request::new(message::DELETE_QDISC, flag::ACK, interface.index, 0, ROOT);
+        netlink.request(&[delete]).map_err(failed(format!("remove the queues of {name}")))?;
+        if let Some((handle, kind, options)) = read_saved(saved) {
+            let flags = flag::ACK | flag::CREATE | 0x100;
+            let request = Request::new(message::NEW_QDISC, flags, interface.index, handle, ROOT)
+                .kind(&kind)
+                .with(attribute::OPTIONS, &options);
+            let action = format!("put back the queue {kind} of {name} (described in {})", saved.display());
+            netlink.request(&[request]).map_err(failed(action))?;
+        }
+    }
+    let _ = fs::remove_file(saved); // it may not exist
+    Ok(())
+}
+
+/// Removes what a gateway that was killed has left on an interface: queues, filters, and `clsact` if no other filter uses
+/// it. The names of what was removed.
+pub(super) fn clean(
+    netlink: &mut Netlink,
+    interface: &Interface,
+    folder: &Path,
+) -> Result<Vec<String>, DatapathError> {
+    let name = &interface.name;
+    let mut removed = Vec::new();
+    let queues = netlink.qdiscs(interface.index).map_err(failed(format!("list the queues of {name}")))?;
+    for queue in &queues {
+        if queue.parent == ROOT && [0xfa10_0000, 0xfa20_0000].contains(&queue.handle) {
+            removed.push(format!("queue {} {:x}: of {name}", queue.kind, queue.handle >> 16));
+        }
+    }
+    remove(netlink, interface, &saved_file(folder, name))?;
+    if !queues.iter().any(|queue| queue.kind == "clsact") {
+        return Ok(removed);
+    }
+    let mut left = 0;
+    for (parent, hook) in [
+        (INGRESS_FILTERS, aya::programs::tc::TcAttachType::Ingress),
+        (EGRESS_FILTERS, aya::programs::tc::TcAttachType::Egress),
+    ] {
+        for program in super::programs::Program::ALL {
+            if aya::programs::tc::qdisc_detach_program(name, hook, program.name()).is_ok() {
+                removed.push(format!("filter {} of {name}", program.name()));
+            }
+        }
+        left += netlink.filters(interface.index, parent).map_or(1, |filters| filters.len());
+    }
+    if left == 0 && !removed.is_empty() {
+        let delete = Request::new(message::DELETE_QDISC, flag::ACK, interface.index, 0xffff_0000, CLSACT);
+        netlink.request(&[delete]).map_err(failed(format!("remove clsact of {name}")))?;
+    }
+    Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_saved_queue_is_read_as_it_was() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = saved_file(folder.path(), "eth0.7");
+        let queue = Listed {
+            handle: 0x8001_0000,
+            kind: "fq_codel".into(),
+            options: vec![8, 0, 1, 255],
+            ..Listed::default()
+        };
+        save(&path, &queue).expect("written");
+        assert_eq!(read_saved(&path), Some((queue.handle, queue.kind, queue.options)));
+        fs::write(&path, "zz").expect("written");
+        assert_eq!(read_saved(&path), None);
+    }
+
+    #[test]
+    fn rates_are_those_of_full_packets_on_the_wire() {
+        assert_eq!(wire_rate(Some(BitRate(12_000_000))), 1_514_000);
+        assert_eq!((wire_rate(None), wire_rate(Some(BitRate(0)))), (UNLIMITED, MIN_RATE));
+        assert_eq!(ack_rate(Some(BitRate(8_000_000))), 1_000_000);
+    }
+}

@@ -1,0 +1,244 @@
+//! Server, gateway and client in namespaces of their own, with real TCP between them.
+//!
+//! ```text
+//!  server ── s0 ~ w0 ── gateway ── m0 ~ c0 ── client
+//!         10.9.1.0/24             10.9.2.0/24
+//! ```
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use fairhop_control::raw::RawDigest;
+use fairhop_gateway::datapath::Datapath;
+use fairhop_gateway::datapath::kernel::{Kernel, Settings};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+pub(crate) const PORT: u16 = 7007;
+
+/// The network of a test, removed with it.
+pub(crate) struct Network {
+    pub(crate) server: String,
+    pub(crate) gateway: String,
+    pub(crate) client: String,
+    pub(crate) state: tempfile::TempDir,
+}
+
+/// Which way data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Download,
+    Upload,
+}
+
+fn run(program: &str, arguments: &str) -> Result<String, String> {
+    let output =
+        Command::new(program).args(arguments.split_whitespace()).output().map_err(|e| e.to_string())?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(format!("{program} {arguments}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+pub(crate) fn ip(arguments: &str) -> String {
+    run("ip", arguments).unwrap()
+}
+
+impl Network {
+    /// None, with a message, where rights or programs are missing.
+    pub(crate) fn new() -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let is_missing = |what: &str| {
+            assert!(std::env::var_os("CI").is_none(), "{what}");
+            eprintln!("skipped: {what}");
+        };
+        if !rustix::process::geteuid().is_root() {
+            is_missing("namespaces need root");
+            return None;
+        }
+        if let Err(error) = run("ethtool", "--version").and(run("tc", "-V")) {
+            is_missing(&format!("{error}; fix: apt-get install ethtool iproute2"));
+            return None;
+        }
+        let tag = format!("fhg{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let [server, gateway, client] = ["s", "g", "c"].map(|end| format!("{tag}{end}"));
+        let network = Self { server, gateway, client, state: tempfile::tempdir().unwrap() };
+        let Self { server: s, gateway: g, client: c, .. } = &network;
+        for name in [s, g, c] {
+            ip(&format!("netns add {name}"));
+            ip(&format!("-n {name} link set lo up"));
+            network.within(name, || {
+                for file in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+                    fs::write(Path::new("/proc/sys/net").join(file), "1").unwrap();
+                }
+            });
+        }
+        ip(&format!("link add s0 netns {s} type veth peer name w0 netns {g}"));
+        ip(&format!("link add m0 netns {g} type veth peer name c0 netns {c}"));
+        for (name, device, link, host) in [(s, "s0", 1, 1), (g, "w0", 1, 2), (g, "m0", 2, 2), (c, "c0", 2, 1)]
+        {
+            ip(&format!("-n {name} address add 10.9.{link}.{host}/24 dev {device}"));
+            ip(&format!("-n {name} address add fd09:{link}::{host}/64 dev {device} nodad"));
+            ip(&format!("-n {name} link set {device} up"));
+            // Real packets and real checksums.
+            let features = "tso off gso off gro off tx off rx off";
+            ip(&format!("netns exec {name} ethtool -K {device} {features}"));
+        }
+        for (name, link) in [(s, 1), (c, 2)] {
+            ip(&format!("-n {name} route add default via 10.9.{link}.2"));
+            ip(&format!("-n {name} -6 route add default via fd09:{link}::2"));
+        }
+        Some(network)
+    }
+
+    /// Does something on a thread in a namespace.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        name: &str,
+        act: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let path = PathBuf::from("/run/netns").join(name);
+        thread::spawn(move || {
+            let file = fs::File::open(path).unwrap();
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+            act()
+        })
+    }
+
+    pub(crate) fn within<T: Send + 'static>(
+        &self,
+        name: &str,
+        act: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        self.spawn(name, act).join().unwrap()
+    }
+
+    /// A datapath in the gateway.
+    pub(crate) fn datapath(&self, change: impl FnOnce(&mut Settings) + Send + 'static) -> Kernel {
+        let mut settings = Settings::new("m0");
+        settings.wired = Some("w0".into());
+        settings.state_dir = self.state.path().to_owned();
+        change(&mut settings);
+        self.within(&self.gateway.clone(), move || Kernel::start(settings)).unwrap()
+    }
+
+    /// Digests of all packets of an end, with the times at which they passed its interface.
+    pub(crate) fn capture(&self, name: &str, device: &'static str) -> Kernel {
+        let folder = self.state.path().to_owned();
+        self.within(name, move || {
+            let settings = Settings { observe_only: true, state_dir: folder, ..Settings::new(device) };
+            Kernel::start(settings).unwrap()
+        })
+    }
+
+    /// A server of downloads and uploads: it obeys the first byte of a connection.
+    pub(crate) fn serve(&self) -> Server {
+        let ends = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&ends);
+        let listener =
+            self.within(&self.server.clone(), || TcpListener::bind((Ipv6Addr::UNSPECIFIED, PORT)).unwrap());
+        listener.set_nonblocking(true).unwrap();
+        let thread = thread::spawn(move || {
+            let mut connections = Vec::new();
+            while !flag.load(Ordering::Relaxed) {
+                match listener.accept() {
+                    Ok((stream, _)) => {
+                        stream.set_nonblocking(false).unwrap();
+                        connections.push(thread::spawn(move || serve(stream)));
+                    }
+                    Err(_) => thread::sleep(Duration::from_millis(2)),
+                }
+            }
+        });
+        Server { ends, thread: Some(thread) }
+    }
+
+    /// Bytes that a transfer of the client moves in a time.
+    pub(crate) fn transfer(&self, way: Way, is_v6: bool, time: Duration) -> JoinHandle<u64> {
+        self.spawn(&self.client, move || {
+            let address: IpAddr =
+                if is_v6 { "fd09:1::1".parse().unwrap() } else { Ipv4Addr::new(10, 9, 1, 1).into() };
+            let mut stream = TcpStream::connect(SocketAddr::new(address, PORT)).unwrap();
+            stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+            stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+            stream.write_all(if way == Way::Download { b"d" } else { b"u" }).unwrap();
+            let began = Instant::now();
+            let mut buffer = vec![0; 1 << 16];
+            let mut bytes = 0;
+            while began.elapsed() < time {
+                let moved = match way {
+                    Way::Download => stream.read(&mut buffer),
+                    Way::Upload => stream.write(&buffer),
+                };
+                bytes += moved.unwrap_or(0) as u64;
+            }
+            bytes
+        })
+    }
+
+    /// Segments with wrong checksums that an end has received.
+    pub(crate) fn checksum_errors(&self, name: &str) -> u64 {
+        self.within(name, || {
+            let text = fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
+            let mut lines = text.lines().filter(|line| line.starts_with("Tcp:"));
+            let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+            let place = names.split(' ').position(|name| name == "InCsumErrors").unwrap();
+            values.split(' ').nth(place).unwrap().parse().unwrap()
+        })
+    }
+
+    /// Root queue of the mesh's interface, as `tc` shows it.
+    pub(crate) fn queue(&self) -> String {
+        ip(&format!("netns exec {} tc qdisc show dev m0", self.gateway))
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for name in [&self.server, &self.gateway, &self.client] {
+            let _ = run("ip", &format!("netns del {name}"));
+        }
+    }
+}
+
+fn serve(mut stream: TcpStream) {
+    let mut way = [0];
+    let mut buffer = vec![0; 1 << 16];
+    if stream.read_exact(&mut way).is_ok() {
+        // Until the client closes.
+        if way[0] == b'd' {
+            while stream.write(&buffer).is_ok() {}
+        } else {
+            while stream.read(&mut buffer).is_ok_and(|bytes| bytes > 0) {}
+        }
+    }
+}
+
+/// A running server.
+pub(crate) struct Server {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// All digests so far.
+pub(crate) fn digests(kernel: &mut Kernel) -> Vec<RawDigest> {
+    let mut all = Vec::new();
+    kernel.poll_digests(&mut |digest| all.push(*digest)).unwrap();
+    all
+}
