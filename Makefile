@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs bench claims adaptive-grid peers clean
+.PHONY: help demo test lint docs deb bench claims adaptive-grid peers clean
 
 # Rust may have been installed after this shell was started.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -12,7 +12,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_FOLDERS := bench/claims bench/adaptive bench/peers bench/emulator tools
 PYTHON_FILES := $(wildcard bench/*.py $(addsuffix /*.py,$(PYTHON_FOLDERS)))
-SHELL_FILES := .ci/run tools/prepare bench/emulator/flows.sh
+SHELL_FILES := .ci/run tools/prepare tools/deb crates/gateway/package/postinst crates/gateway/package/prerm crates/gateway/package/postrm bench/emulator/flows.sh
 # Runs a command on the last core that this process may use: speed is measured on one core.
 PINNED = taskset -c $$(taskset -pc $$$$ | sed 's/.*[^0-9]//')
 
@@ -54,6 +54,12 @@ docs: ## Run the commands in the documents, update the outputs shown there, and 
 	python3 tools/docs.py --program $(TARGET_DIR)/release/fairhop
 	$(TARGET_DIR)/release/fairhop demo --out docs >/dev/null
 	python3 tools/pictures.py --program $(TARGET_DIR)/release/fairhop
+
+deb: ## A Debian package of the program with its gateway, in out/
+	@tools/prepare rust compiler
+	cargo build --release --locked --package fairhop
+	tools/deb $(TARGET_DIR)/release/fairhop out
+	@echo "Next: dpkg -i out/fairhop_*.deb, and docs/guides/gateway.md"
 
 bench: ## Speed: cost by network size, the gateway's observer, and the ratio to ns-2 in the same run
 	@tools/prepare rust compiler python ns2

@@ -5,8 +5,11 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs)]
 
+mod daemon;
 mod differential;
+mod engine;
 mod frames;
 mod namespaces;
 mod network;
 mod pacing;
+mod support;

@@ -1,0 +1,332 @@
+//! The daemon over a datapath without a kernel: modes, reload, failures, the API and its token.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fairhop_gateway::api::{self, client, metrics};
+use fairhop_gateway::config::Mode;
+use fairhop_gateway::daemon::{self, Options, Signals, monotonic};
+use fairhop_gateway::datapath::{Datapath, DatapathError};
+use fairhop_gateway::status::Status;
+use fairhop_model::units::Nanos;
+
+use crate::support::{Fake, Seen, call, download};
+
+/// A daemon in a thread of its own, whose rights are those of the thread.
+struct Running {
+    folder: tempfile::TempDir,
+    address: SocketAddr,
+    seen: Arc<Mutex<Seen>>,
+    modes: Arc<Mutex<Vec<Mode>>>,
+    signals: Signals,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    fn start(lines: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gateway.toml");
+        write_config(&path, lines);
+        let (seen, modes, signals) = (Arc::default(), Arc::<Mutex<Vec<Mode>>>::default(), Signals::default());
+        let (sender, addresses) = mpsc::channel();
+        let (of_thread, modes_of_thread, signals_of_thread) =
+            (Arc::clone(&seen), Arc::clone(&modes), signals.clone());
+        let thread = std::thread::spawn(move || {
+            let options = Options {
+                config: path,
+                report_address: Some(Box::new(move |address| sender.send(address).unwrap())),
+                ..Options::default()
+            };
+            let result = daemon::run(&options, &signals_of_thread, &mut |_, _, mode| {
+                if of_thread.lock().unwrap().is_gone {
+                    let (missing, fix) = ("the interface is gone".into(), "ip link set up".into());
+                    return Err(DatapathError::Missing { missing, fix });
+                }
+                modes_of_thread.lock().unwrap().push(mode);
+                Ok(Box::new(Fake::new(&of_thread)) as Box<dyn Datapath>)
+            });
+            result.unwrap();
+        });
+        let address = addresses.recv_timeout(Duration::from_secs(20)).unwrap();
+        Self { folder, address, seen, modes, signals, thread: Some(thread) }
+    }
+
+    fn config(&self) -> PathBuf {
+        self.folder.path().join("gateway.toml")
+    }
+
+    fn token(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("token")).unwrap().trim().to_owned()
+    }
+
+    fn get(&self, path: &str) -> client::Answer {
+        client::request(self.address, "GET", path, None, None).unwrap()
+    }
+
+    fn post(&self, path: &str, token: Option<&str>, body: &str) -> client::Answer {
+        client::request(self.address, "POST", path, token, Some(body)).unwrap()
+    }
+
+    fn status(&self) -> Status {
+        serde_json::from_str(&self.get("/api/v1/status").body).unwrap()
+    }
+
+    /// The first status that is as wanted.
+    fn wait_for(&self, what: &str, is: impl Fn(&Status) -> bool) -> Status {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let status = self.status();
+            if is(&status) {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "waits for {what}: {status:#?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn stop(&mut self) {
+        self.signals.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.signals.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn write_config(path: &std::path::Path, lines: &str) {
+    let folder = path.parent().unwrap().display();
+    let text = format!(
+        "{lines}\n[[gateway]]\nname = \"roof\"\nmesh = \"wlan0\"\n[api]\nlisten = \"127.0.0.1:0\"\n\
+         token_file = \"{folder}/token\"\n[journal]\nfolder = \"{folder}/journal\"\n"
+    );
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn modes_reload_and_failures_of_a_running_daemon() {
+    let mut gateway = Running::start("mode = \"dry-run\"");
+    let token = gateway.token();
+
+    // In a dry run it decides, and the datapath gets no limits.
+    let now = monotonic();
+    {
+        let mut seen = gateway.seen.lock().unwrap();
+        for n in 0..100_u64 {
+            let at = Nanos(now.0 + 20_000_000 * n - 2_000_000_000);
+            seen.digests.extend(call(at, 1, 160));
+            seen.digests.extend(download(at, 9, n as u32));
+        }
+    }
+    let status = gateway.wait_for("a call and a flow", |status| {
+        status.gateways[0].calls.len() == 1 && status.gateways[0].flows.len() == 1
+    });
+    assert!(status.gateways[0].decision.down_kbps.is_some());
+    assert_eq!(gateway.seen.lock().unwrap().down, None);
+
+    // Live: the datapath starts anew and gets the limits.
+    let answer = gateway.post("/api/v1/mode", Some(&token), "{\"mode\":\"live\"}");
+    assert_eq!((answer.status, answer.body.as_str()), (200, "{\"mode\":\"live\"}"));
+    assert_eq!(*gateway.modes.lock().unwrap(), [Mode::DryRun, Mode::Live]);
+    gateway.wait_for("live", |status| status.mode == "live");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while gateway.seen.lock().unwrap().down.is_none() {
+        assert!(Instant::now() < deadline, "no limits came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+
+    // A config with an error is refused, and the one before stays in force.
+    write_config(&gateway.config(), "mode = \"liv\"");
+    gateway.signals.reload.store(true, Ordering::Relaxed);
+    let status = gateway.wait_for("the refusal", |status| status.reloads_refused == 1);
+    assert_eq!((status.mode.as_str(), status.reloads), ("live", 0));
+    let answer = gateway.post("/api/v1/reload", Some(&token), "");
+    assert_eq!(answer.status, 409);
+    assert!(answer.body.contains("gateway.toml:1:8") && answer.body.contains("live"), "{}", answer.body);
+
+    // A good one is taken over.
+    write_config(&gateway.config(), "mode = \"observe\"");
+    assert_eq!(gateway.post("/api/v1/reload", Some(&token), "").status, 200);
+    gateway.wait_for("observe", |status| status.mode == "observe" && status.reloads == 1);
+
+    // A datapath that fails is stopped at once, and started when it can be.
+    gateway.seen.lock().unwrap().is_gone = true;
+    let status = gateway.wait_for("the fault", |status| status.gateways[0].fault.is_some());
+    assert!(status.gateways[0].fault.as_deref().is_some_and(|fault| fault.contains("ip link set up")));
+    gateway.seen.lock().unwrap().is_gone = false;
+    gateway.wait_for("the recovery", |status| status.gateways[0].fault.is_none());
+
+    // A recording is made, and complete at the end.
+    let answer = gateway.post("/api/v1/record", Some(&token), "{\"seconds\":0.5}");
+    let path = serde_json::from_str::<serde_json::Value>(&answer.body).unwrap()["path"].as_str().unwrap().to_owned();
+    gateway.stop();
+    assert!(std::fs::metadata(path).unwrap().len() > 500);
+    assert!(gateway.seen.lock().unwrap().stopped >= 4);
+    assert!(gateway.folder.path().join("journal/roof.journal").exists());
+}
+
+#[test]
+fn nothing_changes_without_the_token() {
+    let mut gateway = Running::start("mode = \"dry-run\"");
+    let token = gateway.token();
+    let bodies = ["", "{}", "{\"mode\":\"live\"}", "{\"seconds\":1}", "null", "[1"];
+    let almost = format!("{}0", &token[..token.len() - 1]);
+    for path in ["/api/v1/mode", "/api/v1/reload", "/api/v1/record"] {
+        for shown in [None, Some(""), Some("x"), Some(almost.as_str())] {
+            // The last digit may be right by chance.
+            if shown == Some(token.as_str()) {
+                continue;
+            }
+            for body in bodies {
+                assert_eq!(gateway.post(path, shown, body).status, 401, "{path} {shown:?} {body}");
+            }
+        }
+        for method in ["GET", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "X"] {
+            let answer = client::request(gateway.address, method, path, Some(&token), None).unwrap();
+            assert_eq!(answer.status, 405, "{method} {path}");
+        }
+    }
+    let status = gateway.status();
+    assert_eq!((status.mode.as_str(), status.reloads, status.reloads_refused), ("dry-run", 0, 0));
+    assert_eq!(gateway.modes.lock().unwrap().len(), 1);
+    // With it, a body that makes no sense is refused with the reason.
+    let answer = gateway.post("/api/v1/mode", Some(&token), "{\"mode\":\"on\"}");
+    assert!(answer.status == 400 && answer.body.contains("dry-run"), "{}", answer.body);
+    assert_eq!(gateway.post("/api/v1/record", Some(&token), "{\"seconds\":1e9}").status, 400);
+    assert_eq!(gateway.post("/api/v1/record", Some(&token), "{\"seconds\":1,\"gateway\":\"x\"}").status, 409);
+    gateway.stop();
+}
+
+/// What a server answers to bytes.
+fn raw(address: SocketAddr, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    // The server may answer and close before it has read everything.
+    let _ = stream.write_all(bytes);
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn the_api_has_what_its_document_says_and_survives_what_it_does_not() {
+    let mut gateway = Running::start("mode = \"observe\"");
+    let document: serde_json::Value = serde_json::from_str(api::OPENAPI).unwrap();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for method in methods.as_object().unwrap().keys().filter(|_| !path.ends_with("/events")) {
+            let answer =
+                client::request(gateway.address, &method.to_uppercase(), path, None, Some("{}")).unwrap();
+            let wanted = if method == "post" { 401 } else { 200 };
+            assert_eq!(answer.status, wanted, "{method} {path}");
+        }
+    }
+    assert_eq!(gateway.get("/api/v1/nothing").status, 404);
+    assert_eq!(gateway.get("/api/v1/calls?gateway=attic").status, 404);
+    assert_eq!(gateway.get("/api/v1/calls?gateway=roof").body, "{\"roof\":[]}");
+
+    // The keys of a status are those of the document.
+    let status: serde_json::Value = serde_json::from_str(&gateway.get("/api/v1/status").body).unwrap();
+    let keys = |value: &serde_json::Value| {
+        let mut keys: Vec<String> = value.as_object().unwrap().keys().cloned().collect();
+        keys.sort();
+        keys
+    };
+    let schemas = &document["components"]["schemas"];
+    let one = &status["gateways"][0];
+    for (value, schema) in [
+        (&status, "Status"),
+        (one, "Gateway"),
+        (&one["datapath"], "Datapath"),
+        (&one["decision"], "Decision"),
+        (&one["counters"], "Counters"),
+        (&one["classes"][0], "Class"),
+    ] {
+        assert_eq!(keys(value), keys(&schemas[schema]["properties"]), "{schema}");
+    }
+
+    // Requests that are not.
+    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(20_000));
+    let headers = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(200));
+    for (bytes, wanted) in [
+        (long.as_bytes(), "HTTP/1.1 431"),
+        (headers.as_bytes(), "HTTP/1.1 431"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", "HTTP/1.1 400"),
+        (b"POST /api/v1/mode HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n", "HTTP/1.1 413"),
+        (b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n", "HTTP/1.1 421"),
+        (b"GET /metrics", ""),
+    ] {
+        let answer = raw(gateway.address, bytes);
+        assert!(answer.starts_with(wanted), "{answer}");
+    }
+
+    // Connections that say nothing leave room for others, up to a maximum.
+    let silent: Vec<TcpStream> = (0..31).map(|_| TcpStream::connect(gateway.address).unwrap()).collect();
+    assert_eq!(gateway.get("/metrics").status, 200);
+    drop(silent);
+
+    // The stream has a status at once.
+    let mut stream = TcpStream::connect(gateway.address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut text = String::new();
+    let mut chunk = [0; 4096];
+    while !text.contains("event: status\ndata: {") {
+        let count = stream.read(&mut chunk).unwrap();
+        assert!(count > 0, "{text}");
+        text += &String::from_utf8_lossy(&chunk[..count]);
+    }
+    assert!(text.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"));
+    gateway.stop();
+}
+
+#[test]
+fn every_metric_has_help_and_the_dashboard_asks_for_metrics_that_exist() {
+    let mut status = Status { mode: "live".into(), ..Status::default() };
+    let mut one = fairhop_gateway::status::GatewayStatus { name: "ro\"of\\\n".into(), ..Default::default() };
+    let direction = fairhop_gateway::status::DirectionStatus { mos: 4.1, ..Default::default() };
+    one.calls.push(fairhop_gateway::status::CallStatus {
+        mesh: "10.1.0.1:5000".into(),
+        mos: Some(4.1),
+        up: Some(direction),
+        ..Default::default()
+    });
+    one.decision.budget_kbps = Some(1.0);
+    one.decision.down_kbps = Some(1.0);
+    one.decision.acks_kbps = Some(1.0);
+    one.decision.window_bytes = Some(4096);
+    one.classes.push(fairhop_gateway::status::ClassStatus::default());
+    one.queues.push(fairhop_gateway::status::QueueStatus::default());
+    status.gateways.push(one);
+    let text = metrics::render(&status, &metrics::Requests::default());
+    let mut known = Vec::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            known.push(rest.split(' ').next().unwrap().to_owned());
+        } else if !line.starts_with('#') {
+            let name = line.split(['{', ' ']).next().unwrap();
+            assert_eq!(known.last().map(String::as_str), Some(name), "{line}");
+            assert!(line.rsplit(' ').next().unwrap().parse::<f64>().is_ok(), "{line}");
+        }
+    }
+    assert!(text.contains("gateway=\"ro\\\"of\\\\\\n\""));
+    let dashboard = include_str!("../../package/grafana-dashboard.json");
+    let _: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+    let mut asked = 0;
+    for at in dashboard.match_indices("fairhop_").map(|(at, _)| at) {
+        let name: String =
+            dashboard[at..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+        assert!(known.contains(&name), "{name}");
+        asked += 1;
+    }
+    assert!(asked > 10);
+}

@@ -1,0 +1,221 @@
+//! Decisions without a kernel: hostile hosts, restarts, recordings.
+
+use std::io::Cursor;
+
+use fairhop_control::controller::TICK;
+use fairhop_control::raw::RawDigest;
+use fairhop_gateway::config::{self, Config, Mode};
+use fairhop_gateway::datapath::DatagramClass;
+use fairhop_gateway::engine::{Engine, Settings};
+use fairhop_gateway::record::{FORMAT, Header, Reader, Recorder, replay};
+use fairhop_model::units::Nanos;
+
+use crate::support::{call, syn, traffic};
+
+const CONFIG: &str = "mode = \"live\"\n[[gateway]]\nmesh = \"wlan0\"\n[control]\nkind = \"adaptive\"\n";
+
+fn config(text: &str) -> Config {
+    config::load("gateway.toml", text, &[]).expect("a config").config
+}
+
+fn settings(text: &str) -> Settings {
+    let config = config(text);
+    Settings::of(&config, &config.gateway[0], Mode::Live)
+}
+
+/// Feeds digests and ticks; `each` sees every tick.
+fn run(engine: &mut Engine, digests: &[RawDigest], mut each: impl FnMut(&Engine, Nanos)) {
+    let mut next = Nanos(digests[0].at / TICK.0 * TICK.0 + TICK.0);
+    for digest in digests {
+        while digest.at >= next.0 {
+            engine.tick(next, 0);
+            each(engine, next);
+            next = next.saturating_add(TICK);
+        }
+        engine.on_digest(digest);
+    }
+}
+
+#[test]
+fn a_download_beside_calls_gets_a_window_and_the_decision_has_a_reason() {
+    let mut engine = Engine::new(settings(CONFIG));
+    run(&mut engine, &traffic(5, 5), |_, _| {});
+    let decision = engine.decision().expect("a decision");
+    assert_eq!(engine.policy().flows.len(), 1);
+    assert!(decision.window.is_some() && decision.budget.is_some());
+    assert!(decision.mos.is_some_and(|mos| mos > 4.0), "{decision:?}");
+}
+
+#[test]
+fn data_sent_as_rtp_is_distrusted_within_two_seconds_and_calls_are_not() {
+    let mut engine = Engine::new(settings(CONFIG));
+    let mut digests = Vec::new();
+    for n in 0..200 {
+        let at = Nanos::from_millis(10_000 + 20 * n);
+        digests.extend(call(at, 1, 160));
+        digests.extend(call(at, 2, 1200));
+    }
+    let mut distrusted_at = None;
+    run(&mut engine, &digests, |engine, now| {
+        if engine.guard().total() > 0 {
+            distrusted_at.get_or_insert(now);
+        }
+    });
+    assert!(distrusted_at.is_some_and(|at| at <= Nanos::from_secs(12)), "{distrusted_at:?}");
+    let orders = engine.orders();
+    assert_eq!(orders.datagrams.len(), 1);
+    let (key, class) = orders.datagrams[0];
+    assert_eq!((key.mesh.to_string().as_str(), class), ("10.1.0.2", DatagramClass::Elastic));
+    // Its loss no longer steers the controller: it is no call any more.
+    let mut quiet = Vec::new();
+    for n in 200..400 {
+        let at = Nanos::from_millis(10_000 + 20 * n);
+        quiet.extend(call(at, 1, 160));
+        quiet.extend(call(at, 2, 1200));
+    }
+    run(&mut engine, &quiet, |_, _| {});
+    let calls: Vec<_> =
+        engine.controller().observer().calls(Nanos::from_secs(18), Nanos::from_secs(1)).map(|c| c.key.mesh).collect();
+    assert_eq!(calls.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10.1.0.1"]);
+}
+
+#[test]
+fn a_host_keeps_its_oldest_calls_within_its_rate() {
+    // Each call has 80 kb/s both ways with these sizes, and the host may have 400.
+    let limits = "[voice]\nkbps_per_host = 400.0\n";
+    let mut engine = Engine::new(settings(&format!("{CONFIG}{limits}")));
+    let mut digests = Vec::new();
+    for n in 0..400_u64 {
+        let at = Nanos::from_millis(10_000 + 20 * n);
+        for port in 0..8_u16 {
+            // One call more every 400 ms.
+            if n >= 20 * u64::from(port) {
+                for mut digest in call(at, 3, 160) {
+                    if digest.source_port == 5000 {
+                        digest.source_port += port;
+                    } else {
+                        digest.destination_port += port;
+                    }
+                    digests.push(digest);
+                }
+            }
+        }
+    }
+    run(&mut engine, &digests, |_, _| {});
+    let mut ports: Vec<u16> = engine.guard().distrusted().map(|flow| flow.key.mesh_port).collect();
+    ports.sort_unstable();
+    assert_eq!(ports, [5002, 5003, 5004, 5005, 5006, 5007]);
+}
+
+#[test]
+fn rtp_outside_the_networks_of_telephones_is_no_call() {
+    let networks = "[voice]\nnetworks = [\"10.1.0.1/32\"]\n";
+    let mut engine = Engine::new(settings(&format!("{CONFIG}{networks}")));
+    let digests: Vec<_> = (0..100)
+        .flat_map(|n| {
+            let at = Nanos::from_millis(10_000 + 20 * n);
+            [call(at, 1, 160), call(at, 2, 160)].concat()
+        })
+        .collect();
+    run(&mut engine, &digests, |_, _| {});
+    let calls = engine.controller().observer().calls(Nanos::from_millis(11_980), Nanos::from_secs(1));
+    assert_eq!(calls.map(|call| call.key.mesh.to_string()).collect::<Vec<_>>(), ["10.1.0.1"]);
+}
+
+#[test]
+fn a_flood_of_syns_does_not_evict_a_call() {
+    let mut engine = Engine::new(settings(CONFIG));
+    let mut digests = Vec::new();
+    for n in 0..150_u64 {
+        let at = Nanos::from_millis(10_000 + 20 * n);
+        digests.extend(call(at, 1, 160));
+        // 100,000 SYNs a second from the second second on, each a flow of its own.
+        for k in 0..if n > 50 { 2000 } else { 0_u64 } {
+            let number = n * 2000 + k;
+            let at = at.saturating_add(Nanos(k * 10_000));
+            digests.push(syn(at, (number / 65_536) as u8, number as u16));
+        }
+    }
+    run(&mut engine, &digests, |_, _| {});
+    let observer = engine.controller().observer();
+    assert!(observer.table().evictions() > 100_000);
+    let calls: Vec<_> = observer.calls(Nanos::from_millis(12_980), Nanos::from_secs(1)).collect();
+    assert_eq!(calls.len(), 1);
+    assert!(calls[0].mos().is_some_and(|mos| mos > 4.0));
+}
+
+#[test]
+fn after_a_restart_the_budget_is_that_of_before() {
+    let mut engine = Engine::new(settings(CONFIG));
+    engine.resume(3.3e6);
+    let mut budgets = Vec::new();
+    run(&mut engine, &traffic(3, 2), |engine, _| budgets.extend(engine.controller().budget()));
+    let (min, max) = budgets.iter().fold((f64::MAX, 0.0_f64), |(a, b), &x| (a.min(x), b.max(x)));
+    assert!(min > 3.0e6 && max < 3.6e6, "{min} to {max}");
+    let mut anew = Engine::new(settings(CONFIG));
+    run(&mut anew, &traffic(3, 1), |_, _| {});
+    assert!(anew.controller().budget().is_some_and(|budget| budget < 3.0e6));
+}
+
+/// The bytes of a recording of a run.
+fn recording(digests: &[RawDigest]) -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.recording");
+    let header = Header {
+        fairhop_recording: FORMAT,
+        version: "test".into(),
+        gateway: "wlan0".into(),
+        mode: "live".into(),
+        unix_s: 0.0,
+        began_in_the_middle: false,
+        budget: None,
+        config: CONFIG.into(),
+    };
+    let mut recorder = Recorder::begin(&path, &header, None, u64::MAX).expect("a recording");
+    let mut engine = Engine::new(settings(CONFIG));
+    let mut next = Nanos(digests[0].at).saturating_add(TICK);
+    for digest in digests {
+        if digest.at >= next.0 {
+            engine.tick(next, 3);
+            recorder.tick(next, 3, &engine).expect("space");
+            next = next.saturating_add(TICK);
+        }
+        recorder.digest(digest).expect("space");
+        engine.on_digest(digest);
+    }
+    recorder.end().expect("space");
+    std::fs::read(&path).expect("a recording")
+}
+
+#[test]
+fn a_replay_decides_as_recorded_and_another_config_shows_where_it_differs() {
+    let bytes = recording(&traffic(5, 10));
+    let read = |bytes: &[u8]| Reader::new("a.recording", Cursor::new(bytes.to_vec())).expect("a recording");
+    let outcome = replay(&mut read(&bytes), settings(CONFIG));
+    assert!(outcome.is_same() && outcome.ticks > 90, "{:?}", outcome.differences.first());
+    let other = format!("{CONFIG}first_budget_kbps = 500.0\n");
+    let outcome = replay(&mut read(&bytes), settings(&other));
+    assert!(outcome.differences.first().is_some_and(|difference| difference.at_s < 1.0), "{outcome:?}");
+    // Cut anywhere, it is replayed up to there.
+    let outcome = replay(&mut read(&bytes[..bytes.len() / 2]), settings(CONFIG));
+    assert!(outcome.is_same() && (30..70).contains(&outcome.ticks), "{} ticks", outcome.ticks);
+}
+
+#[test]
+fn a_damaged_recording_is_an_error_or_a_short_replay_and_never_a_panic() {
+    let bytes = recording(&traffic(2, 2));
+    let mut random = 1_u64;
+    for _ in 0..200 {
+        let mut damaged = bytes.clone();
+        for _ in 0..4 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let at = (random >> 33) as usize % damaged.len();
+            damaged[at] = (random >> 25) as u8;
+        }
+        if let Ok(mut reader) = Reader::new("a.recording", Cursor::new(damaged)) {
+            while reader.next_frame().is_some() {}
+        }
+    }
+    let error = Reader::new("notes.txt", Cursor::new(b"hello\n".to_vec())).expect_err("no recording");
+    assert!(error.to_string().starts_with("notes.txt is not a recording"), "{error}");
+}
