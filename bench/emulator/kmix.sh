@@ -11,10 +11,18 @@ case $1 in
         ip netns exec fh-0 "$fairhop" call make 10.77.0.4 --count 5 --duration 10000 >/dev/null &
         ;;
     sipp)
-        ip netns exec fh-4 sipp -sf answer.xml -i 10.77.0.4 -mi 10.77.0.4 -min_rtp_port 6000 -nostdin >/dev/null 2>&1 &
+        # A sipp of its own for each call: the streams of one sipp share their ports.
+        head -c 20000 /dev/zero | tr '\0' U >/tmp/speech.g729
+        for call in 0 1 2 3 4; do
+            ip netns exec fh-4 sipp -sf ./answer.xml -nostdin -i 10.77.0.4 -p $((5060 + call)) \
+                -mi 10.77.0.4 -mp $((6000 + 10 * call)) >/dev/null 2>&1 &
+        done
         sleep 0.1
-        ip netns exec fh-0 sipp -sf call.xml -i 10.77.0.0 -mi 10.77.0.0 -min_rtp_port 7000 -nostdin \
-            -m 5 -l 5 -r 5 10.77.0.4 >/dev/null 2>&1 &
+        for call in 0 1 2 3 4; do
+            ip netns exec fh-0 sipp -sf ./call.xml -nostdin -m 1 -i 10.77.0.0 -p $((5060 + call)) \
+                -mi 10.77.0.0 -mp $((7000 + 10 * call)) 10.77.0.4:$((5060 + call)) >/dev/null 2>&1 &
+            sleep 0.0$((call + 3))
+        done
         ;;
 esac
 exec ./flows.sh internet 4 10.77.0.4 reno 3
