@@ -27,6 +27,8 @@ CONTROLS = ("cubic", "reno", "bbr")
 HOPS = range(1, 7)
 COUNTS = (1, 3)
 SEED = 1
+#: Daemons of daemons.sh.
+DAEMONS = ("babeld", "bird", "batman")
 #: Controls of K-MIX, as in scenarios/k-control.toml.
 KMIX_CONTROLS = {
     "none": '{ kind = "none" }',
@@ -60,7 +62,9 @@ class Store:
         file.parent.mkdir(parents=True, exist_ok=True)
 
     def run(self, *arguments: str, note: str = "") -> dict[str, Any]:
-        """The result of a command line; `note` tells apart runs that are to be repeated."""
+        """The result of a command line; `note` tells apart runs that are to be repeated. What the run wrote to standard error
+        is under `said`.
+        """
         command, inner = list(arguments), []
         if "--" in command:
             at = command.index("--")
@@ -72,7 +76,7 @@ class Store:
             done = subprocess.run(words, cwd=FOLDER, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise RuntimeError(f"{' '.join(words)}\n{done.stderr}")
-            self.known[key] = json.loads(done.stdout)
+            self.known[key] = json.loads(done.stdout) | {"said": done.stderr}
             with self.file.open("a") as out:
                 out.write(json.dumps({"program": self.hash, "key": key, "result": self.known[key]}) + "\n")
         result: dict[str, Any] = self.known[key]
@@ -190,7 +194,7 @@ def repeat_part(store: Store, args: argparse.Namespace) -> str:
         mbps = goodput_mbps(result, "real-tcp")
         apart = mbps / goodput_mbps(first, "real-tcp") - 1
         # wall_s, measured by the guest's clock, is a figure of the run like the others.
-        same = "yes" if result == first else "no"
+        same = "yes" if result | {"said": ""} == first | {"said": ""} else "no"
         rows.append((name, f"{mbps:.6f}", percent(apart), same))
     return table(("run", "goodput, Mb/s", "apart", "whole result equal"), rows)
 
@@ -263,7 +267,46 @@ PARTS: dict[str, Callable[[Store, argparse.Namespace], str]] = {
     "mesh": mesh_part,
     "repeat": repeat_part,
     "kmix": kmix_part,
+    "daemons": daemons_part,
+    "hidden": hidden_part,
 }
+
+
+def daemons_part(store: Store, args: argparse.Namespace) -> str:
+    """Routing daemons on a grid: what bench/emulator/daemons.sh says."""
+    rows = []
+    for daemon in args.daemons:
+        options = ("--virtual", "--kernel", args.kernel)
+        said = store.run("emulate", "grid.toml", *options, "--", "./daemons.sh", daemon)["said"]
+        words = [line.split() for line in said.splitlines()]
+        found = {" ".join(line[:-1]): line[-1] for line in words if len(line) in (2, 3)}
+        mbps = [f"{float(found[when]) / 1000:.2f}" for when in ("before", "after")]
+        gaps = [found[f"interrupted {at}"] for at in (80, 200)]
+        rows.append((daemon, found["converged"], mbps[0], *gaps, mbps[1]))
+    head = ("daemon", "first answer, s", "TCP, Mb/s", "node 1 off: without answer, s", "node 3 off, s", "TCP after, Mb/s")
+    return table(head, rows)
+
+
+def hidden_part(store: Store, args: argparse.Namespace) -> str:
+    """Two senders of one receiver that sense each other, or do not."""
+    rows, goodputs = [], []
+    flow = '{{ kind = "cbr", from = {}, to = 1, rate_kbps = 6000, payload_bytes = 1400 }}'
+    for name, sense_m in (("sense each other", 550), ("hidden", 250)):
+        settings = ("--set", "topology.hops=2", "--set", f"radio.propagation.carrier_sense_m={sense_m}")
+        options = ("--link", "--virtual", "--kernel", args.kernel, "--duration", "20")
+        real = store.run("emulate", "mesh.toml", *settings, *options, "--", "./hidden.sh")
+        kernel = sum(
+            float(flow["goodput_mbps"]) for flow in real["flows"] if flow["name"] in ("frames of 0", "frames of 2")
+        )
+        traffic = f"traffic=[{flow.format(0)}, {flow.format(2)}]"
+        simulated = store.run("run", "mesh.toml", *settings, "--set", "duration_s=20", "--set", traffic)
+        laboratory = goodput_mbps(simulated, "cbr")
+        goodputs.append((kernel, laboratory))
+        rows.append((name, f"{kernel:.3f}", f"{laboratory:.3f}", percent(kernel / laboratory - 1)))
+    (kernel, laboratory), (kernel_hidden, laboratory_hidden) = goodputs
+    kept = (kernel_hidden / kernel, laboratory_hidden / laboratory)
+    rows.append(("hidden, of the former", *(f"{100 * part:.1f} %" for part in kept), percent(kept[0] / kept[1] - 1)))
+    return table(("senders", "kernels, Mb/s", "laboratory, Mb/s", "apart"), rows)
 
 
 def write(name: str, text: str) -> None:
@@ -283,6 +326,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=60, help="length of a run over the traced path")
     parser.add_argument("--hops", type=int, nargs="*", default=list(HOPS))
     parser.add_argument("--counts", type=int, nargs="*", default=list(COUNTS), help="flows in a cell of the mesh")
+    parser.add_argument("--daemons", nargs="*", default=list(DAEMONS), help="of daemons.sh")
     parser.add_argument("--callers", nargs="*", default=list(CALLERS), help="what makes the calls of kmix")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
     parser.add_argument("--write", action="store_true", help="update docs/validation/emulator.md")

@@ -256,7 +256,9 @@ fn calls(calls: &[View<'_>]) -> Option<String> {
         table.row(call.text("name"), cells);
     }
     let remark = match is_observed {
-        true => format!("{remark}{FAINT}seen: MOS as a gateway's observer computes it from the packets{FAINT:#}\n"),
+        true => format!(
+            "{remark}{FAINT}seen: MOS as a gateway's observer computes it from the packets{FAINT:#}\n"
+        ),
         false => remark,
     };
     Some(table.render() + &remark)

@@ -91,7 +91,8 @@ pub(crate) fn run(args: &EmulateArgs, scenario: &Scenario, interrupt: &Interrupt
     let guest = Guest { kernel: options.kernel, host_files, timeout: PATIENCE, ..Guest::default() };
     if host_files == HostFiles::Listed && options.guest_file.is_empty() {
         for interpreter in command.interpreters()? {
-            let has = if interpreter == "python" { "no modules but the standard library" } else { "no modules" };
+            let has =
+                if interpreter == "python" { "no modules but the standard library" } else { "no modules" };
             ui::remark(&format!(
                 "the guest has {interpreter} and {has}: if a script needs more, add --guest-file FOLDER, or --host-files"
             ));

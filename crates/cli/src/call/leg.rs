@@ -243,8 +243,15 @@ impl Leg {
             let mut delays = Delays::default();
             delays.record(Nanos::ZERO);
             let ssrc = rtp.ssrc;
-            self.heard =
-                Some(Heard { ssrc, first, highest: first, received: 1, late: 0, min_transit: transit, delays });
+            self.heard = Some(Heard {
+                ssrc,
+                first,
+                highest: first,
+                received: 1,
+                late: 0,
+                min_transit: transit,
+                delays,
+            });
             return self.reception.on_rtp(now, Nanos(u64::from(first) * interval), ssrc, first);
         };
         if rtp.ssrc != heard.ssrc {
@@ -308,7 +315,8 @@ impl Leg {
         self.reported_lost = Some(block.cumulative_lost);
         if block.last_sender_report != 0 {
             // Units of 2⁻¹⁶ s.
-            let units = middle(ntp(now)).wrapping_sub(block.last_sender_report).wrapping_sub(block.delay_since);
+            let units =
+                middle(ntp(now)).wrapping_sub(block.last_sender_report).wrapping_sub(block.delay_since);
             // More than half of the range is a clock that went back.
             if units < 1 << 31 {
                 let round_trip = Nanos((u64::from(units) * 1_000_000_000) >> 16);
@@ -370,11 +378,8 @@ fn read_block(packet: &[u8], at: usize) -> Option<ReceptionReport> {
 mod tests {
     use super::*;
 
-    const CONFIG: Config = Config {
-        codec: Codec::G729a,
-        playout: Nanos::from_millis(60),
-        report_interval: Nanos::from_secs(5),
-    };
+    const CONFIG: Config =
+        Config { codec: Codec::G729a, playout: Nanos::from_millis(60), report_interval: Nanos::from_secs(5) };
 
     /// Two ends whose clocks differ by 7 s. The path takes 30 ms each way; from `a` to `b` every 50th packet is lost, and
     /// every 100th takes 100 ms more.

@@ -219,9 +219,7 @@ fn make(args: &MakeArgs, interrupt: &Interrupt) -> Result<u8, Failure> {
     thread::scope(|scope| {
         for line in &lines {
             scope.spawn(move || {
-                line.speak(clock, |leg, now| {
-                    now >= until || interrupt.is_requested() || leg.is_over(now)
-                });
+                line.speak(clock, |leg, now| now >= until || interrupt.is_requested() || leg.is_over(now));
             });
             scope.spawn(move || listen(line, clock, until, interrupt));
         }
@@ -324,7 +322,10 @@ impl Switchboard {
                 Ok(received) => received,
                 Err(error) if is_nothing(&error) || is_refusal(&error) => continue,
                 Err(error) => {
-                    return Err(Failure::new(format!("cannot receive: {}", reason(&error)), "check the network"));
+                    return Err(Failure::new(
+                        format!("cannot receive: {}", reason(&error)),
+                        "check the network",
+                    ));
                 }
             };
             let (now, datagram) = (self.clock.now(), &buffer[..length]);

@@ -27,16 +27,8 @@ const SYSTEM_FOLDERS: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/us
 const INTERPRETERS: [&str; 5] = ["lua", "node", "perl", "python", "ruby"];
 
 /// What is large in the standard library of Python, and of no use in a guest.
-const UNUSED_MODULES: [&str; 8] = [
-    "__pycache__",
-    "dist-packages",
-    "ensurepip",
-    "idlelib",
-    "lib2to3",
-    "site-packages",
-    "test",
-    "tkinter",
-];
+const UNUSED_MODULES: [&str; 8] =
+    ["__pycache__", "dist-packages", "ensurepip", "idlelib", "lib2to3", "site-packages", "test", "tkinter"];
 
 /// A file of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use fairhop_model::units::Nanos;
 use fairhop_model::voice::{self, Codec};
 
 use super::{
-    ACCEPTABLE_MOS, BroadcastSummary, CallSummary, DelaySummary, DirectionSummary, FlowSummary, ObservedSummary, Totals,
-    TransactionSummary, VideoSummary,
+    ACCEPTABLE_MOS, BroadcastSummary, CallSummary, DelaySummary, DirectionSummary, FlowSummary,
+    ObservedSummary, Totals, TransactionSummary, VideoSummary,
 };
 use crate::packet::stream;
 use crate::recorder::{FrameRecord, Histogram, Loss, Recorder, StreamBin, StreamRecord, TransactionRecord};

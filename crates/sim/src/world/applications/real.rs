@@ -13,9 +13,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use fairhop_control::digest::{Digest, Direction, PROTOCOL_TCP, PROTOCOL_UDP, Payload, tcp_flag};
 use fairhop_control::observer::Quality;
 use fairhop_control::{Address, Observer, ObserverConfig};
-use fairhop_control::digest::{Digest, Direction, PROTOCOL_TCP, PROTOCOL_UDP, Payload, tcp_flag};
 use fairhop_model::units::Nanos;
 use fairhop_model::voice::{self, Codec};
 
