@@ -213,13 +213,9 @@ def kmix_laboratory(store: Store, control: str, caller: str) -> list[dict[str, A
         '{ kind = "call", from = 0, to = 4, count = 5, codec = "g729a", '
         f"rtcp_interval_s = {CALLERS[caller]}, start_s = 0.1 }}"
     )
-    bulk = (
-        '{ kind = "bulk", from = "internet", to = 4, count = 3, tcp = "reno", profile = "linux", start_s = 0.5 }'
-    )
+    bulk = '{ kind = "bulk", from = "internet", to = 4, count = 3, tcp = "reno", profile = "linux", start_s = 0.5 }'
     settings = ("--set", f"control={KMIX_CONTROLS[control]}", "--set", f"traffic=[{calls}, {bulk}]")
-    return [
-        store.run("run", "kmix.toml", *settings, "--seed", str(seed)) for seed in range(1, KMIX_SEEDS + 1)
-    ]
+    return [store.run("run", "kmix.toml", *settings, "--seed", str(seed)) for seed in range(1, KMIX_SEEDS + 1)]
 
 
 def spread(values: Sequence[float], digits: int) -> str:
@@ -258,18 +254,19 @@ def kmix_part(store: Store, args: argparse.Namespace) -> str:
                 "yes" if is_within else "no",
             )
         )
-    head = ("calls by", "control", "MOS", "seen", "laboratory", "TCP, Mb/s", "laboratory", "good", "laboratory", "within")
+    head = (
+        "calls by",
+        "control",
+        "MOS",
+        "seen",
+        "laboratory",
+        "TCP, Mb/s",
+        "laboratory",
+        "good",
+        "laboratory",
+        "within",
+    )
     return table(head, rows)
-
-
-PARTS: dict[str, Callable[[Store, argparse.Namespace], str]] = {
-    "path": path_part,
-    "mesh": mesh_part,
-    "repeat": repeat_part,
-    "kmix": kmix_part,
-    "daemons": daemons_part,
-    "hidden": hidden_part,
-}
 
 
 def daemons_part(store: Store, args: argparse.Namespace) -> str:
@@ -283,7 +280,14 @@ def daemons_part(store: Store, args: argparse.Namespace) -> str:
         mbps = [f"{float(found[when]) / 1000:.2f}" for when in ("before", "after")]
         gaps = [found[f"interrupted {at}"] for at in (80, 200)]
         rows.append((daemon, found["converged"], mbps[0], *gaps, mbps[1]))
-    head = ("daemon", "first answer, s", "TCP, Mb/s", "node 1 off: without answer, s", "node 3 off, s", "TCP after, Mb/s")
+    head = (
+        "daemon",
+        "first answer, s",
+        "TCP, Mb/s",
+        "node 1 off: without answer, s",
+        "node 3 off, s",
+        "TCP after, Mb/s",
+    )
     return table(head, rows)
 
 
@@ -307,6 +311,16 @@ def hidden_part(store: Store, args: argparse.Namespace) -> str:
     kept = (kernel_hidden / kernel, laboratory_hidden / laboratory)
     rows.append(("hidden, of the former", *(f"{100 * part:.1f} %" for part in kept), percent(kept[0] / kept[1] - 1)))
     return table(("senders", "kernels, Mb/s", "laboratory, Mb/s", "apart"), rows)
+
+
+PARTS: dict[str, Callable[[Store, argparse.Namespace], str]] = {
+    "path": path_part,
+    "mesh": mesh_part,
+    "repeat": repeat_part,
+    "kmix": kmix_part,
+    "daemons": daemons_part,
+    "hidden": hidden_part,
+}
 
 
 def write(name: str, text: str) -> None:
