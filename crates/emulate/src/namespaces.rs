@@ -28,6 +28,8 @@ use crate::sys::{self, Layer};
 pub const PREFIX: &str = "fh-";
 /// The interface in each of them.
 pub const INTERFACE: &str = "fh0";
+/// Frames in the ring of a TAP device: the default length of a simulated station's queue, where Linux has 1000.
+const LINK_RING: u32 = 50;
 /// Maximum number of attached places.
 pub const MAX_PLACES: usize = 250;
 /// Where `ip netns` keeps namespaces.
@@ -270,6 +272,7 @@ fn batch(place: &Attachment, has_ipv6: bool) -> String {
         let [a, b, c, d] = place.node.to_be_bytes();
         // The address that captures show.
         lines.push(format!("link set {INTERFACE} address 02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}"));
+        lines.push(format!("link set {INTERFACE} txqueuelen {LINK_RING}"));
     }
     lines.push(format!("link set {INTERFACE} up"));
     let mut has_default = [false; 2];
