@@ -20,6 +20,7 @@ use fairhop_sim::world::{Rejected, World};
 
 use crate::failure::{Failure, exit};
 use crate::folder::Folder;
+use crate::gateway::beside::Beside;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::run::{self, Keep, OutputArgs, Tracing};
@@ -57,6 +58,10 @@ pub(crate) struct EmulateArgs {
     /// Attach every node, with Ethernet frames: kernels forward packets, and the scenario is the radio only
     #[arg(long, conflicts_with = "attach")]
     link: bool,
+    /// Run the gateway of this config (fairhop gateway check FILE) where the Internet is attached, in front of the emulated
+    /// mesh; its mesh interface is that of the emulation
+    #[arg(long, value_name = "FILE", conflicts_with = "link")]
+    gateway: Option<PathBuf>,
     /// Change a value of the scenario by its dotted path; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
     overrides: Vec<String>,
@@ -148,7 +153,9 @@ fn load(args: &EmulateArgs, scenario: &std::path::Path) -> Result<Loaded, Failur
     let default = if args.command.is_empty() { scenario.duration_s } else { LONGEST_S };
     scenario.duration_s = args.duration.unwrap_or(default);
     let attached = scenario.attachments();
-    for text in &args.attach {
+    let of_gateway = args.gateway.is_some().then(|| "internet".to_owned());
+    let wanted = args.attach.iter().chain(of_gateway.iter().filter(|place| !args.attach.contains(place)));
+    for text in wanted {
         let value = text.parse::<u32>().map_or_else(|_| text.as_str().into(), serde_json::Value::from);
         let place: Place = serde_json::from_value(value).map_err(|_| {
             let help = "write a node's number, internet, gateway, last or the name of a wired host";
@@ -186,6 +193,12 @@ fn remove(shared: &Shared) -> Result<(), EmulateError> {
 fn run_scenario(args: &EmulateArgs, scenario: &std::path::Path) -> Result<u8, Failure> {
     let interrupt = Interrupt::listen();
     let loaded = load(args, scenario)?;
+    if args.virtual_time.enabled && args.gateway.is_some() {
+        return Err(Failure::new(
+            "--gateway runs in real time only",
+            "in virtual time, start it by the command: fairhop emulate exec internet -- fairhop gateway run FILE",
+        ));
+    }
     if args.virtual_time.enabled {
         return virtual_time::run(args, &loaded.scenario, &interrupt);
     }
@@ -293,6 +306,7 @@ impl Emulation<'_> {
             shown: &shown,
         };
         let mut programs = Commands::of(&self.loaded.scenario);
+        let beside = self.args.gateway.as_deref().map(Beside::start).transpose()?;
         let mut command = self.start_command()?;
         let names: Vec<&str> = ports.iter().map(|port| port.namespace.as_str()).collect();
         ui::remark(&format!("attached: {}", names.join(", ")));
@@ -328,6 +342,7 @@ impl Emulation<'_> {
             running.join().map_err(|_| std::io::Error::other("the loop has panicked"))
         });
         progress.clear();
+        drop(beside);
         programs.end();
         if let Some(mut command) = command {
             // Of its group it may be the terminal's; it has got the signal that ended the run.

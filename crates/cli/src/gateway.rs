@@ -1,5 +1,6 @@
 //! `fairhop gateway`: protects real calls on a real network, and shows how they are.
 
+pub(crate) mod beside;
 mod replay;
 mod view;
 mod watch;

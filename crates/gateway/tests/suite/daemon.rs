@@ -167,7 +167,8 @@ fn modes_reload_and_failures_of_a_running_daemon() {
 
     // A recording is made, and complete at the end.
     let answer = gateway.post("/api/v1/record", Some(&token), "{\"seconds\":0.5}");
-    let path = serde_json::from_str::<serde_json::Value>(&answer.body).unwrap()["path"].as_str().unwrap().to_owned();
+    let path =
+        serde_json::from_str::<serde_json::Value>(&answer.body).unwrap()["path"].as_str().unwrap().to_owned();
     gateway.stop();
     assert!(std::fs::metadata(path).unwrap().len() > 500);
     assert!(gateway.seen.lock().unwrap().stopped >= 4);
@@ -261,7 +262,10 @@ fn the_api_has_what_its_document_says_and_survives_what_it_does_not() {
         (long.as_bytes(), "HTTP/1.1 431"),
         (headers.as_bytes(), "HTTP/1.1 431"),
         (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", "HTTP/1.1 400"),
-        (b"POST /api/v1/mode HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n", "HTTP/1.1 413"),
+        (
+            b"POST /api/v1/mode HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n",
+            "HTTP/1.1 413",
+        ),
         (b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n", "HTTP/1.1 421"),
         (b"GET /metrics", ""),
     ] {

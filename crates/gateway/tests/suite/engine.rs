@@ -74,8 +74,12 @@ fn data_sent_as_rtp_is_distrusted_within_two_seconds_and_calls_are_not() {
         quiet.extend(call(at, 2, 1200));
     }
     run(&mut engine, &quiet, |_, _| {});
-    let calls: Vec<_> =
-        engine.controller().observer().calls(Nanos::from_secs(18), Nanos::from_secs(1)).map(|c| c.key.mesh).collect();
+    let calls: Vec<_> = engine
+        .controller()
+        .observer()
+        .calls(Nanos::from_secs(18), Nanos::from_secs(1))
+        .map(|c| c.key.mesh)
+        .collect();
     assert_eq!(calls.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10.1.0.1"]);
 }
 

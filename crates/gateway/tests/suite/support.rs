@@ -14,7 +14,14 @@ use fairhop_model::units::Nanos;
 pub(crate) const SERVER: [u8; 4] = [192, 0, 2, 1];
 
 /// A packet between a mesh host and the server.
-pub(crate) fn digest(at: Nanos, direction: Direction, host: u8, port: u16, payload: Payload, bytes: u32) -> RawDigest {
+pub(crate) fn digest(
+    at: Nanos,
+    direction: Direction,
+    host: u8,
+    port: u16,
+    payload: Payload,
+    bytes: u32,
+) -> RawDigest {
     let (mesh, wired) = (Address::v4([10, 1, 0, host]), Address::v4(SERVER));
     let is_tcp = matches!(payload, Payload::Tcp(_));
     let wired_port = if is_tcp { 443 } else { 4000 };
@@ -64,7 +71,8 @@ pub(crate) fn syn(at: Nanos, host: u8, port: u16) -> RawDigest {
 /// Segment number `n` of a download of a host, and its ACK 20 ms later.
 pub(crate) fn download(at: Nanos, host: u8, n: u32) -> [RawDigest; 2] {
     let seq = 1 + n * 1460;
-    let data = TcpFields { seq, flags: tcp_flag::ACK, window: 500, payload_bytes: 1460, ..TcpFields::default() };
+    let data =
+        TcpFields { seq, flags: tcp_flag::ACK, window: 500, payload_bytes: 1460, ..TcpFields::default() };
     let ack = TcpFields { ack: seq + 1460, flags: tcp_flag::ACK, window: 500, ..TcpFields::default() };
     let later = at.saturating_add(Nanos::from_millis(20));
     [
