@@ -4,7 +4,7 @@
 //! [`TIMEOUT`]; an answer is written within as long. Left out: persistent connections, chunked requests, compression, TLS.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 /// Maximum size of a request line with its headers, in bytes.
@@ -179,6 +179,21 @@ fn head_text(status: u16, content_type: &str) -> String {
          X-Content-Type-Options: nosniff\r\nConnection: close\r\n",
         phrase(status)
     )
+}
+
+/// Reads the rest of a request that was refused, up to a bound: the kernel resets a connection that is closed with bytes
+/// unread, and the client would not see the answer.
+pub(super) fn drain(stream: &mut TcpStream) {
+    const MAX: usize = 64 << 10;
+    let _ = stream.shutdown(Shutdown::Write);
+    let _ = stream.set_read_timeout(Some(Duration::from_millis(200)));
+    let (mut chunk, mut total) = ([0; 4096], 0);
+    while total < MAX {
+        match stream.read(&mut chunk) {
+            Ok(count) if count > 0 => total += count,
+            _ => return,
+        }
+    }
 }
 
 /// Refuses a connection beyond the maximum.

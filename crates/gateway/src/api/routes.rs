@@ -24,6 +24,7 @@ pub(super) fn answer(mut stream: TcpStream, shared: &Shared) {
             if let Some(answer) = answer {
                 shared.refused.fetch_add(1, Ordering::Relaxed);
                 let _ = answer.write(&mut stream, true);
+                http::drain(&mut stream);
             }
             return;
         }
