@@ -197,6 +197,10 @@ struct scratch {
 	struct key key;
 	struct flow flow;
 	struct lane lane;
+	// Where the reading of RTCP stands: the next part, the next block of the current part, the end of that.
+	u32 rtcp_at;
+	u32 rtcp_block;
+	u32 rtcp_part_end;
 	// The transport header and what follows it; larger than what is read, so that masks keep offsets inside.
 	u8 transport[512];
 };
@@ -410,30 +414,17 @@ INLINE s32 read_ip(struct __sk_buff *skb, u32 at, u8 version, struct digest *dig
 	return -1;
 }
 
-// `bytes` is the length of header and payload, `length` how much of it is in `tcp`.
-INLINE void read_tcp(const u8 *tcp, u32 length, u32 bytes, struct digest *digest)
+// Options of TCP in the scratch up to byte `end` of the header. Not inlined, so that the kernel verifies its loop once and not
+// for each way to it; the same holds for `read_rtcp_part`.
+__attribute__((noinline)) int read_options(u32 end)
 {
-	u32 header, end, at = 20;
+	u32 first = 0, at = 20;
+	struct scratch *scratch = map_lookup(&scratches, &first);
+	struct digest *digest;
 
-	if (length < 20)
-		return;
-	header = (tcp[12] >> 4) * 4;
-	if (header < 20 || header > bytes)
-		return;
-	digest->payload = KIND_TCP;
-	digest->octets[0] = tcp[13];
-	digest->halves[0] = be16(tcp + 14);
-	digest->words[0] = be32(tcp + 4);
-	digest->words[1] = be32(tcp + 8);
-	digest->words[2] = bytes - header;
-	end = min32(header, length);
-	// The usual segment: timestamps after two fillers.
-	if (end == 32 && tcp[20] == 1 && tcp[21] == 1 && tcp[22] == 8 && tcp[23] == 10) {
-		digest->present = 16;
-		digest->words[3] = be32(tcp + 24);
-		digest->words[4] = be32(tcp + 28);
-		return;
-	}
+	if (!scratch || end > 60)
+		return 0;
+	digest = &scratch->digest;
 	for (int step = 0; step < 40; step++) {
 		const u8 *option;
 		u32 size;
@@ -442,7 +433,7 @@ INLINE void read_tcp(const u8 *tcp, u32 length, u32 bytes, struct digest *digest
 			break;
 		OPAQUE(at);
 		at &= 63;
-		option = tcp + at;
+		option = scratch->transport + at;
 		if (option[0] == 0)
 			break;
 		if (option[0] == 1) {
@@ -471,6 +462,34 @@ INLINE void read_tcp(const u8 *tcp, u32 length, u32 bytes, struct digest *digest
 		}
 		at += size;
 	}
+	return 0;
+}
+
+// `bytes` is the length of header and payload, `length` how much of it is in `tcp`.
+INLINE void read_tcp(const u8 *tcp, u32 length, u32 bytes, struct digest *digest)
+{
+	u32 header, end;
+
+	if (length < 20)
+		return;
+	header = (tcp[12] >> 4) * 4;
+	if (header < 20 || header > bytes)
+		return;
+	digest->payload = KIND_TCP;
+	digest->octets[0] = tcp[13];
+	digest->halves[0] = be16(tcp + 14);
+	digest->words[0] = be32(tcp + 4);
+	digest->words[1] = be32(tcp + 8);
+	digest->words[2] = bytes - header;
+	end = min32(header, length);
+	// The usual segment: timestamps after two fillers.
+	if (end == 32 && tcp[20] == 1 && tcp[21] == 1 && tcp[22] == 8 && tcp[23] == 10) {
+		digest->present = 16;
+		digest->words[3] = be32(tcp + 24);
+		digest->words[4] = be32(tcp + 28);
+	} else if (end > 20) {
+		read_options(end);
+	}
 }
 
 INLINE void read_report(const u8 *block, struct digest *digest)
@@ -485,66 +504,74 @@ INLINE void read_report(const u8 *block, struct digest *digest)
 	digest->words[7] = be32(block + 20);
 }
 
-// A compound packet (RFC 3550 section 6.1) up to its first invalid part. `end` bytes of it are in `rtcp`.
-INLINE void read_rtcp(const u8 *rtcp, u32 end, struct digest *digest)
+// One part of a compound RTCP packet, or one block of an extended report (RFC 3611). Where it stands is in the scratch, so
+// that the kernel verifies one step and not all ways through a packet. Zero at the end.
+__attribute__((noinline)) int read_rtcp_part(u32 end)
 {
-	u32 at = 0, part_end = 0, block = 0;
+	u32 first = 0, at, block, part_end, length;
+	struct scratch *scratch = map_lookup(&scratches, &first);
+	struct digest *digest;
+	const u8 *head;
 
-	for (int step = 0; step < RTCP_BYTES / 2; step++) {
-		const u8 *head;
-		u32 length;
-
-		OPAQUE(at);
-		at &= 511;
-		OPAQUE(block);
-		block &= 511;
-		if (block) {
-			// Blocks of an extended report (RFC 3611).
-			if (block + 4 > part_end) {
-				block = 0;
-				continue;
-			}
-			head = rtcp + (block & 255);
-			length = 4 * ((u32)be16(head + 2) + 1);
-			if (head[0] == 7 && length == 36) {
-				if (block + 36 <= part_end) {
-					digest->present |= 4;
-					digest->words[8] = be32(head + 4);
-					digest->octets[1] = head[8];
-					digest->octets[2] = head[9];
-					digest->octets[3] = head[27];
-				}
-				block = 0;
-			} else {
-				block = block + length > part_end ? 0 : block + length;
-			}
-			continue;
-		}
-		if (at + 4 > end)
-			break;
-		head = rtcp + (at & 255);
-		if (head[0] >> 6 != 2)
-			break;
+	if (!scratch || end > RTCP_BYTES)
+		return 0;
+	digest = &scratch->digest;
+	at = scratch->rtcp_at;
+	block = scratch->rtcp_block;
+	part_end = scratch->rtcp_part_end;
+	if (block) {
+		scratch->rtcp_block = 0;
+		if (block + 4 > part_end)
+			return 1;
+		head = scratch->transport + 8 + (block & 255);
 		length = 4 * ((u32)be16(head + 2) + 1);
-		part_end = min32(at + length, end);
-		if (head[1] == 200) {
-			digest->present &= ~1;
-			digest->words[1] = 0;
-			if (at + 14 <= part_end) {
-				digest->present |= 1;
-				digest->words[1] = be32(head + 10);
-			}
-			if (!(digest->present & 2) && head[0] & 31 && at + 52 <= part_end)
-				read_report(head + 28, digest);
-		} else if (head[1] == 201) {
-			if (!(digest->present & 2) && head[0] & 31 && at + 32 <= part_end)
-				read_report(head + 8, digest);
-		} else if (head[1] == 207 && !(digest->present & 4) && at + 8 <= part_end) {
-			block = at + 8;
+		if (head[0] != 7 || length != 36) {
+			scratch->rtcp_block = block + length;
+		} else if (block + 36 <= part_end) {
+			digest->present |= 4;
+			digest->words[8] = be32(head + 4);
+			digest->octets[1] = head[8];
+			digest->octets[2] = head[9];
+			digest->octets[3] = head[27];
 		}
-		if (at + length > end)
-			end = 0;
-		at += length;
+		return 1;
+	}
+	if (at + 4 > end)
+		return 0;
+	head = scratch->transport + 8 + (at & 255);
+	if (head[0] >> 6 != 2)
+		return 0;
+	length = 4 * ((u32)be16(head + 2) + 1);
+	part_end = min32(at + length, end);
+	scratch->rtcp_part_end = part_end;
+	scratch->rtcp_at = at + length;
+	if (head[1] == 200) {
+		digest->present &= ~1;
+		digest->words[1] = 0;
+		if (at + 14 <= part_end) {
+			digest->present |= 1;
+			digest->words[1] = be32(head + 10);
+		}
+		if (!(digest->present & 2) && head[0] & 31 && at + 52 <= part_end)
+			read_report(head + 28, digest);
+	} else if (head[1] == 201) {
+		if (!(digest->present & 2) && head[0] & 31 && at + 32 <= part_end)
+			read_report(head + 8, digest);
+	} else if (head[1] == 207 && !(digest->present & 4)) {
+		scratch->rtcp_block = at + 8;
+	}
+	return 1;
+}
+
+// A compound packet (RFC 3550 section 6.1) up to its first invalid part. `end` bytes of it are in the scratch.
+INLINE void read_rtcp(struct scratch *scratch, u32 end)
+{
+	scratch->rtcp_at = 0;
+	scratch->rtcp_block = 0;
+	scratch->rtcp_part_end = 0;
+	for (int part = 0; part < RTCP_BYTES / 4; part++) {
+		if (!read_rtcp_part(end))
+			break;
 	}
 }
 
@@ -574,7 +601,7 @@ INLINE void read_udp(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32
 			return;
 		digest->payload = KIND_RTCP;
 		digest->words[0] = be32(payload + 4);
-		read_rtcp(payload, min32(rest, bytes), digest);
+		read_rtcp(scratch, min32(rest, bytes));
 		return;
 	}
 	if (length < 20)

@@ -154,7 +154,7 @@ impl Programs {
         loader
             // No structure of the kernel is read: its types are not needed.
             .btf(None)
-            .verifier_log_level(VerifierLogLevel::DISABLE)
+            .verifier_log_level(VerifierLogLevel::STATS)
             .override_global("pacing", &pacing, true)
             .override_global("mesh_is_ip", &mesh_is_ip, true)
             .override_global("wired_is_ip", &wired_is_ip, true)
