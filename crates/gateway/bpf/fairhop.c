@@ -899,8 +899,11 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 	}
 	at = through_gate(orders, schedule->last, max64(max64(flow_next, aggregate_next), max64(time, schedule->last)));
 	if (at - time > orders->max_wait) {
-		unlock(&schedule->lock);
-		return NONE;
+		if (pacing == PACING_DEPARTURES) {
+			unlock(&schedule->lock);
+			return NONE;
+		}
+		at = time + orders->max_wait;
 	}
 	record(&lane->data, flow_next, lane->present & HAS_DATA, at, bytes, slack);
 	lane->present |= HAS_DATA;
@@ -921,8 +924,12 @@ INLINE u64 depart_ack(struct schedule *schedule, struct lane *lane, u32 directio
 	next = next_of(&schedule->acks, schedule->present & HAS_ACKS, rate);
 	at = max64(max64(next, time), schedule->last_ack);
 	if (at - time > max_wait) {
-		unlock(&schedule->lock);
-		return NONE;
+		if (pacing == PACING_DEPARTURES) {
+			unlock(&schedule->lock);
+			return NONE;
+		}
+		// The queue of the class decides what it drops.
+		at = time + max_wait;
 	}
 	if (lane->present & has_acked) {
 		step = ack - lane->acked[side];
@@ -1077,11 +1084,6 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 			if (leaves == NONE && pacing == PACING_DEPARTURES) {
 				counters->dropped++;
 				return DROP;
-			}
-			if (leaves == NONE) {
-				// The queue decides what it drops.
-				leaves = time + (is_data ? orders->max_wait : orders->max_ack_wait);
-				class = class ? class : CLASS_ACK;
 			}
 			digest->at = leaves;
 			if (lane)

@@ -7,6 +7,4 @@
 
 mod differential;
 mod frames;
-mod namespaces;
-mod network;
 mod pacing;

@@ -38,10 +38,10 @@ fn packets_leave_when_the_pacer_of_the_laboratory_says() {
     let Some(mut trial) = trial(departures()) else { return };
     let mut random = Random(7);
     let mut paced = 0;
+    let mut schedule = Schedule::new();
     for round in 0..12_u64 {
         // Each round begins after all earlier departures, with flows of its own.
         let mut now = START.saturating_add(Nanos::from_secs(30 * round));
-        let mut schedule = Schedule::new();
         let mut flows = [Spacing::new(None); 4];
         let first = 10 * round as u8;
         for _ in 0..8 {
