@@ -34,7 +34,10 @@ fn compile(out: &PathBuf) -> bool {
         Ok(output) if output.status.success() => true,
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stderr);
-            println!("cargo::warning=clang cannot compile bpf/fairhop.c, the gateway will not start: {}", text.trim());
+            println!(
+                "cargo::warning=clang cannot compile bpf/fairhop.c, the gateway will not start: {}",
+                text.trim()
+            );
             false
         }
         // A message at run time says so; builds for the laboratory alone stay quiet.

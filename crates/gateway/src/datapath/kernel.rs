@@ -110,8 +110,7 @@ pub fn now() -> Nanos {
 }
 
 fn open() -> Result<Netlink, DatapathError> {
-    Netlink::open()
-        .map_err(|source| DatapathError::Io { action: "open a netlink socket".into(), source })
+    Netlink::open().map_err(|source| DatapathError::Io { action: "open a netlink socket".into(), source })
 }
 
 fn find(netlink: &mut Netlink, name: &str) -> Result<Interface, DatapathError> {
@@ -187,9 +186,10 @@ impl Kernel {
                 Ok(()) => {
                     self.features.pacing = pacing;
                     self.features.has_gate = pacing == Pacing::DepartureTimes;
-                    self.features.paces_down_acks = self.wired.is_some();
+                    self.features.paces_down_acks = pacing == Pacing::DepartureTimes && self.wired.is_some();
                     if pacing == Pacing::Classes {
-                        let note = "no gate: it takes the queue fq (CONFIG_NET_SCH_FQ), which this kernel has not";
+                        let note =
+                            "no gate and no pacing of ACKs: they take the queue fq (CONFIG_NET_SCH_FQ)";
                         self.features.notes.push(note.into());
                     }
                     return Ok(());
@@ -211,7 +211,10 @@ impl Kernel {
         let Settings { queue_packets, state_dir, .. } = &self.settings;
         let sides = [(Some(&self.mesh), MESH_MAJOR, true), (self.wired.as_ref(), WIRED_MAJOR, false)];
         for (interface, major, has_data) in sides {
-            let Some(interface) = interface else { continue };
+            // Classes pace data only, and there is none on the wired side.
+            let Some(interface) = interface.filter(|_| has_data || pacing != Pacing::Classes) else {
+                continue;
+            };
             let netlink = &mut self.netlink;
             let made = Queues::make(netlink, interface, major, pacing, has_data, *queue_packets, state_dir);
             match made {
@@ -237,7 +240,8 @@ impl Kernel {
             flows: self.settings.flows,
             has_test_clock: false,
         };
-        let mut wanted = vec![(Program::ToMesh, self.mesh.name.clone()), (Program::FromMesh, self.mesh.name.clone())];
+        let mut wanted =
+            vec![(Program::ToMesh, self.mesh.name.clone()), (Program::FromMesh, self.mesh.name.clone())];
         if let Some(wired) = self.wired.as_ref().filter(|_| self.features.pacing != Pacing::Off) {
             wanted.push((Program::ToWired, wired.name.clone()));
         }
@@ -259,7 +263,10 @@ impl Kernel {
     }
 
     fn gone<T>() -> Result<T, DatapathError> {
-        Err(DatapathError::Missing { missing: "the datapath: it was stopped".into(), fix: "start it again".into() })
+        Err(DatapathError::Missing {
+            missing: "the datapath: it was stopped".into(),
+            fix: "start it again".into(),
+        })
     }
 }
 

@@ -119,7 +119,13 @@ impl RawOrders {
     const PACKET: u64 = 1500;
 
     /// The orders of a policy that expires at `expires`. The data pacer holds as many full packets as `queue_packets`.
-    pub(super) fn new(policy: &Policy, expires: Nanos, queue_packets: u32, has_gate: bool, treatments: u32) -> Self {
+    pub(super) fn new(
+        policy: &Policy,
+        expires: Nanos,
+        queue_packets: u32,
+        has_gate: bool,
+        treatments: u32,
+    ) -> Self {
         let gate = policy.gate.as_ref().filter(|_| has_gate);
         let mut openings = [0; Gate::MAX_OPENINGS];
         for (place, opening) in openings.iter_mut().zip(gate.map_or(&[][..], Gate::openings)) {

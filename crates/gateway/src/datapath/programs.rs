@@ -114,7 +114,9 @@ fn io(action: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>)
 fn explain(program: &str, error: &ProgramError) -> DatapathError {
     let text = error.to_string();
     if let ProgramError::LoadError { io_error, verifier_log } = error {
-        if matches!(io_error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) && verifier_log.to_string().is_empty() {
+        if matches!(io_error.raw_os_error(), Some(libc::EPERM | libc::EACCES))
+            && verifier_log.to_string().is_empty()
+        {
             return DatapathError::Missing {
                 missing: "the right to load programs into the kernel".into(),
                 fix: "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON".into(),
@@ -123,7 +125,10 @@ fn explain(program: &str, error: &ProgramError) -> DatapathError {
         let log = verifier_log.to_string();
         let last: Vec<&str> = log.lines().rev().take(6).collect();
         let reason = last.into_iter().rev().collect::<Vec<_>>().join("\n");
-        return DatapathError::Program { program: program.to_owned(), reason: format!("{io_error}\n{reason}") };
+        return DatapathError::Program {
+            program: program.to_owned(),
+            reason: format!("{io_error}\n{reason}"),
+        };
     }
     DatapathError::Program { program: program.to_owned(), reason: text }
 }
@@ -143,7 +148,7 @@ impl Programs {
             Pacing::Classes => 2,
         };
         let (mesh_is_ip, wired_is_ip) = (u32::from(constants.mesh_is_ip), u32::from(constants.wired_is_ip));
-        let (mesh_major, wired_major) = (u32::from(MESH_MAJOR) << 16, u32::from(WIRED_MAJOR) << 16);
+        let mesh_major = u32::from(MESH_MAJOR) << 16;
         let has_test_clock = u32::from(constants.has_test_clock);
         let mut loader = EbpfLoader::new();
         loader
@@ -156,7 +161,6 @@ impl Programs {
             .override_global("mesh_index", &constants.mesh_index, true)
             .override_global("sample", &constants.sample, true)
             .override_global("mesh_major", &mesh_major, true)
-            .override_global("wired_major", &wired_major, true)
             .override_global("has_test_clock", &has_test_clock, true);
         for map in ["opening", "flows", "lanes"] {
             loader.map_max_entries(map, constants.flows.max(64));
@@ -295,7 +299,8 @@ impl Programs {
         let loaded = self.ebpf.program(program.name()).ok_or_else(|| io("find a program", program.name()))?;
         let classifier: &SchedClassifier = loaded.try_into().map_err(failed)?;
         let fd = classifier.fd().map_err(failed)?;
-        sys::run(std::os::fd::AsFd::as_fd(fd), packet, ingress, out, repeat).map_err(|error| io("run a program", error))
+        sys::run(std::os::fd::AsFd::as_fd(fd), packet, ingress, out, repeat)
+            .map_err(|error| io("run a program", error))
     }
 }
 

@@ -2,15 +2,13 @@
 //!
 //! ```text
 //!  fa10:  htb          packets without a class pass directly: calls, control, and everything without orders in force
-//!   ├ fa10:1           elastic data together
-//!   │  ├ fa10:10       interactive UDP, first                          tbf
-//!   │  ├ fa10:100 …    elastic flows, by a hash of their ports         tbf each
-//!   │  └ fa10:180 …    flows with a rate of their own                  tbf each
-//!   └ fa10:2           ACKs together
-//!      └ fa10:200 …    by the bytes that they acknowledge              pfifo each, with a size table
+//!   └ fa10:1           elastic data together
+//!      ├ fa10:10       interactive UDP, first                          tbf
+//!      ├ fa10:100 …    elastic flows, by a hash of their ports         tbf each
+//!      └ fa10:180 …    flows with a rate of their own                  tbf each
 //! ```
-//! A TBF leaf splits what consists of several segments; HTB alone would send it as one burst. A size table lets an ACK weigh
-//! what it acknowledges (64 bytes times a power of two), and not what it is long.
+//! A TBF leaf splits what consists of several segments; HTB alone would send it as one burst. ACKs are not paced by classes:
+//! an ACK would have to weigh what it acknowledges, and the kernel takes size tables on root queues only.
 //!
 //! Handles have the major numbers `fa10` (mesh) and `fa20` (wired): that is how queues of a gateway that was killed are
 //! recognised and removed. A queue that was there before is written into a file before it is replaced, and put back.
@@ -23,21 +21,17 @@ use fairhop_control::policy::Policy;
 use fairhop_model::units::BitRate;
 
 use super::netlink::{
-    CLSACT, EGRESS_FILTERS, INGRESS_FILTERS, Interface, Listed, Netlink, ROOT, Request, attribute, flag, message, put,
+    CLSACT, EGRESS_FILTERS, INGRESS_FILTERS, Interface, Listed, Netlink, ROOT, Request, attribute, flag,
+    message, put,
 };
 use super::orders::{CLASS_LISTED, LISTED, Written};
 use super::{Count, DatapathError, Pacing, Queue};
 
 /// Minor numbers of classes; those of the programs, `CLASS_…` there.
 const DATA: u16 = 1;
-const ACKS: u16 = 2;
 const INTERACTIVE: u16 = 0x10;
 const LANE: u16 = 0x100;
 const LANES: u16 = 16;
-const ACK: u16 = 0x200;
-const ACK_CLASSES: u16 = 12;
-/// Bytes that the first class of ACKs weighs.
-const ACK_UNIT: u32 = 64;
 
 /// A rate that limits nothing, in bytes per second: 10 Gbit/s.
 const UNLIMITED: u64 = 1_250_000_000;
@@ -90,11 +84,6 @@ fn wire_rate(rate: Option<BitRate>) -> u64 {
     })
 }
 
-/// Bytes per second of a rate at which ACKs acknowledge.
-fn ack_rate(rate: Option<BitRate>) -> u64 {
-    rate.map_or(UNLIMITED, |rate| (rate.0 / 8).clamp(MIN_RATE, UNLIMITED))
-}
-
 impl Queues {
     const fn handle(&self, minor: u16) -> u32 {
         (self.major as u32) << 16 | minor as u32
@@ -132,7 +121,10 @@ impl Queues {
             && WITH_CLASSES.contains(&root.kind.as_str())
         {
             return Err(DatapathError::Missing {
-                missing: format!("{name} has a queue with classes ({}), which could not be put back", root.kind),
+                missing: format!(
+                    "{name} has a queue with classes ({}), which could not be put back",
+                    root.kind
+                ),
                 fix: format!("remove it (tc qdisc del dev {name} root), or set pacing to off"),
             });
         }
@@ -186,17 +178,13 @@ impl Queues {
         let bytes = queue_packets.saturating_mul(self.packet());
         if self.has_data {
             requests.push(self.class(DATA, 0, UNLIMITED, 0, new));
-            let leaves = std::iter::once(INTERACTIVE).chain(LANE..LANE + LANES).chain(CLASS_LISTED..CLASS_LISTED + LISTED);
+            let leaves = std::iter::once(INTERACTIVE)
+                .chain(LANE..LANE + LANES)
+                .chain(CLASS_LISTED..CLASS_LISTED + LISTED);
             for minor in leaves {
                 requests.push(self.class(minor, DATA, UNLIMITED, u32::from(minor != INTERACTIVE), new));
                 requests.push(self.bucket(minor, UNLIMITED, bytes, new | flag::EXCLUSIVE));
             }
-        }
-        requests.push(self.class(ACKS, 0, UNLIMITED, 0, new));
-        for number in 0..ACK_CLASSES {
-            let minor = ACK + number;
-            requests.push(self.class(minor, ACKS, UNLIMITED, 0, new));
-            requests.push(self.weighed(minor, ACK_UNIT << number, queue_packets));
         }
         netlink.request(&requests)
     }
@@ -214,7 +202,7 @@ impl Queues {
         const PARAMETERS: u16 = 1;
         let parent = if parent == 0 { self.handle(0) } else { self.handle(parent) };
         let mut parameters = Vec::new();
-        let is_leaf = minor != DATA && minor != ACKS;
+        let is_leaf = minor != DATA;
         // A leaf's own rate is enough for its turn only: what it gets, it borrows from the rate of all.
         let own = if is_leaf { MIN_RATE } else { rate };
         let ceiling = if is_leaf { UNLIMITED } else { rate };
@@ -252,27 +240,6 @@ impl Queues {
             .with(attribute::OPTIONS, &options)
     }
 
-    /// A leaf in which every packet weighs as much (`struct tc_sizespec` with a table of one size).
-    fn weighed(&self, minor: u16, weight: u32, packets: u32) -> Request {
-        /// `TCA_STAB_BASE` and `TCA_STAB_DATA`.
-        const BASE: u16 = 1;
-        const DATA: u16 = 2;
-        // Lengths up to 2^16 are in the only slot; its size is shifted to the left by `size_log`.
-        let size_log = weight.trailing_zeros().min(30) as u8;
-        let mut base = vec![16, size_log];
-        base.extend(0_i16.to_ne_bytes());
-        // Overhead, link layer (Ethernet), minimum size; MTU; number of sizes.
-        for word in [0_u32, 1, 0, 0, 1] {
-            base.extend(word.to_ne_bytes());
-        }
-        let mut table = Vec::new();
-        put(&mut table, BASE, &base);
-        put(&mut table, DATA, &((weight >> size_log) as u16).to_ne_bytes());
-        self.queue(self.leaf(minor), self.handle(minor), "pfifo")
-            .with(attribute::OPTIONS, &packets.max(1).to_ne_bytes())
-            .with(attribute::STAB, &table)
-    }
-
     /// Sets the rates of a policy: only those that have changed cost a message.
     ///
     /// # Errors
@@ -296,15 +263,12 @@ impl Queues {
             wanted.push((INTERACTIVE, leaf(policy.interactive)));
             wanted.extend((LANE..LANE + LANES).map(|minor| (minor, leaf(policy.others.rate))));
             wanted.extend(written.rates().map(|(minor, rate)| (minor, leaf(rate))));
-            wanted.push((ACKS, ack_rate(policy.up_acks)));
-        } else {
-            wanted.push((ACKS, ack_rate(policy.down_acks)));
         }
         wanted.retain(|rate| !self.rates.contains(rate));
         let requests: Vec<Request> = wanted
             .iter()
             .map(|&(minor, rate)| match minor {
-                DATA | ACKS => self.class(minor, 0, rate, 0, 0),
+                DATA => self.class(minor, 0, rate, 0, 0),
                 _ => self.bucket(minor, rate, limit, 0),
             })
             .collect();
@@ -326,7 +290,8 @@ impl Queues {
         let listed =
             netlink.qdiscs(self.interface.index).map_err(failed(format!("list the queues of {name}")))?;
         let own = listed.iter().filter(|queue| queue.handle >> 16 >= u32::from(self.major));
-        let own = own.filter(|queue| queue.handle == self.handle(0) || queue.parent >> 16 == u32::from(self.major));
+        let own =
+            own.filter(|queue| queue.handle == self.handle(0) || queue.parent >> 16 == u32::from(self.major));
         Ok(own.map(|queue| self.describe(queue)).collect())
     }
 
@@ -337,12 +302,12 @@ impl Queues {
         let what = match (is_root, minor) {
             (true, _) => "everything".to_owned(),
             (_, INTERACTIVE) => "interactive".to_owned(),
-            (_, ACK..) => format!("ACKs of {} bytes", ACK_UNIT << (minor - ACK).min(ACK_CLASSES)),
             (_, CLASS_LISTED..) => format!("flow {}", minor - CLASS_LISTED),
             _ => format!("elastic, lane {}", minor.saturating_sub(LANE)),
         };
-        let rate_of = |minor: u16| self.rates.iter().find(|(class, _)| *class == minor).map(|(_, rate)| *rate);
-        let rate = if is_root { rate_of(if self.has_data { DATA } else { ACKS }) } else { rate_of(minor) };
+        let rate_of =
+            |minor: u16| self.rates.iter().find(|(class, _)| *class == minor).map(|(_, rate)| *rate);
+        let rate = if is_root { rate_of(DATA) } else { rate_of(minor) };
         Queue {
             interface: self.interface.name.clone(),
             purpose: format!("{what} {ways}"),
@@ -363,7 +328,10 @@ impl Queues {
         let name = &self.interface.name;
         let listed =
             netlink.qdiscs(self.interface.index).map_err(failed(format!("list the queues of {name}")))?;
-        Ok(listed.iter().find(|queue| queue.handle == self.handle(0)).map_or(0, |queue| queue.waiting as usize))
+        Ok(listed
+            .iter()
+            .find(|queue| queue.handle == self.handle(0))
+            .map_or(0, |queue| queue.waiting as usize))
     }
 
     /// Removes the queues, and puts back the one that was there.
@@ -405,9 +373,7 @@ fn read_saved(path: &Path) -> Option<(u32, String, Vec<u8>)> {
 fn remove(netlink: &mut Netlink, interface: &Interface, saved: &Path) -> Result<(), DatapathError> {
     let name = &interface.name;
     let queues = netlink.qdiscs(interface.index).map_err(failed(format!("list the queues of {name}")))?;
-    let is_own = |queue: &Listed| {
-        queue.parent == ROOT && [0xfa10_0000, 0xfa20_0000].contains(&queue.handle)
-    };
+    let is_own = |queue: &Listed| queue.parent == ROOT && [0xfa10_0000, 0xfa20_0000].contains(&queue.handle);
     if queues.iter().any(is_own) {
         let delete = Request::new(message::DELETE_QDISC, flag::ACK, interface.index, 0, ROOT);
         netlink.request(&[delete]).map_err(failed(format!("remove the queues of {name}")))?;
@@ -470,7 +436,12 @@ mod tests {
     fn a_saved_queue_is_read_as_it_was() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = saved_file(folder.path(), "eth0.7");
-        let queue = Listed { handle: 0x8001_0000, kind: "fq_codel".into(), options: vec![8, 0, 1, 255], ..Listed::default() };
+        let queue = Listed {
+            handle: 0x8001_0000,
+            kind: "fq_codel".into(),
+            options: vec![8, 0, 1, 255],
+            ..Listed::default()
+        };
         save(&path, &queue).expect("written");
         assert_eq!(read_saved(&path), Some((queue.handle, queue.kind, queue.options)));
         fs::write(&path, "zz").expect("written");
@@ -481,6 +452,5 @@ mod tests {
     fn rates_are_those_of_full_packets_on_the_wire() {
         assert_eq!(wire_rate(Some(BitRate(12_000_000))), 1_514_000);
         assert_eq!((wire_rate(None), wire_rate(Some(BitRate(0)))), (UNLIMITED, MIN_RATE));
-        assert_eq!(ack_rate(Some(BitRate(8_000_000))), 1_000_000);
     }
 }

@@ -51,7 +51,12 @@ impl Trial {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn order(&mut self, policy: &Policy, expires: Nanos, queue_packets: u32) -> Result<(), DatapathError> {
+    pub fn order(
+        &mut self,
+        policy: &Policy,
+        expires: Nanos,
+        queue_packets: u32,
+    ) -> Result<(), DatapathError> {
         let orders = Orders { policy, datagrams: &[] };
         self.order_all(&orders, expires, queue_packets)
     }
@@ -60,7 +65,12 @@ impl Trial {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn order_all(&mut self, orders: &Orders<'_>, expires: Nanos, queue_packets: u32) -> Result<(), DatapathError> {
+    pub fn order_all(
+        &mut self,
+        orders: &Orders<'_>,
+        expires: Nanos,
+        queue_packets: u32,
+    ) -> Result<(), DatapathError> {
         self.written.write(&mut self.programs, orders, expires, queue_packets, self.pacing)
     }
 

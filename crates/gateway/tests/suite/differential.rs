@@ -79,7 +79,10 @@ fn compare(packets: u64, seed: u64) -> Option<Seen> {
                 Err(error) => panic!("{error}: {:02x?}", frame.bytes),
             };
             let (bytes, digest) = reference.cross(now, direction, &frame);
-            let place = format!("packet {number} of seed {seed}, {direction:?}, IP device {is_ip}: {:02x?}", frame.bytes);
+            let place = format!(
+                "packet {number} of seed {seed}, {direction:?}, IP device {is_ip}: {:02x?}",
+                frame.bytes
+            );
             assert!(outcome.passes, "{place}");
             assert_eq!(outcome.digest, digest.as_ref().map(RawDigest::from), "{place}");
             assert_eq!(outcome.packet, bytes, "{place}");

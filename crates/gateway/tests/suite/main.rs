@@ -7,4 +7,6 @@
 
 mod differential;
 mod frames;
+mod namespaces;
+mod network;
 mod pacing;

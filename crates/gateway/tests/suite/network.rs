@@ -39,7 +39,8 @@ pub(crate) enum Way {
 }
 
 fn run(program: &str, arguments: &str) -> Result<String, String> {
-    let output = Command::new(program).args(arguments.split_whitespace()).output().map_err(|e| e.to_string())?;
+    let output =
+        Command::new(program).args(arguments.split_whitespace()).output().map_err(|e| e.to_string())?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
@@ -81,7 +82,8 @@ impl Network {
         }
         ip(&format!("link add s0 netns {s} type veth peer name w0 netns {g}"));
         ip(&format!("link add m0 netns {g} type veth peer name c0 netns {c}"));
-        for (name, device, link, host) in [(s, "s0", 1, 1), (g, "w0", 1, 2), (g, "m0", 2, 2), (c, "c0", 2, 1)] {
+        for (name, device, link, host) in [(s, "s0", 1, 1), (g, "w0", 1, 2), (g, "m0", 2, 2), (c, "c0", 2, 1)]
+        {
             ip(&format!("-n {name} address add 10.9.{link}.{host}/24 dev {device}"));
             ip(&format!("-n {name} address add fd09:{link}::{host}/64 dev {device} nodad"));
             ip(&format!("-n {name} link set {device} up"));
@@ -97,7 +99,11 @@ impl Network {
     }
 
     /// Does something on a thread in a namespace.
-    pub(crate) fn spawn<T: Send + 'static>(&self, name: &str, act: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        name: &str,
+        act: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
         let path = PathBuf::from("/run/netns").join(name);
         thread::spawn(move || {
             let file = fs::File::open(path).unwrap();
@@ -106,7 +112,11 @@ impl Network {
         })
     }
 
-    pub(crate) fn within<T: Send + 'static>(&self, name: &str, act: impl FnOnce() -> T + Send + 'static) -> T {
+    pub(crate) fn within<T: Send + 'static>(
+        &self,
+        name: &str,
+        act: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
         self.spawn(name, act).join().unwrap()
     }
 
@@ -132,7 +142,8 @@ impl Network {
     pub(crate) fn serve(&self) -> Server {
         let ends = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&ends);
-        let listener = self.within(&self.server.clone(), || TcpListener::bind((Ipv6Addr::UNSPECIFIED, PORT)).unwrap());
+        let listener =
+            self.within(&self.server.clone(), || TcpListener::bind((Ipv6Addr::UNSPECIFIED, PORT)).unwrap());
         listener.set_nonblocking(true).unwrap();
         let thread = thread::spawn(move || {
             let mut connections = Vec::new();

@@ -45,7 +45,8 @@ fn packets_leave_when_the_pacer_of_the_laboratory_says() {
         let mut flows = [Spacing::new(None); 4];
         let first = 10 * round as u8;
         for _ in 0..8 {
-            let rate = |random: &mut Random| (!random.one_in(4)).then(|| BitRate(200_000 + random.below(8_000_000)));
+            let rate =
+                |random: &mut Random| (!random.one_in(4)).then(|| BitRate(200_000 + random.below(8_000_000)));
             let (down, others, own) = (rate(&mut random), rate(&mut random), rate(&mut random));
             let gate = (round % 3 == 2).then(gate);
             let treatment = Treatment { rate: own, ..Treatment::default() };
@@ -131,26 +132,6 @@ fn acks_leave_when_the_ack_pacer_of_the_laboratory_says() {
 }
 
 #[test]
-fn classes_weigh_acks_by_what_they_acknowledge() {
-    let Some(mut trial) = trial(Constants { pacing: Pacing::Classes, ..Constants::default() }) else { return };
-    let policy = Policy { up_acks: Some(BitRate(2_000_000)), ..Policy::none() };
-    trial.order(&policy, Nanos::MAX, QUEUE).unwrap();
-    let mut random = Random(3);
-    let (mut ack, mut weight) = (1_u32, 0_u64);
-    let first = ack;
-    for number in 0..3000_u64 {
-        let frame = segment(1, Direction::ToMesh, ack, ACK, 0);
-        let now = START.saturating_add(Nanos::from_millis(10 * number));
-        let outcome = trial.run(Program::ToMesh, now, 0, &frame).unwrap();
-        assert!((0x200..0x20c).contains(&outcome.class), "{:x}", outcome.class);
-        weight += 64 << (outcome.class - 0x200);
-        ack += random.below(6000) as u32;
-    }
-    let bytes = f64::from(ack - first);
-    assert!((weight as f64 / bytes - 1.0).abs() < 0.01, "{weight} for {bytes}");
-}
-
-#[test]
 fn a_policy_that_is_not_renewed_limits_nothing() {
     let Some(mut trial) = trial(departures()) else { return };
     let others = Treatment { window: Some(3000), ..Treatment::default() };
@@ -173,11 +154,13 @@ fn a_policy_that_is_not_renewed_limits_nothing() {
 #[test]
 fn interactive_packets_go_ahead_up_to_their_rate_and_calls_are_never_paced() {
     let Some(mut trial) = trial(departures()) else { return };
-    let policy = Policy { down: Some(BitRate(800_000)), interactive: Some(BitRate(400_000)), ..Policy::none() };
+    let policy =
+        Policy { down: Some(BitRate(800_000)), interactive: Some(BitRate(400_000)), ..Policy::none() };
     let datagrams = [(key(2, UDP), DatagramClass::Interactive), (key(3, UDP), DatagramClass::Elastic)];
     let orders = Orders { policy: &policy, datagrams: &datagrams };
     trial.order_all(&orders, Nanos::MAX, QUEUE).unwrap();
-    let mut run = |frame: &[u8]| trial.run(Program::ToMesh, START, 0, frame).unwrap().departure.saturating_sub(START);
+    let mut run =
+        |frame: &[u8]| trial.run(Program::ToMesh, START, 0, frame).unwrap().departure.saturating_sub(START);
     let milliseconds = Nanos::from_millis;
     let bulk = datagram(3, 972);
     // 1000 bytes take 10 ms.
