@@ -421,7 +421,8 @@ pub(super) fn clean(
         }
         left += netlink.filters(interface.index, parent).map_or(1, |filters| filters.len());
     }
-    if left == 0 && !removed.is_empty() {
+    // Without filters it does nothing, whoever made it.
+    if left == 0 {
         let delete = Request::new(message::DELETE_QDISC, flag::ACK, interface.index, 0xffff_0000, CLSACT);
         netlink.request(&[delete]).map_err(failed(format!("remove clsact of {name}")))?;
     }
