@@ -52,7 +52,7 @@ enum { FIN = 1, SYN = 2, RST = 4, ACK = 16 };
 enum { TCP = 6, UDP = 17 };
 enum { MAX_EXTENSIONS = 8, RTCP_BYTES = 256, MAX_OPENINGS = 32, MAX_SCALE = 14, DEFAULT_MSS = 536 };
 // Minor numbers of classes: see src/datapath/classes.rs.
-enum { CLASS_INTERACTIVE = 0x10, CLASS_LANE = 0x100, LANES = 16, CLASS_ACK = 0x200, ACK_CLASSES = 12 };
+enum { CLASS_INTERACTIVE = 0x10, CLASS_LANE = 0x100, LANES = 16 };
 
 #define NONE (~0ULL)
 #define SECOND 1000000000ULL
@@ -68,7 +68,6 @@ const volatile u32 mesh_index = 0;
 const volatile u32 sample = 1;
 // Major number of the queues' handles, in its place.
 const volatile u32 mesh_major = 0;
-const volatile u32 wired_major = 0;
 // Tests set the time.
 const volatile u32 has_test_clock = 0;
 
@@ -167,9 +166,8 @@ enum { HAS_AGGREGATE = 1, HAS_URGENT = 2, HAS_ACKS = 4 };
 struct lane {
 	struct spacing data;
 	u32 acked[2];
-	u32 carry[2];
 	u32 present;
-	u32 skipped;
+	u32 zero;
 };
 enum { HAS_DATA = 1, HAS_ACKED = 2 };
 
@@ -899,8 +897,12 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 	}
 	at = through_gate(orders, schedule->last, max64(max64(flow_next, aggregate_next), max64(time, schedule->last)));
 	if (at - time > orders->max_wait) {
-		unlock(&schedule->lock);
-		return NONE;
+		if (pacing == PACING_DEPARTURES) {
+			unlock(&schedule->lock);
+			return NONE;
+		}
+		// The queue of the class decides what it drops.
+		at = time + orders->max_wait;
 	}
 	record(&lane->data, flow_next, lane->present & HAS_DATA, at, bytes, slack);
 	lane->present |= HAS_DATA;
@@ -911,10 +913,10 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 	return at;
 }
 
-// When an ACK may leave, which is charged what it acknowledges, and the class for so many bytes.
-INLINE u64 depart_ack(struct schedule *schedule, struct lane *lane, u32 direction, u64 rate, u64 max_wait, u64 time, u32 ack, u32 *class)
+// When an ACK may leave, which is charged what it acknowledges; NONE if it would wait too long.
+INLINE u64 depart_ack(struct schedule *schedule, struct lane *lane, u32 direction, u64 rate, u64 max_wait, u64 time, u32 ack)
 {
-	u32 side = direction & 1, has_acked = HAS_ACKED << side, step = 0, size = 64, which = 0;
+	u32 side = direction & 1, has_acked = HAS_ACKED << side, step = 0;
 	u64 next, at;
 
 	lock(&schedule->lock);
@@ -930,7 +932,6 @@ INLINE u64 depart_ack(struct schedule *schedule, struct lane *lane, u32 directio
 			step = 0;
 	} else {
 		lane->acked[side] = ack;
-		lane->carry[side] = 0;
 		lane->present |= has_acked;
 	}
 	schedule->last_ack = at;
@@ -940,17 +941,7 @@ INLINE u64 depart_ack(struct schedule *schedule, struct lane *lane, u32 directio
 		schedule->acks.bytes = step;
 		schedule->present |= HAS_ACKS;
 	}
-	// The largest class that is no larger than what is due; the rest is charged to the flow's next ACK.
-	step = lane->carry[side] + min32(step, 1U << 20);
-	for (u32 larger = 1; larger < ACK_CLASSES; larger++) {
-		if (step >= 64U << larger) {
-			which = larger;
-			size = 64U << larger;
-		}
-	}
-	lane->carry[side] = step > size ? min32(step - size, 1U << 20) : 0;
 	unlock(&schedule->lock);
-	*class = CLASS_ACK + which;
 	return at;
 }
 
@@ -1057,7 +1048,7 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 
 	if (orders && pacing != PACING_OFF && direction == TO_MESH) {
 		u32 is_data = digest->payload == KIND_TCP ? digest->words[2] > 0 : datagrams != FREE && digest->payload != KIND_RTCP;
-		u32 is_ack = is_pure_ack(digest) && orders->up_acks != NONE;
+		u32 is_ack = pacing == PACING_DEPARTURES && is_pure_ack(digest) && orders->up_acks != NONE;
 
 		schedule = map_lookup(&schedules, &place);
 		if (schedule && ((is_data && (orders->paces_data || schedule->last > time)) || is_ack)) {
@@ -1070,18 +1061,13 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 				leaves = depart(schedule, orders, lane, rate, time, digest->bytes, is_urgent);
 				class = class ? class : is_urgent ? CLASS_INTERACTIVE : lane_class(&scratch->key);
 			} else if (lane) {
-				leaves = depart_ack(schedule, lane, direction, orders->up_acks, orders->max_ack_wait, time, digest->words[1], &class);
+				leaves = depart_ack(schedule, lane, direction, orders->up_acks, orders->max_ack_wait, time, digest->words[1]);
 			} else {
 				leaves = time;
 			}
 			if (leaves == NONE && pacing == PACING_DEPARTURES) {
 				counters->dropped++;
 				return DROP;
-			}
-			if (leaves == NONE) {
-				// The queue decides what it drops.
-				leaves = time + (is_data ? orders->max_wait : orders->max_ack_wait);
-				class = class ? class : CLASS_ACK;
 			}
 			digest->at = leaves;
 			if (lane)
@@ -1112,7 +1098,7 @@ int fairhop_from_mesh(struct __sk_buff *skb)
 SEC("classifier/to_wired")
 int fairhop_to_wired(struct __sk_buff *skb)
 {
-	u32 first = 0, place = 1, class = CLASS_ACK, major = wired_major;
+	u32 first = 0, place = 1;
 	struct scratch *scratch;
 	struct counters *counters;
 	struct orders *orders;
@@ -1120,7 +1106,7 @@ int fairhop_to_wired(struct __sk_buff *skb)
 	struct lane *lane;
 	u64 time, leaves;
 
-	if (pacing == PACING_OFF || skb->ingress_ifindex != mesh_index)
+	if (pacing != PACING_DEPARTURES || skb->ingress_ifindex != mesh_index)
 		return PASS;
 	time = now();
 	orders = orders_at(time);
@@ -1137,12 +1123,12 @@ int fairhop_to_wired(struct __sk_buff *skb)
 	lane = lane_of(scratch, counters);
 	if (!lane)
 		return PASS;
-	leaves = depart_ack(schedule, lane, FROM_MESH, orders->down_acks, orders->max_ack_wait, time, scratch->digest.words[1], &class);
-	if (leaves == NONE && pacing == PACING_DEPARTURES) {
+	leaves = depart_ack(schedule, lane, FROM_MESH, orders->down_acks, orders->max_ack_wait, time, scratch->digest.words[1]);
+	if (leaves == NONE) {
 		counters->dropped++;
 		return DROP;
 	}
-	release_at(skb, leaves, major, class);
+	skb->tstamp = leaves;
 	return PASS;
 }
 

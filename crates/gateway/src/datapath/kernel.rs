@@ -186,10 +186,10 @@ impl Kernel {
                 Ok(()) => {
                     self.features.pacing = pacing;
                     self.features.has_gate = pacing == Pacing::DepartureTimes;
-                    self.features.paces_down_acks = self.wired.is_some();
+                    self.features.paces_down_acks = pacing == Pacing::DepartureTimes && self.wired.is_some();
                     if pacing == Pacing::Classes {
                         let note =
-                            "no gate: it takes the queue fq (CONFIG_NET_SCH_FQ), which this kernel has not";
+                            "no gate and no pacing of ACKs: they take the queue fq (CONFIG_NET_SCH_FQ)";
                         self.features.notes.push(note.into());
                     }
                     return Ok(());
@@ -211,7 +211,10 @@ impl Kernel {
         let Settings { queue_packets, state_dir, .. } = &self.settings;
         let sides = [(Some(&self.mesh), MESH_MAJOR, true), (self.wired.as_ref(), WIRED_MAJOR, false)];
         for (interface, major, has_data) in sides {
-            let Some(interface) = interface else { continue };
+            // Classes pace data only, and there is none on the wired side.
+            let Some(interface) = interface.filter(|_| has_data || pacing != Pacing::Classes) else {
+                continue;
+            };
             let netlink = &mut self.netlink;
             let made = Queues::make(netlink, interface, major, pacing, has_data, *queue_packets, state_dir);
             match made {

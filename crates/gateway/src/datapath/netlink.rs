@@ -2,7 +2,7 @@
 //! as the gateway needs them. All numbers are in the machine's byte order.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{
@@ -33,7 +33,6 @@ pub(super) mod attribute {
     pub(crate) const KIND: u16 = 1;
     pub(crate) const OPTIONS: u16 = 2;
     pub(crate) const STATS2: u16 = 7;
-    pub(crate) const STAB: u16 = 8;
 }
 
 /// The parent of a root queue.
@@ -183,6 +182,8 @@ impl Netlink {
         // Without a protocol it is NETLINK_ROUTE.
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
         bind(&socket, &SocketAddrNetlink::new(0, 0))?;
+        // Kernels without it refuse with a number only.
+        let _ = super::sys::explain_errors(socket.as_fd());
         Ok(Self { socket, number: 0, buffer: vec![0; 1 << 16] })
     }
 
@@ -208,7 +209,8 @@ impl Netlink {
                     left -= 1;
                     let code = u32_at(body, 0).unwrap_or(0).cast_signed();
                     if code != 0 && result.is_ok() {
-                        result = Err(io::Error::from_raw_os_error(-code));
+                        let place = header.number.wrapping_sub(first) as usize;
+                        result = Err(refusal(-code, body, batch.get(place)));
                     }
                 }
             }
@@ -276,6 +278,21 @@ impl Netlink {
     fn receive(&mut self) -> io::Result<usize> {
         let (length, _) = recv(&self.socket, &mut self.buffer[..], RecvFlags::empty())?;
         Ok(length)
+    }
+}
+
+/// The error of a refused request, with the kernel's reason if there is one (`NLMSGERR_ATTR_MSG`).
+fn refusal(code: i32, body: &[u8], request: Option<&Request>) -> io::Error {
+    let error = io::Error::from_raw_os_error(code);
+    // After the error: the request, then attributes.
+    let after = 4 + request.map_or(0, |request| request.0.len());
+    let reason = attribute_of(body.get(after..).unwrap_or_default(), 1);
+    match reason {
+        Some(reason) => {
+            let reason = String::from_utf8_lossy(reason);
+            io::Error::new(error.kind(), format!("{error}: {}", reason.trim_end_matches('\0')))
+        }
+        None => error,
     }
 }
 

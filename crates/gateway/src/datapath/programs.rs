@@ -148,7 +148,7 @@ impl Programs {
             Pacing::Classes => 2,
         };
         let (mesh_is_ip, wired_is_ip) = (u32::from(constants.mesh_is_ip), u32::from(constants.wired_is_ip));
-        let (mesh_major, wired_major) = (u32::from(MESH_MAJOR) << 16, u32::from(WIRED_MAJOR) << 16);
+        let mesh_major = u32::from(MESH_MAJOR) << 16;
         let has_test_clock = u32::from(constants.has_test_clock);
         let mut loader = EbpfLoader::new();
         loader
@@ -161,7 +161,6 @@ impl Programs {
             .override_global("mesh_index", &constants.mesh_index, true)
             .override_global("sample", &constants.sample, true)
             .override_global("mesh_major", &mesh_major, true)
-            .override_global("wired_major", &wired_major, true)
             .override_global("has_test_clock", &has_test_clock, true);
         for map in ["opening", "flows", "lanes"] {
             loader.map_max_entries(map, constants.flows.max(64));

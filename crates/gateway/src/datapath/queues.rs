@@ -2,15 +2,13 @@
 //!
 //! ```text
 //!  fa10:  htb          packets without a class pass directly: calls, control, and everything without orders in force
-//!   ├ fa10:1           elastic data together
-//!   │  ├ fa10:10       interactive UDP, first                          tbf
-//!   │  ├ fa10:100 …    elastic flows, by a hash of their ports         tbf each
-//!   │  └ fa10:180 …    flows with a rate of their own                  tbf each
-//!   └ fa10:2           ACKs together
-//!      └ fa10:200 …    by the bytes that they acknowledge              pfifo each, with a size table
+//!   └ fa10:1           elastic data together
+//!      ├ fa10:10       interactive UDP, first                          tbf
+//!      ├ fa10:100 …    elastic flows, by a hash of their ports         tbf each
+//!      └ fa10:180 …    flows with a rate of their own                  tbf each
 //! ```
-//! A TBF leaf splits what consists of several segments; HTB alone would send it as one burst. A size table lets an ACK weigh
-//! what it acknowledges (64 bytes times a power of two), and not what it is long.
+//! A TBF leaf splits what consists of several segments; HTB alone would send it as one burst. ACKs are not paced by classes:
+//! an ACK would have to weigh what it acknowledges, and the kernel takes size tables on root queues only.
 //!
 //! Handles have the major numbers `fa10` (mesh) and `fa20` (wired): that is how queues of a gateway that was killed are
 //! recognised and removed. A queue that was there before is written into a file before it is replaced, and put back.
@@ -31,14 +29,9 @@ use super::{Count, DatapathError, Pacing, Queue};
 
 /// Minor numbers of classes; those of the programs, `CLASS_…` there.
 const DATA: u16 = 1;
-const ACKS: u16 = 2;
 const INTERACTIVE: u16 = 0x10;
 const LANE: u16 = 0x100;
 const LANES: u16 = 16;
-const ACK: u16 = 0x200;
-const ACK_CLASSES: u16 = 12;
-/// Bytes that the first class of ACKs weighs.
-const ACK_UNIT: u32 = 64;
 
 /// A rate that limits nothing, in bytes per second: 10 Gbit/s.
 const UNLIMITED: u64 = 1_250_000_000;
@@ -89,11 +82,6 @@ fn wire_rate(rate: Option<BitRate>) -> u64 {
         let bytes = u128::from(rate.0) * u128::from(FULL_PACKET + ETHERNET) / (8 * u128::from(FULL_PACKET));
         (bytes.min(u128::from(UNLIMITED)) as u64).max(MIN_RATE)
     })
-}
-
-/// Bytes per second of a rate at which ACKs acknowledge.
-fn ack_rate(rate: Option<BitRate>) -> u64 {
-    rate.map_or(UNLIMITED, |rate| (rate.0 / 8).clamp(MIN_RATE, UNLIMITED))
 }
 
 impl Queues {
@@ -198,12 +186,6 @@ impl Queues {
                 requests.push(self.bucket(minor, UNLIMITED, bytes, new | flag::EXCLUSIVE));
             }
         }
-        requests.push(self.class(ACKS, 0, UNLIMITED, 0, new));
-        for number in 0..ACK_CLASSES {
-            let minor = ACK + number;
-            requests.push(self.class(minor, ACKS, UNLIMITED, 0, new));
-            requests.push(self.weighed(minor, ACK_UNIT << number, queue_packets));
-        }
         netlink.request(&requests)
     }
 
@@ -220,7 +202,7 @@ impl Queues {
         const PARAMETERS: u16 = 1;
         let parent = if parent == 0 { self.handle(0) } else { self.handle(parent) };
         let mut parameters = Vec::new();
-        let is_leaf = minor != DATA && minor != ACKS;
+        let is_leaf = minor != DATA;
         // A leaf's own rate is enough for its turn only: what it gets, it borrows from the rate of all.
         let own = if is_leaf { MIN_RATE } else { rate };
         let ceiling = if is_leaf { UNLIMITED } else { rate };
@@ -258,27 +240,6 @@ impl Queues {
             .with(attribute::OPTIONS, &options)
     }
 
-    /// A leaf in which every packet weighs as much (`struct tc_sizespec` with a table of one size).
-    fn weighed(&self, minor: u16, weight: u32, packets: u32) -> Request {
-        /// `TCA_STAB_BASE` and `TCA_STAB_DATA`.
-        const BASE: u16 = 1;
-        const DATA: u16 = 2;
-        // Lengths up to 2^16 are in the only slot; its size is shifted to the left by `size_log`.
-        let size_log = weight.trailing_zeros().min(30) as u8;
-        let mut base = vec![16, size_log];
-        base.extend(0_i16.to_ne_bytes());
-        // Overhead, link layer (Ethernet), minimum size; MTU; number of sizes.
-        for word in [0_u32, 1, 0, 0, 1] {
-            base.extend(word.to_ne_bytes());
-        }
-        let mut table = Vec::new();
-        put(&mut table, BASE, &base);
-        put(&mut table, DATA, &((weight >> size_log) as u16).to_ne_bytes());
-        self.queue(self.leaf(minor), self.handle(minor), "pfifo")
-            .with(attribute::OPTIONS, &packets.max(1).to_ne_bytes())
-            .with(attribute::STAB, &table)
-    }
-
     /// Sets the rates of a policy: only those that have changed cost a message.
     ///
     /// # Errors
@@ -302,15 +263,12 @@ impl Queues {
             wanted.push((INTERACTIVE, leaf(policy.interactive)));
             wanted.extend((LANE..LANE + LANES).map(|minor| (minor, leaf(policy.others.rate))));
             wanted.extend(written.rates().map(|(minor, rate)| (minor, leaf(rate))));
-            wanted.push((ACKS, ack_rate(policy.up_acks)));
-        } else {
-            wanted.push((ACKS, ack_rate(policy.down_acks)));
         }
         wanted.retain(|rate| !self.rates.contains(rate));
         let requests: Vec<Request> = wanted
             .iter()
             .map(|&(minor, rate)| match minor {
-                DATA | ACKS => self.class(minor, 0, rate, 0, 0),
+                DATA => self.class(minor, 0, rate, 0, 0),
                 _ => self.bucket(minor, rate, limit, 0),
             })
             .collect();
@@ -344,13 +302,12 @@ impl Queues {
         let what = match (is_root, minor) {
             (true, _) => "everything".to_owned(),
             (_, INTERACTIVE) => "interactive".to_owned(),
-            (_, ACK..) => format!("ACKs of {} bytes", ACK_UNIT << (minor - ACK).min(ACK_CLASSES)),
             (_, CLASS_LISTED..) => format!("flow {}", minor - CLASS_LISTED),
             _ => format!("elastic, lane {}", minor.saturating_sub(LANE)),
         };
         let rate_of =
             |minor: u16| self.rates.iter().find(|(class, _)| *class == minor).map(|(_, rate)| *rate);
-        let rate = if is_root { rate_of(if self.has_data { DATA } else { ACKS }) } else { rate_of(minor) };
+        let rate = if is_root { rate_of(DATA) } else { rate_of(minor) };
         Queue {
             interface: self.interface.name.clone(),
             purpose: format!("{what} {ways}"),
@@ -464,7 +421,8 @@ pub(super) fn clean(
         }
         left += netlink.filters(interface.index, parent).map_or(1, |filters| filters.len());
     }
-    if left == 0 && !removed.is_empty() {
+    // Without filters it does nothing, whoever made it.
+    if left == 0 {
         let delete = Request::new(message::DELETE_QDISC, flag::ACK, interface.index, 0xffff_0000, CLSACT);
         netlink.request(&[delete]).map_err(failed(format!("remove clsact of {name}")))?;
     }
@@ -495,6 +453,5 @@ mod tests {
     fn rates_are_those_of_full_packets_on_the_wire() {
         assert_eq!(wire_rate(Some(BitRate(12_000_000))), 1_514_000);
         assert_eq!((wire_rate(None), wire_rate(Some(BitRate(0)))), (UNLIMITED, MIN_RATE));
-        assert_eq!(ack_rate(Some(BitRate(8_000_000))), 1_000_000);
     }
 }

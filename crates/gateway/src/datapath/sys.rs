@@ -98,6 +98,23 @@ pub(super) fn run(
     })
 }
 
+/// Asks the kernel for its reasons when it refuses a request (`NETLINK_EXT_ACK`).
+pub(super) fn explain_errors(netlink: BorrowedFd<'_>) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    let length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the kernel reads `length` bytes of `on`, and keeps no pointer to it.
+    let done = unsafe {
+        libc::setsockopt(
+            netlink.as_raw_fd(),
+            libc::SOL_NETLINK,
+            libc::NETLINK_EXT_ACK,
+            (&raw const on).cast(),
+            length,
+        )
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// The digest in an entry of the ring buffer; none for an entry of another length.
 pub(super) fn digest(entry: &[u8]) -> Option<RawDigest> {
     if entry.len() != size_of::<RawDigest>() {

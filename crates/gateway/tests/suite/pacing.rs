@@ -38,10 +38,10 @@ fn packets_leave_when_the_pacer_of_the_laboratory_says() {
     let Some(mut trial) = trial(departures()) else { return };
     let mut random = Random(7);
     let mut paced = 0;
+    let mut schedule = Schedule::new();
     for round in 0..12_u64 {
         // Each round begins after all earlier departures, with flows of its own.
         let mut now = START.saturating_add(Nanos::from_secs(30 * round));
-        let mut schedule = Schedule::new();
         let mut flows = [Spacing::new(None); 4];
         let first = 10 * round as u8;
         for _ in 0..8 {
@@ -129,28 +129,6 @@ fn acks_leave_when_the_ack_pacer_of_the_laboratory_says() {
         assert_eq!(given[..left.len()], left);
         assert!(left.iter().zip(given).filter(|((_, at), _)| *at > START).count() > 1000);
     }
-}
-
-#[test]
-fn classes_weigh_acks_by_what_they_acknowledge() {
-    let Some(mut trial) = trial(Constants { pacing: Pacing::Classes, ..Constants::default() }) else {
-        return;
-    };
-    let policy = Policy { up_acks: Some(BitRate(2_000_000)), ..Policy::none() };
-    trial.order(&policy, Nanos::MAX, QUEUE).unwrap();
-    let mut random = Random(3);
-    let (mut ack, mut weight) = (1_u32, 0_u64);
-    let first = ack;
-    for number in 0..3000_u64 {
-        let frame = segment(1, Direction::ToMesh, ack, ACK, 0);
-        let now = START.saturating_add(Nanos::from_millis(10 * number));
-        let outcome = trial.run(Program::ToMesh, now, 0, &frame).unwrap();
-        assert!((0x200..0x20c).contains(&outcome.class), "{:x}", outcome.class);
-        weight += 64 << (outcome.class - 0x200);
-        ack += random.below(6000) as u32;
-    }
-    let bytes = f64::from(ack - first);
-    assert!((weight as f64 / bytes - 1.0).abs() < 0.01, "{weight} for {bytes}");
 }
 
 #[test]
