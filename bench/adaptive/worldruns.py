@@ -22,6 +22,8 @@ from simulator import MOS_GOOD, InterruptedRunError, Result, Sets, fairhop
 from store import CLEAR, appended, lines_of
 from worlds import LEARNING_S, World
 
+#: Seeds that choose the oracle's setting, and seeds that judge it.
+CHOOSING, JUDGING = (101, 102), (1, 2)
 ADAPTIVE: Sets = ('control={ kind = "adaptive" }',)
 #: Fraction of the final goodput at which a controller has learnt.
 LEARNT = 0.8
@@ -185,7 +187,7 @@ class WorldRuns:
             raise UnknownRunError(world.name())
         if self.stop.is_set():
             raise InterruptedRunError
-        figures = self._run(world, setting, seed)
+        figures = self._run(world, setting, seed, traced=seed in JUDGING)
         line = {"world": key[0], "name": world.name(), "sets": setting, "seed": seed, "made": self.made}
         with self._lock:
             self._known[key] = figures
@@ -193,9 +195,9 @@ class WorldRuns:
             self._file.flush()
         return figures
 
-    def _run(self, world: World, setting: Sets, seed: int) -> Figures:
+    def _run(self, world: World, setting: Sets, seed: int, *, traced: bool) -> Figures:
         words = [word for change in setting for word in ("--set", change)]
-        traces = [word for name in ("mos", "flow", "control") for word in ("--trace", name)]
+        traces = [word for name in ("mos", "flow", "control") if traced for word in ("--trace", name)]
         with tempfile.TemporaryDirectory() as folder:
             # Without --out, traces are written to the current directory.
             arguments = ("run", str(self.file(world).resolve()), "--seed", str(seed), "--threads", "1")
