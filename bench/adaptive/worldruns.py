@@ -31,6 +31,15 @@ LEARNT = 0.8
 NOT_USED = "budget is not used"
 
 
+def tuned(constant: str, value: float) -> Sets:
+    """Adaptive control with another value of a constant."""
+    return (f'control={{ kind = "adaptive", tuning = {{ {constant} = {value!r} }} }}',)
+
+
+def is_adaptive(setting: Sets) -> bool:
+    return any('kind = "adaptive"' in word for word in setting)
+
+
 @dataclass(frozen=True)
 class Figures:
     """Results of one setting in one world: one seed, or the mean of several."""
@@ -156,7 +165,7 @@ class WorldRuns:
             sets = tuple(line["sets"])
             # A truncated line in the middle can lack fields.
             with suppress(KeyError, TypeError):
-                if line["made"] == self.made or sets != ADAPTIVE:
+                if line["made"] == self.made or not is_adaptive(sets):
                     self._known[line["world"], sets, line["seed"]] = Figures(
                         *(line["figures"][field.name] for field in fields(Figures))
                     )
@@ -183,7 +192,7 @@ class WorldRuns:
             known = self._known.get(key)
         if known:
             return known
-        if self.only_adaptive and setting != ADAPTIVE:
+        if self.only_adaptive and not is_adaptive(setting):
             raise UnknownRunError(world.name())
         if self.stop.is_set():
             raise InterruptedRunError

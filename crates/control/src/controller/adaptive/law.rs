@@ -159,7 +159,8 @@ impl Adaptive {
     /// Grows past the ceiling: slowly at first, and faster the longer nothing goes wrong.
     fn probe(&mut self, now: Nanos, since: Nanos, seconds: f64, pull: f64) {
         let held = now.saturating_sub(since).as_secs_f64();
-        let speed = (self.tuning.probe_speed * (1.0 + (held - self.tuning.probe_calm_s).max(0.0) / 2.0))
+        let speed = (self.tuning.probe_speed
+            * (1.0 + (held - self.tuning.probe_calm_s).max(0.0) / self.tuning.probe_grows_s))
             .min(self.tuning.return_speed);
         self.grow(seconds * speed * pull);
         self.reason = Reason::Probe;
@@ -187,10 +188,11 @@ impl Adaptive {
         let believed = self.tolerance.max(DEFAULT_TOLERANCE.min(SENSITIVE * self.tolerance));
         let expected = stress.packets * believed;
         let missed = if self.nodes.is_empty() { 2.0 * calm } else { calm * expected };
-        let speed = speed
-            + (return_speed - speed)
-                * far
-                * ((missed - self.tuning.sure_packets) / (2.0 * self.tuning.sure_packets)).clamp(0.0, 1.0);
+        let shown = ((missed - self.tuning.sure_packets) / (2.0 * self.tuning.sure_packets)).clamp(0.0, 1.0);
+        // Loss rises steeply with the budget, so that a budget far below the ceiling is safe without proof.
+        let safe = self.tuning.safe_part * stay;
+        let likely = if stay.is_finite() { (5.0 * (safe - self.budget) / stay).clamp(0.0, 1.0) } else { 0.0 };
+        let speed = speed + (return_speed - speed) * (far * shown).max(likely);
         let grown = self.budget * (1.0 + seconds * speed * pull);
         self.budget = grown.min(stay.max(self.budget));
         self.reason = Reason::RoomToGrow;

@@ -91,6 +91,12 @@ tuning! {
     max_hold_s = 60.0, "seconds", Some(10.0);
     /// Seconds for which a probe stays slow.
     probe_calm_s = 3.0, "seconds", Some(0.0);
+    /// Seconds after which the speed of a probe has doubled, and so on in proportion.
+    probe_grows_s = 2.0, "seconds", Some(1e9);
+    /// Part of the point to stay at up to which the budget returns fast: loss rises steeply with the budget.
+    safe_part = 0.8, "part of the point to stay at", Some(0.0);
+    /// Part of a call's load that the budget gets back when it ends.
+    returned = 1.0, "part of the load", Some(0.0);
     /// Seconds from its cause to a breakdown.
     breakdown_after_s = 2.0, "seconds", Some(0.0);
     /// Part of the point to stay at that an unused budget keeps: that much is known to be carried.
