@@ -92,7 +92,7 @@ tuning! {
     /// Seconds after which the speed of a probe has doubled, and so on in proportion.
     probe_grows_s = 2.0, "seconds", Some(1e9);
     /// Part of the ceiling up to which the budget returns fast: loss rises steeply with the budget.
-    safe_part = 0.8, "part of the ceiling", Some(0.0);
+    safe_part = 0.6, "part of the ceiling", Some(0.0);
     /// Part of a call's load that the budget gets back when it ends.
     returned = 1.0, "part of the load", Some(0.0);
     /// Seconds from its cause to a breakdown.
