@@ -26,10 +26,10 @@ propagation = { model = "range", receive_m = 250, carrier_sense_m = 550 }
 /// Sixty datagrams at once, which take some 70 ms of air, and what fq_codel holds of them, at once and later.
 const FLOOD: &str = "#!/bin/bash
 ip -n fh-0 neigh replace 10.77.0.1 lladdr 02:00:00:00:00:01 dev fh0
-ip netns exec fh-0 tc qdisc replace dev fh0 parent 2:1 handle 3: fq_codel
+ip netns exec fh-0 tc qdisc replace dev fh0 parent 2:1 fq_codel
 ip netns exec fh-0 bash -c 'exec 3>/dev/udp/10.77.0.1/9; for i in {1..60}; do printf %1400s x >&3; done'
 for when in now later; do
-    ip netns exec fh-0 tc -s qdisc show dev fh0 | grep -A2 'fq_codel 3:' | sed -n \"s/.* \\([0-9]*\\)p requeues.*/$when \\1/p\"
+    ip netns exec fh-0 tc -s qdisc show dev fh0 | grep -A2 'qdisc fq_codel' | sed -n \"s/.* \\([0-9]*\\)p requeues.*/$when \\1/p\"
     sleep 0.5
 done
 ";
