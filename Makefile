@@ -12,7 +12,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_FOLDERS := bench/claims bench/adaptive bench/peers bench/emulator tools
 PYTHON_FILES := $(wildcard bench/*.py $(addsuffix /*.py,$(PYTHON_FOLDERS)))
-SHELL_FILES := .ci/run tools/prepare bench/emulator/flows.sh
+SHELL_FILES := .ci/run tools/prepare $(wildcard bench/emulator/*.sh)
 # Runs a command on the last core that this process may use: speed is measured on one core.
 PINNED = taskset -c $$(taskset -pc $$$$ | sed 's/.*[^0-9]//')
 
@@ -26,7 +26,7 @@ demo: ## Three downloads and five calls over four radio hops: a table, and pictu
 	@echo "Next: docs/guides/first-steps.md, and $(TARGET_DIR)/release/fairhop --help"
 
 test: ## All tests
-	@tools/prepare rust compiler python tshark iproute guests
+	@tools/prepare rust compiler python tshark iproute daemons guests
 	@echo "» all tests: about 14 minutes on 2 cores from a clean clone, compilation included"
 	cargo test --workspace --locked --no-run
 	python3 tools/docs.py --check --program $(TARGET_DIR)/debug/fairhop

@@ -2,7 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`run`], [`emulate`], [`demo`], [`mos`], [`airtime`], [`outage`], [`aimd`], [`scenarios`] | the commands |
+//! | [`run`], [`emulate`], [`demo`], [`mos`], [`airtime`], [`outage`], [`aimd`], [`call`], [`scenarios`] | the commands |
 //! | [`choose`] | finds and reads the scenario |
 //! | [`campaign`], [`interrupt`], [`progress`] | many runs at a time, with progress and Ctrl-C |
 //! | [`folder`] | the folder of `--out` |
@@ -11,6 +11,7 @@
 
 mod aimd;
 mod airtime;
+mod call;
 mod campaign;
 mod choose;
 mod demo;
@@ -107,6 +108,9 @@ enum Command {
     /// Send or receive a stream of AIMD datagrams and measure rate, loss and delay
     #[command(after_help = aimd::EXAMPLES)]
     Aimd(aimd::AimdArgs),
+    /// Make or answer telephone calls over RTP and measure their quality
+    #[command(after_help = call::EXAMPLES)]
+    Call(call::CallArgs),
     /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -157,6 +161,7 @@ fn dispatch(command: &Command) -> Result<u8, Failure> {
         Command::Airtime(args) => airtime::airtime(args),
         Command::Outage(args) => outage::outage(args),
         Command::Aimd(args) => aimd::aimd(args),
+        Command::Call(args) => call::call(args),
         Command::Completions { shell } => completions(*shell),
     }
 }

@@ -231,25 +231,36 @@ fn calls(calls: &[View<'_>]) -> Option<String> {
         .column("delay ms", 7)
         .column("p95 ms", 5)
         .column("jitter ms", 6);
+    let is_observed = shown.iter().any(|call| call.mean.get("observed").is_some());
+    if is_observed {
+        table = table.column("seen", 7);
+    }
     for call in shown {
         // The worse direction.
         let p95 = ["/forward/delay/p95_ms", "/backward/delay/p95_ms"]
             .into_iter()
             .max_by(|a, b| call.mean(a).total_cmp(&call.mean(b)))
             .unwrap_or_default();
-        table.row(
-            call.text("name"),
-            [
-                call.score("/mos"),
-                call.score("/mos_worst"),
-                call.percent("/loss", 2),
-                call.percent("/late", 2),
-                call.cell("/delay_ms", 1),
-                call.cell(p95, 1),
-                call.cell("/jitter_ms", 1),
-            ],
-        );
+        let mut cells = vec![
+            call.score("/mos"),
+            call.score("/mos_worst"),
+            call.percent("/loss", 2),
+            call.percent("/late", 2),
+            call.cell("/delay_ms", 1),
+            call.cell(p95, 1),
+            call.cell("/jitter_ms", 1),
+        ];
+        if is_observed {
+            cells.push(call.score("/observed/mos"));
+        }
+        table.row(call.text("name"), cells);
     }
+    let remark = match is_observed {
+        true => format!(
+            "{remark}{FAINT}seen: MOS as a gateway's observer computes it from the packets{FAINT:#}\n"
+        ),
+        false => remark,
+    };
     Some(table.render() + &remark)
 }
 

@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use fairhop_emulate::guest::{Command, Guest, GuestError, HostFiles, Kernel};
@@ -32,6 +33,9 @@ pub(crate) struct VirtualArgs {
     #[arg(long, requires = "enabled")]
     host_files: bool,
 }
+
+/// Wall time after which a guest is ended: the emulation has a duration of its own, which may take much longer in a guest.
+const PATIENCE: Duration = Duration::from_secs(7 * 86_400);
 
 /// The options that the guest's command line does not have, and whether a value follows.
 const OPTIONS: [(&str, bool); 4] =
@@ -84,7 +88,16 @@ pub(crate) fn run(args: &EmulateArgs, scenario: &Scenario, interrupt: &Interrupt
         }
     }
     let host_files = if options.host_files { HostFiles::Shared } else { HostFiles::Listed };
-    let guest = Guest { kernel: options.kernel, host_files, ..Guest::default() };
+    let guest = Guest { kernel: options.kernel, host_files, timeout: PATIENCE, ..Guest::default() };
+    if host_files == HostFiles::Listed && options.guest_file.is_empty() {
+        for interpreter in command.interpreters()? {
+            let has =
+                if interpreter == "python" { "no modules but the standard library" } else { "no modules" };
+            ui::remark(&format!(
+                "the guest has {interpreter} and {has}: if a script needs more, add --guest-file FOLDER, or --host-files"
+            ));
+        }
+    }
     let polling = interrupt.poll();
     let result =
         guest.run(&command, &mut anstream::stdout(), &mut anstream::stderr(), &|| interrupt.is_requested());

@@ -146,6 +146,11 @@ impl Reception {
         }
     }
 
+    /// The jitter so far.
+    pub fn jitter(&self) -> Nanos {
+        self.jitter.value()
+    }
+
     /// The report block to send now. It starts the next interval of `fraction_lost`. `clock_hz` is the frequency of the
     /// stream's timestamps.
     pub fn report(&mut self, now: Nanos, clock_hz: u32) -> Option<ReceptionReport> {

@@ -10,10 +10,10 @@
 //! One thread, one socket: send what the machine has to send, then wait for the socket until the machine's next timer.
 //! Clocks of two hosts differ, so one-way delays are given above the minimum of the stream.
 
-mod measure;
+pub(crate) mod measure;
 mod receive;
 mod send;
-mod socket;
+pub(crate) mod socket;
 
 use clap::{Args, Subcommand};
 

@@ -89,7 +89,7 @@ pub(crate) fn receive(args: &ReceiveArgs) -> Result<u8, Failure> {
 }
 
 fn bind(address: &str) -> Result<UdpSocket, Failure> {
-    let found = resolve(address).map_err(|error| {
+    let found = resolve(address, DEFAULT_PORT).map_err(|error| {
         Failure::new(
             format!("--bind {address} is not an address: {}", reason(&error)),
             format!("as in 192.0.2.7, 0.0.0.0:{DEFAULT_PORT}, or [::]:{DEFAULT_PORT} for IPv6"),

@@ -116,7 +116,7 @@ fn address(to: &str) -> Result<SocketAddr, Failure> {
             ),
         )
     };
-    let found = resolve(to).map_err(|error| unknown(reason(&error)))?;
+    let found = resolve(to, DEFAULT_PORT).map_err(|error| unknown(reason(&error)))?;
     found.first().copied().ok_or_else(|| unknown("the name has no address".to_owned()))
 }
 

@@ -6,28 +6,28 @@ use std::time::{Duration, Instant};
 
 use fairhop_model::units::Nanos;
 
-/// Port of a receiver by default.
-pub(super) const DEFAULT_PORT: u16 = 24024;
+/// Port of a receiver of AIMD datagrams by default.
+pub(crate) const DEFAULT_PORT: u16 = 24024;
 
 /// Longest wait for the socket: Ctrl-C and the live line are handled between waits.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
 /// Time since the stream or the program started.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock(Instant);
+pub(crate) struct Clock(Instant);
 
 impl Clock {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self(Instant::now())
     }
 
-    pub(super) fn now(self) -> Nanos {
+    pub(crate) fn now(self) -> Nanos {
         Nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 }
 
 /// Limits the next wait for the socket: not past `until`, and at most [`LONGEST_WAIT`].
-pub(super) fn limit_wait(socket: &UdpSocket, clock: Clock, until: Option<Nanos>) -> io::Result<()> {
+pub(crate) fn limit_wait(socket: &UdpSocket, clock: Clock, until: Option<Nanos>) -> io::Result<()> {
     /// A timeout of zero would mean none.
     const SHORTEST: Duration = Duration::from_micros(100);
     let left = until.map(|until| Duration::from_nanos(until.saturating_sub(clock.now()).0));
@@ -36,30 +36,30 @@ pub(super) fn limit_wait(socket: &UdpSocket, clock: Clock, until: Option<Nanos>)
 }
 
 /// Whether a wait ended without a packet.
-pub(super) fn is_nothing(error: &io::Error) -> bool {
+pub(crate) fn is_nothing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
 /// Whether the other host reported that the port is closed.
-pub(super) fn is_refusal(error: &io::Error) -> bool {
+pub(crate) fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset)
 }
 
-/// The addresses of a host, with [`DEFAULT_PORT`] unless a port is given: `192.0.2.7`, `host.example:5000`,
+/// The addresses of a host, with `port` unless one is given: `192.0.2.7`, `host.example:5000`,
 /// `[2001:db8::7]:5000`.
-pub(super) fn resolve(host: &str) -> io::Result<Vec<SocketAddr>> {
+pub(crate) fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     // An IPv6 address contains colons, and has brackets if a port follows.
     let has_port = host.rsplit_once(':').is_some_and(|(name, _)| !name.contains(':') || name.ends_with(']'));
     let found = if has_port {
         host.to_socket_addrs()
     } else {
-        (host.trim_start_matches('[').trim_end_matches(']'), DEFAULT_PORT).to_socket_addrs()
+        (host.trim_start_matches('[').trim_end_matches(']'), port).to_socket_addrs()
     };
     Ok(found?.collect())
 }
 
 /// A number of seconds, as an argument.
-pub(super) fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     const MAX: f64 = 1e6;
     match text.parse::<f64>() {
         Ok(s) if s > 0.0 && s <= MAX => Ok(s),

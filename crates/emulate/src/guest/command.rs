@@ -137,6 +137,15 @@ impl Command {
         self.outputs.iter().map(|path| self.directory.join(path))
     }
 
+    /// The interpreters among the command's programs whose scripts may need modules that the guest does not get: those of
+    /// Python's standard library are there, and all others have to be named ([`Command::file`]).
+    ///
+    /// # Errors
+    /// As those of [`Guest::run`](super::Guest::run) about files.
+    pub fn interpreters(&self) -> Result<Vec<&'static str>, GuestError> {
+        Ok(self.files()?.interpreters().collect())
+    }
+
     /// The host's files that the command needs, and the script that starts it.
     pub(super) fn files(&self) -> Result<Files, GuestError> {
         let mut files = Files::default();

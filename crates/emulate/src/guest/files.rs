@@ -23,6 +23,13 @@ const MAX_SCRIPT: usize = 1 << 18;
 /// Where programs are looked for besides PATH: ordinary users do not have these.
 const SYSTEM_FOLDERS: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"];
 
+/// Interpreters, by the start of their names, whose scripts use modules.
+const INTERPRETERS: [&str; 5] = ["lua", "node", "perl", "python", "ruby"];
+
+/// What is large in the standard library of Python, and of no use in a guest.
+const UNUSED_MODULES: [&str; 8] =
+    ["__pycache__", "dist-packages", "ensurepip", "idlelib", "lib2to3", "site-packages", "test", "tkinter"];
+
 /// A file of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {
@@ -49,8 +56,11 @@ pub(super) struct Files {
     nodes: BTreeMap<PathBuf, Node>,
     /// Programs whose libraries are still to be added.
     programs: BTreeSet<PathBuf>,
+    /// Libraries whose own libraries are still to be added.
+    libraries: BTreeSet<PathBuf>,
     /// Programs that have been added.
     seen: BTreeSet<PathBuf>,
+    interpreters: BTreeSet<&'static str>,
 }
 
 impl Files {
@@ -87,9 +97,25 @@ impl Files {
     /// # Errors
     /// It is absent or cannot be read.
     pub(super) fn add(&mut self, path: &Path) -> Result<(), GuestError> {
+        self.add_if(path, &|_| true, false)
+    }
+
+    /// The same for what `is_wanted`; with the libraries of `modules`, files whose names end in `.so`.
+    fn add_if(
+        &mut self,
+        path: &Path,
+        is_wanted: &dyn Fn(&Path) -> bool,
+        modules: bool,
+    ) -> Result<(), GuestError> {
         let mut stack = vec![path.to_owned()];
         while let Some(path) = stack.pop() {
+            if !is_wanted(&path) {
+                continue;
+            }
             let resolved = self.resolve(&path)?;
+            if modules && resolved.extension().is_some_and(|extension| extension == "so") {
+                self.libraries.insert(resolved.clone());
+            }
             if resolved.is_dir() {
                 let failed = |error| GuestError::io("read", &resolved, error);
                 for entry in fs::read_dir(&resolved).map_err(failed)? {
@@ -142,10 +168,38 @@ impl Files {
                 }
             }
             None => {
+                self.modules_of(&resolved)?;
                 self.programs.insert(resolved);
             }
         }
         Ok(path)
+    }
+
+    /// Adds the standard library of an interpreter of Python. Other interpreters and further packages are the user's
+    /// concern ([`Files::interpreters`]).
+    fn modules_of(&mut self, program: &Path) -> Result<(), GuestError> {
+        let name = program.file_name().unwrap_or_default().as_bytes();
+        if let Some(known) = INTERPRETERS.iter().find(|known| name.starts_with(known.as_bytes())) {
+            self.interpreters.insert(known);
+        }
+        if !name.starts_with(b"python") || name.ends_with(b"-config") {
+            return Ok(());
+        }
+        let mut command = process::Command::new(program);
+        command.args(["-I", "-c", "import sysconfig; print(sysconfig.get_path('stdlib'))"]);
+        let Ok(folder) = output("python3", "python3", "it says where its modules are", &mut command) else {
+            // Its own message will say what is wrong with it.
+            return Ok(());
+        };
+        let is_wanted = |path: &Path| {
+            !path.file_name().is_some_and(|name| UNUSED_MODULES.iter().any(|unused| name == *unused))
+        };
+        self.add_if(Path::new(folder.trim()), &is_wanted, true)
+    }
+
+    /// The interpreters among the programs whose modules may be missing.
+    pub(super) fn interpreters(&self) -> impl Iterator<Item = &'static str> {
+        self.interpreters.iter().copied()
     }
 
     /// Adds the programs and files that the words of a shell script name.
@@ -174,9 +228,12 @@ impl Files {
     /// # Errors
     /// `ldd` is missing.
     pub(super) fn add_libraries(&mut self) -> Result<(), GuestError> {
-        for program in std::mem::take(&mut self.programs) {
+        let each = std::mem::take(&mut self.programs).into_iter().map(|program| vec![program]);
+        // All libraries at once, which is faster; a program without libraries makes `ldd` fail.
+        let together: Vec<_> = std::mem::take(&mut self.libraries).into_iter().collect();
+        for files in each.chain([together]).filter(|files| !files.is_empty()) {
             let mut command = process::Command::new("ldd");
-            command.arg(&program).env("LC_ALL", "C");
+            command.args(&files).env("LC_ALL", "C");
             let libraries =
                 match output("ldd", "libc-bin", "it lists the libraries of programs", &mut command) {
                     Ok(libraries) => libraries,
@@ -295,9 +352,10 @@ pub(super) fn find(name: &OsStr, directory: &Path) -> Option<PathBuf> {
         .find(|path| executable(path))
 }
 
-/// The paths in ldd's output: `name => /path (address)`, or `/path (address)` for the loader.
+/// The paths in ldd's output: `name => /path (address)`, or `/path (address)` for the loader. Lines that are not indented
+/// name the files that were asked about.
 fn libraries_of(output: &str) -> impl Iterator<Item = &Path> {
-    output.lines().filter_map(|line| {
+    output.lines().filter(|line| line.starts_with('\t')).filter_map(|line| {
         let path = line.split_once("=>").map_or(line, |(_, path)| path).trim();
         let path = path.split_once(" (").map_or(path, |(path, _)| path);
         path.starts_with('/').then_some(Path::new(path))
@@ -352,6 +410,20 @@ mod tests {
     }
 
     #[test]
+    fn python_brings_the_modules_of_its_standard_library() {
+        // Debian's, not a wrapper of the user's.
+        let python = Path::new("/usr/bin/python3");
+        if !python.exists() {
+            return;
+        }
+        let mut files = Files::default();
+        files.program(python.as_os_str(), Path::new("/")).unwrap();
+        let has = |end: &str| files.nodes.keys().any(|path| path.ends_with(end));
+        assert!(has("json/decoder.py") && has("encodings/utf_8.py") && !has("test/support/__init__.py"));
+        assert_eq!(files.interpreters().collect::<Vec<_>>(), ["python"]);
+    }
+
+    #[test]
     fn a_program_that_is_not_there_is_named() {
         let error = Files::default().program(OsStr::new("no-such-program"), Path::new("/")).unwrap_err();
         assert_eq!(error.to_string(), "no program `no-such-program` on this machine");
@@ -359,7 +431,7 @@ mod tests {
 
     #[test]
     fn libraries_are_read_from_lddtext() {
-        let text = "\tlinux-vdso.so.1 (0x00007f)\n\tlibm.so.6 => /lib/x/libm.so.6 (0x0)\n\tgone.so => not found\n\
+        let text = "/bin/asked:\n\tlinux-vdso.so.1 (0x00007f)\n\tlibm.so.6 => /lib/x/libm.so.6 (0x0)\n\tgone.so => not found\n\
                     \t/lib64/ld.so (0x1)\n\tstatically linked\n";
         let found: Vec<_> = libraries_of(text).collect();
         assert_eq!(found, [Path::new("/lib/x/libm.so.6"), Path::new("/lib64/ld.so")]);

@@ -33,7 +33,10 @@ impl Summary {
             match flow.kind {
                 FlowKind::Real(index) => match world.real().get(index).class() {
                     RealClass::Call(codec) => {
-                        calls.push(figures::call(&flow.name, codec, [forward, backward], recorder));
+                        let mut call = figures::call(&flow.name, codec, [forward, backward], recorder);
+                        let observed = world.real().get(index).observed();
+                        call.observed = Some(figures::observed(codec, observed, forward.playout));
+                        calls.push(call);
                     }
                     class => {
                         // The data of a real flow go the way of more bytes.

@@ -7,13 +7,13 @@ use fairhop_model::units::Nanos;
 use fairhop_model::voice::{self, Codec};
 
 use super::{
-    ACCEPTABLE_MOS, BroadcastSummary, CallSummary, DelaySummary, DirectionSummary, FlowSummary, Totals,
-    TransactionSummary, VideoSummary,
+    ACCEPTABLE_MOS, BroadcastSummary, CallSummary, DelaySummary, DirectionSummary, FlowSummary,
+    ObservedSummary, Totals, TransactionSummary, VideoSummary,
 };
 use crate::packet::stream;
 use crate::recorder::{FrameRecord, Histogram, Loss, Recorder, StreamBin, StreamRecord, TransactionRecord};
 use crate::world::applications::flow::FlowKind;
-use crate::world::{RealClass, World};
+use crate::world::{Observed, RealClass, World};
 
 /// Fraction of a stream's packets that were lost or too late to be played; none where no packet's fate is known.
 pub fn loss_or_late(record: &StreamRecord) -> Option<f64> {
@@ -145,6 +145,17 @@ pub(super) fn call(
         jitter_ms: mean(|direction| direction.jitter_ms),
         forward,
         backward,
+        observed: None,
+    }
+}
+
+/// The figures of a call as a gateway sees it.
+pub(super) fn observed(codec: Codec, observed: &Observed, playout: Nanos) -> ObservedSummary {
+    let scores: Vec<f64> = observed.scores(codec, playout).collect();
+    ObservedSummary {
+        mos: stats::mean(&scores),
+        mos_worst: scores.iter().copied().reduce(f64::min),
+        clear: (observed.seconds > 0).then(|| fraction(observed.clear, observed.seconds)),
     }
 }
 

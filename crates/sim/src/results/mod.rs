@@ -171,6 +171,21 @@ pub struct CallSummary {
     pub forward: DirectionSummary,
     /// The direction from `to` to `from`.
     pub backward: DirectionSummary,
+    /// A call of real programs as a gateway's observer sees it; left out for simulated calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<ObservedSummary>,
+}
+
+/// A call as the observer of `fairhop_control` sees it at one end, from packets that pass there, without knowledge of the
+/// network: what a gateway can know. Warm-up excluded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ObservedSummary {
+    /// Mean opinion score: mean of the directions that it knows, with a delay of 50 ms for the fastest packet.
+    pub mos: Option<f64>,
+    /// Mean opinion score of the worse direction.
+    pub mos_worst: Option<f64>,
+    /// Fraction of the seconds in which the worse direction scored at least 3.6.
+    pub clear: Option<f64>,
 }
 
 /// One direction of a call.

@@ -42,7 +42,7 @@ use crate::wired::Link;
 use applications::aimd::AimdStream;
 use applications::flow::Flow;
 use applications::quic::QuicTransfer;
-pub use applications::real::{Delivered, RealClass, RealCounts, RealFlow, Rejected};
+pub use applications::real::{Delivered, Observed, RealClass, RealCounts, RealFlow, Rejected};
 use applications::sessions::Session;
 use applications::tcp::Transfer;
 use applications::video::Video;

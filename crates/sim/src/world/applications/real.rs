@@ -6,20 +6,25 @@
 //! Goodput is payload that arrived, and for TCP the bytes that the receiver's ACKs cover when they enter the network: in
 //! order and once. A UDP flow of which nine packets in ten are RTP of a known payload type is a call.
 //!
+//! Calls are also judged by the observer of `fairhop_control`, as a gateway would ([`Observed`]): by what passes one end of
+//! the flow, that without a radio, or at a gateway node, or else the end whose packet came first.
+//!
 //! Left out: calls whose payload type is dynamic (96 to 127), and flows of later fragments, which have no ports.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use fairhop_control::Address;
 use fairhop_control::digest::{Digest, Direction, PROTOCOL_TCP, PROTOCOL_UDP, Payload, tcp_flag};
+use fairhop_control::observer::Quality;
+use fairhop_control::{Address, Observer, ObserverConfig};
 use fairhop_model::units::Nanos;
-use fairhop_model::voice::Codec;
+use fairhop_model::voice::{self, Codec};
 
 use super::flow::{Flow, FlowKind, payload_bytes};
 use super::{AppContext, Application, Applications};
 use crate::ip;
 use crate::mac::BROADCAST;
 use crate::packet::{Body, Dscp, Header, ImageId, NodeId, Packet, flow_of, stream};
+use crate::results::ACCEPTABLE_MOS;
 use crate::world::core::Core;
 
 /// Maximum number of flows, of about 14 kB each. Packets of later ones share one flow.
@@ -173,9 +178,49 @@ pub struct RealFlow {
     payload_type: u8,
     /// Highest acknowledgment number that has entered the network, by the direction of the data.
     acknowledged: [Option<u32>; 2],
+    observed: Observed,
+}
+
+/// A call as a gateway sees it, in whole seconds after the warm-up. What goes into the mesh is judged by the listener's
+/// reports, or inferred ([`fairhop_control::observer`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Observed {
+    /// Seconds in which the call was seen.
+    pub seconds: u64,
+    /// Of these, seconds in which both known directions scored at least [`ACCEPTABLE_MOS`].
+    pub clear: u64,
+    /// Packets expected and those lost or late: out of the mesh, and into it.
+    sums: [(f64, f64); 2],
+}
+
+impl Observed {
+    fn add(&mut self, up: Option<Quality>, down: Option<Quality>, mos: f64) {
+        self.seconds += 1;
+        self.clear += u64::from(mos >= ACCEPTABLE_MOS);
+        for (sum, quality) in self.sums.iter_mut().zip([up, down]) {
+            if let Some(quality) = quality {
+                let expected = f64::from(quality.expected.max(1));
+                sum.0 += expected;
+                sum.1 += expected * (quality.loss + quality.late).min(1.0);
+            }
+        }
+    }
+
+    /// The scores of the directions that are known, as those of the recorder: from the fraction of all packets that were
+    /// lost or late. The delay of the fastest packet, which a gateway cannot see, is the observer's assumption.
+    pub fn scores(&self, codec: Codec, playout: Nanos) -> impl Iterator<Item = f64> {
+        let min_delay = ObserverConfig::default().min_delay;
+        let known = self.sums.into_iter().filter(|(expected, _)| *expected > 0.0);
+        known.map(move |(expected, missing)| voice::mos(codec, missing / expected, min_delay, playout))
+    }
 }
 
 impl RealFlow {
+    /// The call as a gateway sees it.
+    pub fn observed(&self) -> &Observed {
+        &self.observed
+    }
+
     /// What it carries, as far as its packets show.
     pub fn class(&self) -> RealClass {
         match self.key {
@@ -241,9 +286,19 @@ pub struct RealFlows {
     /// The place for all other addresses.
     default: Option<NodeId>,
     playout: Nanos,
+    /// Places without radio begin with this number.
+    hosts: NodeId,
+    gateways: BTreeSet<NodeId>,
+    /// Made with the first flow.
+    observer: Option<Box<Observer>>,
+    /// Seconds that the observer was asked about.
+    seconds: u64,
     /// Ends between which packets may travel.
     pub(in crate::world) ends: Vec<(NodeId, NodeId)>,
 }
+
+/// The time over which calls are judged.
+const SECOND: Nanos = Nanos::from_secs(1);
 
 impl RealFlows {
     /// Real traffic between places with these addresses. Packets to any other address go to `default`.
@@ -253,7 +308,49 @@ impl RealFlows {
         ends: Vec<(NodeId, NodeId)>,
         playout: Nanos,
     ) -> Self {
-        Self { addresses, default, ends, playout, ..Self::default() }
+        Self { addresses, default, ends, playout, hosts: NodeId::MAX, ..Self::default() }
+    }
+
+    /// Where flows are observed: at places without radio, which begin with the number `hosts`, and at gateways.
+    pub(in crate::world) fn observe_at(mut self, hosts: NodeId, gateways: &[NodeId]) -> Self {
+        (self.hosts, self.gateways) = (hosts, gateways.iter().copied().collect());
+        self
+    }
+
+    /// The end of a flow that is observed.
+    fn observed_end(&self, from: NodeId, to: NodeId) -> NodeId {
+        let rank = |node| if node >= self.hosts { 2 } else { u8::from(self.gateways.contains(&node)) };
+        if to != BROADCAST && rank(to) > rank(from) { to } else { from }
+    }
+
+    /// A packet passes the observed end of its flow. Whole seconds that have ended are judged first.
+    fn show(&mut self, digest: &Digest, warmup: Nanos) {
+        let playout = self.playout;
+        let observer = self.observer.get_or_insert_with(|| {
+            let config = ObserverConfig { flows: MAX_FLOWS, playout, ..ObserverConfig::default() };
+            Box::new(Observer::new(config))
+        });
+        while let end = Nanos(SECOND.0 * (self.seconds + 1))
+            && end <= digest.at
+        {
+            self.seconds += 1;
+            if end < warmup + SECOND {
+                continue;
+            }
+            observer.survey(end);
+            for call in observer.calls(end, SECOND) {
+                let key = Key::Ip {
+                    protocol: call.key.protocol,
+                    source: (call.key.wired, call.key.wired_port),
+                    destination: (call.key.mesh, call.key.mesh_port),
+                };
+                let index = self.known.get(&key).or_else(|| self.known.get(&key.reverse()));
+                if let (Some(&index), Some(mos)) = (index, call.mos()) {
+                    self.flows[index].observed.add(call.up, call.down, mos);
+                }
+            }
+        }
+        observer.on_digest(digest);
     }
 
     /// What is known of a flow.
@@ -318,6 +415,11 @@ impl Applications {
         let (index, back) = self.real_flow(core, key, (from, to));
         let flow = self.real.flows[index].flow;
         if let Some(digest) = digest.filter(|_| !is_frame)
+            && self.real.observed_end(self.flows[flow].from, self.flows[flow].to) == from
+        {
+            self.real.show(digest, core.recorder.warmup);
+        }
+        if let Some(digest) = digest.filter(|_| !is_frame)
             && let Some((of_backward, bytes)) = self.real.flows[index].observe(digest, back)
         {
             let stream = stream(flow, of_backward);
@@ -380,6 +482,7 @@ impl Applications {
             ssrc: [None; 2],
             payload_type: 0,
             acknowledged: [None; 2],
+            observed: Observed::default(),
         });
         (index, false)
     }
@@ -413,6 +516,13 @@ impl RealFlows {
         match is_frame {
             false => ip::rewrite(&mut bytes, header),
             true => ip::rewrite_frame(&mut bytes, header),
+        }
+        let Flow { from, to, .. } = *ctx.flow(flow_of(packet.stream));
+        if !is_frame
+            && self.observed_end(from, to) == node
+            && let Some(digest) = Digest::read(ctx.now(), Direction::FromMesh, &bytes)
+        {
+            self.show(&digest, ctx.warmup());
         }
         self.counts.delivered += 1;
         self.delivered.push_back(Delivered { node, at: ctx.now(), bytes });

@@ -192,6 +192,7 @@ fn real_flows(scenario: &Scenario) -> RealFlows {
     }
     let playout = Nanos::from_millis_f64(scenario.voice.playout_ms);
     RealFlows::new(addresses.collect(), default, ends, playout)
+        .observe_at(internet, scenario.topology.gateways())
 }
 
 fn address_of(address: IpAddr) -> Address {
