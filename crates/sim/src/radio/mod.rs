@@ -9,7 +9,7 @@ mod params;
 mod propagation;
 mod receiver;
 
-pub use config::{Capture, LinkRate, Propagation, Radio, Reception};
+pub use config::{Capture, LinkRate, Propagation, Radio, RateReach, Reception};
 pub(crate) use grid::Grid;
 pub use limits::decode_limit_m;
 pub use links::{Link, Links, LinksError, MAX_LINKS};

@@ -60,7 +60,7 @@ pub use wired::{Host, Internet, LinkDirection, LinkLoss, SlottedChannel, Wired, 
 
 pub use crate::mac::{AccessCategory, DscpMapping, Edca, EdcaChoice, Mac};
 pub use crate::queue::{Discipline, HostOf, QueueLimit};
-pub use crate::radio::{Capture, LinkRate, Propagation, Radio, Reception};
+pub use crate::radio::{Capture, LinkRate, Propagation, Radio, RateReach, Reception};
 pub use crate::routing::{Metric, Routing};
 pub use crate::wired::LinkArq;
 

@@ -63,6 +63,9 @@ impl Scenario {
         };
         let phy = Phy::new(standard, self.radio.preamble);
         let mut params = MacParams::new(phy, &self.mac, data_rate, &basic_rates);
+        if let Some(rate) = self.radio.broadcast_rate_mbps.and_then(|mbps| standard.rate(mbps)) {
+            params.broadcast_rate = rate;
+        }
         for link in &self.radio.rates {
             let Some(rate) = standard.rate(link.rate_mbps) else { continue };
             params.set_rate(link.from, Some(link.to), rate);
