@@ -30,6 +30,8 @@ pub enum Purpose {
     Report,
     /// Talk-spurts and pauses of a speaker.
     Speech,
+    /// The way of a moving node.
+    Mobility,
 }
 
 /// A stream of random numbers.

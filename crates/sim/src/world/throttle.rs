@@ -286,12 +286,17 @@ impl Throttle {
     /// Computes the shares again wactive a flow has started or stopped.
     pub(super) fn update_shares(&mut self, core: &mut Core, mesh: &mut Mesh) {
         let now = core.now();
-        let Self { flows, changes, changed, on: Some(in_force), rates, basic, .. } = self else { return };
-        if changes.get(*changed).is_none_or(|change| *change > now) {
-            return;
+        if self.changes.get(self.changed).is_some_and(|change| *change <= now) {
+            self.compute_shares(core, mesh);
         }
+    }
+
+    /// Computes the shares again: a flow has started or stopped, or nodes have moved.
+    pub(super) fn compute_shares(&mut self, core: &mut Core, mesh: &mut Mesh) {
+        let now = core.now();
+        let Self { flows, changes, changed, on: Some(in_force), rates, basic, .. } = self else { return };
         *changed = changes.partition_point(|change| *change <= now);
-        let (links, radio, mac) = (mesh.links(), &mesh.radio, &mesh.mac);
+        let (links, radio, mac) = (mesh.known_links(), &mesh.radio, &mesh.mac);
         let hears = |from: usize, to: usize| {
             links.between(to, from).is_some_and(|link| radio.decodes(mac.broadcast_rate, link.power))
         };
