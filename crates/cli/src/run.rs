@@ -71,8 +71,8 @@ pub(crate) struct OutputArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Write a time series: windows of TCP and AIMD senders (cwnd.csv), queues of nodes and wired links (queue.csv),
-    /// quality of calls (mos.csv) or goodput of flows (flow.csv) in every recording interval, or decisions of controllers
-    /// (control.csv), to the directory of --out or the current one; repeatable
+    /// places of moving nodes (position.csv), quality of calls (mos.csv) or goodput of flows (flow.csv) in every recording
+    /// interval, or decisions of controllers (control.csv), to the directory of --out or the current one; repeatable
     #[arg(long, value_name = "WHAT", value_enum)]
     trace: Vec<Trace>,
     /// Milliseconds of simulated time between two samples of a trace
@@ -88,6 +88,7 @@ enum Trace {
     Mos,
     Flow,
     Control,
+    Position,
 }
 
 impl Trace {
@@ -98,6 +99,7 @@ impl Trace {
             Self::Mos => Traced::Mos,
             Self::Flow => Traced::Flow,
             Self::Control => Traced::Control,
+            Self::Position => Traced::Position,
         }
     }
 }

@@ -31,7 +31,7 @@ pub enum Purpose {
     /// Talk-spurts and pauses of a speaker.
     Speech,
     /// The way of a moving node.
-    Mobility,
+    Mobility = 12,
 }
 
 /// A stream of random numbers.

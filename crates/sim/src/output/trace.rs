@@ -1,4 +1,4 @@
-//! Traces of windows, queues, call quality, goodput and decisions over time, as comma-separated values with one line per
+//! Traces of windows, queues, places, call quality, goodput and decisions over time, as comma-separated values with one line per
 //! sample. The run advances in slices and is sampled between them, which does not affect it. Call quality is known only once the
 //! last packets have arrived or are late, so it is written at the end, one line per recording interval; so are goodput and the
 //! gateways' decisions.
@@ -27,6 +27,8 @@ pub enum Traced {
     Flow,
     /// Decisions of gateways' controllers.
     Control,
+    /// Places of nodes that move.
+    Position,
 }
 
 impl Traced {
@@ -39,6 +41,7 @@ impl Traced {
             Self::Queue => "seed,t_s,queue,packets\n",
             Self::Mos => "seed,t_s,flow,forward_mos,backward_mos\n",
             Self::Flow => "seed,t_s,flow,kind,forward_mbps,backward_mbps\n",
+            Self::Position => "seed,t_s,node,x_m,y_m\n",
             Self::Control => {
                 "seed,t_s,gateway,kind,state,reason,means,budget_mbps,down_mbps,acks_mbps,window_bytes,pacer_packets,mos\n"
             }
@@ -53,6 +56,7 @@ impl Traced {
             Self::Mos => "mos.csv",
             Self::Flow => "flow.csv",
             Self::Control => "control.csv",
+            Self::Position => "position.csv",
         }
     }
 
@@ -86,6 +90,12 @@ impl Traced {
                     let _ = writeln!(lines, "{seed},{t_s},{name},{}", link.backlog_at(at));
                 }
             }
+            Self::Position => {
+                for node in (0..world.node_count()).filter(|&node| world.moves(node)) {
+                    let place = world.place(node, at);
+                    let _ = writeln!(lines, "{seed},{t_s},{node},{},{}", place.x_m, place.y_m);
+                }
+            }
             Self::Mos | Self::Flow | Self::Control => {}
         }
     }
@@ -94,7 +104,7 @@ impl Traced {
     /// interval, warm-up included, with the end of the interval as its time. `control`: one per decision.
     pub fn finish(self, world: &World, lines: &mut String) {
         match self {
-            Self::Cwnd | Self::Queue => {}
+            Self::Cwnd | Self::Queue | Self::Position => {}
             Self::Mos => quality(world, lines),
             Self::Flow => goodput(world, lines),
             Self::Control => decisions(world, lines),

@@ -35,11 +35,12 @@ pub(super) struct Changes {
     finder: PathFinder,
 }
 
-/// The subject of an event for the next change; `NEXT + 1 + node` stands for the end of a frame of that node.
+/// The subject of an event for the next change.
 pub(super) const NEXT: u32 = 0;
-
 /// The subject of an event at which routes follow the nodes that move.
-pub(super) const FOLLOW: u32 = u32::MAX;
+pub(super) const FOLLOW: u32 = 1;
+/// `FRAMES + node` is the subject of the end of a frame of that node.
+const FRAMES: u32 = 2;
 
 impl Changes {
     /// The changes of a scenario; none where nothing changes and no node moves.
@@ -123,14 +124,14 @@ impl World {
         if event.subject == FOLLOW {
             return self.follow(event.at);
         }
-        if let Some(node) = event.subject.checked_sub(NEXT + 1) {
+        if let Some(node) = event.subject.checked_sub(FRAMES) {
             return self.mesh.adopt_links(node);
         }
         let Self { changes: Some(changes), mesh, core, scenario, .. } = self else { return };
         let mut changed = Vec::new();
         let standard = scenario.radio.standard;
         let Some(first) = changes.next(event.at) else { return }; // it came with another one of the same time
-        mesh.change(core, NEXT + 1, |links, mac| {
+        mesh.change(core, FRAMES, |links, mac| {
             changed.push(make(&first, standard, links, mac));
             while let Some(change) = changes.next(event.at) {
                 changed.push(make(&change, standard, links, mac));
@@ -149,8 +150,12 @@ impl World {
 
     /// Routes, shares and taps follow the nodes that move.
     fn follow(&mut self, now: Nanos) {
-        self.mesh.follow(now);
-        self.reroute_all();
+        let is_throttled = self.control.as_ref().is_some_and(|control| control.throttle.is_some());
+        let has_routes = flows_with_ends(&self.applications.flows).next().is_some();
+        if has_routes || is_throttled || self.core.tap.is_some() || !self.applications.real.ends.is_empty() {
+            self.mesh.follow(now);
+            self.reroute_all();
+        }
         if let Some(tap) = &mut self.core.tap {
             tap.network_changed(now, self.mesh.current_links());
         }

@@ -18,6 +18,7 @@ mod edca;
 mod images;
 mod linux_path;
 mod mac;
+mod mobility;
 mod modules;
 mod network;
 mod output_capture;

@@ -117,7 +117,7 @@ impl RunTables {
         let seed = Seed(world.seed());
         let record = &world.recorder().nodes[node];
         let measured = measured(world);
-        let position = world.links().positions()[node];
+        let position = world.place(node, world.end());
         let airtime = Shares::of(&world.airtime(node), measured);
         let per_second = |packet_ns: f64| ratio(packet_ns * 1e-9, measured.as_secs_f64());
         self.nodes.push(NodeRow {
