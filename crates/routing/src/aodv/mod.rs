@@ -348,8 +348,8 @@ impl Aodv {
         let wait = if jitter == Nanos::ZERO { Nanos::ZERO } else { random_up_to(ctx, jitter) };
         let send = Action::Send { kind, to: Address::BROADCAST, ttl, bytes };
         let at = ctx.now + wait;
-        // A RERR is for direct neighbours that may already know this node; HELLO and RREQ announce it.
-        if kind != MessageKind::Error {
+        // A request announces this node as a HELLO does. A HELLO does not take the place of the next one.
+        if matches!(kind, MessageKind::RequestOriginated | MessageKind::RequestForwarded) {
             self.hello.on_broadcast(at);
         }
         if wait == Nanos::ZERO {
