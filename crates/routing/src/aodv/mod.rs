@@ -26,6 +26,8 @@ mod config;
 mod discovery;
 mod links;
 mod messages;
+#[cfg(test)]
+mod network;
 mod table;
 #[cfg(test)]
 mod tests;

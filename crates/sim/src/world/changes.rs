@@ -128,6 +128,9 @@ impl World {
     fn reroute(&mut self, changed: &[NodeId]) {
         let Self { scenario, core, mesh, network, applications, control, changes, .. } = self;
         let Some(Changes { finder, .. }) = changes.as_deref_mut() else { return };
+        if network.overlay.is_some() {
+            return; // the protocol notices for itself
+        }
         let metric = scenario.routing.metric;
         let model = HopModel { links: mesh.current_links(), radio: &mesh.radio, mac: &mesh.mac, metric };
         finder.update(&model, changed);

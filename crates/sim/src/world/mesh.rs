@@ -272,6 +272,29 @@ impl Mesh {
         }
     }
 
+    /// Takes out all packets for a next hop that wait at a station.
+    pub(super) fn withdraw(
+        &mut self,
+        core: &mut Core,
+        node: NodeId,
+        next_hop: NodeId,
+        out: &mut Vec<Waiting>,
+    ) {
+        self.stations.withdraw(node as usize, next_hop, out);
+        self.record_backlog(core, node);
+    }
+
+    /// Whether a packet and its ACK can be decoded between two nodes where nothing disturbs them.
+    pub(super) fn works(&self, from: NodeId, to: NodeId) -> bool {
+        let links = self.current_links();
+        let decodes = |from: NodeId, to: NodeId| {
+            let rate = self.mac.rate_of_hop(from, to);
+            let link = links.between(from as usize, to as usize);
+            link.is_some_and(|link| self.radio.decodes(rate, link.power))
+        };
+        decodes(from, to) && decodes(to, from)
+    }
+
     /// Records that a queue in front of a station did not accept a packet, or dropped it.
     pub(super) fn refuse(&self, core: &mut Core, node: NodeId, why: Refused) -> Loss {
         if core.is_measuring() {
@@ -347,7 +370,8 @@ impl Mesh {
         }
 
         let Self { links, receivers, stations, mac, radio, outputs, .. } = self;
-        let Core { events, packets, recorder, tap, .. } = core;
+        let Core { events, packets, recorder, tap, routing, .. } = core;
+        let observed = tap.is_some() || routing.is_some();
         for_stations!(stations, stations => for link in links.from(index) {
             let peer = link.to as usize;
             let for_me = frame.to == link.to || frame.to == BROADCAST;
@@ -369,11 +393,14 @@ impl Mesh {
             if for_me && let Outcome::Lost(why) | Outcome::Missed(why) = outcome {
                 recorder.frame_lost(ended, link.to, why);
             }
-            if let Some(tap) = tap
-                && outcome == Outcome::Received
-            {
-                let packet = (frame.packet != ImageId::MAX).then(|| packets.view(frame.packet));
-                tap.frame(link.to, start + link.delay(), &frame, node, packet, true);
+            if observed && outcome == Outcome::Received {
+                if let Some(routing) = routing {
+                    routing.heard(ended, link.to, node, &frame);
+                }
+                if let Some(tap) = tap {
+                    let packet = (frame.packet != ImageId::MAX).then(|| packets.view(frame.packet));
+                    tap.frame(link.to, start + link.delay(), &frame, node, packet, true);
+                }
             }
         });
         if let Some(Done { packet: image, delivered }) = done {
