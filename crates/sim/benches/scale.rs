@@ -75,7 +75,9 @@ fn walkers(moving: bool, broadcast: bool) -> Scenario {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 11) as f64 / (1u64 << 53) as f64
     };
-    let mut text = format!("name = \"walkers\"\nduration_s = {DURATION_S:?}\n[topology]\nkind = \"explicit\"\nnodes = [\n");
+    let mut text = format!(
+        "name = \"walkers\"\nduration_s = {DURATION_S:?}\n[topology]\nkind = \"explicit\"\nnodes = [\n"
+    );
     let mut places = Vec::new();
     for _ in 0..NODES {
         let (x_m, y_m) = (draw() * side_m, draw() * side_m);
@@ -114,7 +116,8 @@ fn movement() {
     println!("  traffic                       resting ns/frame  moving ns/frame  ratio");
     for (name, broadcast) in [("broadcasts", true), ("flows of about three hops", false)] {
         let rounds = costs(rounds().min(5), &[walkers(false, broadcast), walkers(true, broadcast)]);
-        let [resting, moving] = [0, 1].map(|which| fastest(rounds.iter().map(|round| &round[which])).per_frame_ns());
+        let [resting, moving] =
+            [0, 1].map(|which| fastest(rounds.iter().map(|round| &round[which])).per_frame_ns());
         println!("  {name:28} {resting:17.0} {moving:16.0} {:6.2}", moving / resting);
     }
 }

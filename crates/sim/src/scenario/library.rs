@@ -60,6 +60,7 @@ pub fn library() -> &'static [Ready] {
         "o-mob",
         "n-static",
         "n-tcp1",
+        "n-roam",
         "one-cell",
         "hidden-terminals",
         "exposed-terminals",

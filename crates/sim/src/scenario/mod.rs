@@ -63,7 +63,7 @@ pub use wired::{Host, Internet, LinkDirection, LinkLoss, SlottedChannel, Wired, 
 pub use crate::mac::{AccessCategory, DscpMapping, Edca, EdcaChoice, Mac};
 pub use crate::queue::{Discipline, HostOf, QueueLimit};
 pub use crate::radio::{Capture, LinkRate, Propagation, Radio, RateReach, Reception};
-pub use crate::routing::{Metric, Routing};
+pub use crate::routing::{AodvSettings, Hello, Metric, OnBreak, Protocol, Routing};
 pub use crate::wired::LinkArq;
 
 use error::Source;

@@ -150,9 +150,9 @@ impl World {
 
     /// Routes, shares and taps follow the nodes that move.
     fn follow(&mut self, now: Nanos) {
-        let is_throttled = self.control.as_ref().is_some_and(|control| control.throttle.is_some());
-        let has_routes = flows_with_ends(&self.applications.flows).next().is_some();
-        if has_routes || is_throttled || self.core.tap.is_some() || !self.applications.real.ends.is_empty() {
+        let has_flows = flows_with_ends(&self.applications.flows).next().is_some()
+            || !self.applications.real.ends.is_empty();
+        if self.core.tap.is_some() || has_flows && self.network.overlay.is_none() {
             self.mesh.follow(now);
             self.reroute_all();
         }
@@ -170,6 +170,9 @@ impl World {
     fn reroute_all(&mut self) {
         let Self { scenario, core, mesh, network, applications, control, changes, .. } = self;
         let Some(Changes { finder, .. }) = changes.as_deref_mut() else { return };
+        if network.overlay.is_some() {
+            return; // the protocol notices for itself
+        }
         let metric = scenario.routing.metric;
         let model = HopModel { links: mesh.current_links(), radio: &mesh.radio, mac: &mesh.mac, metric };
         let throttle = control.as_deref_mut().and_then(|control| control.throttle.as_mut());
@@ -198,6 +201,9 @@ impl World {
     fn reroute(&mut self, changed: &[NodeId]) {
         let Self { scenario, core, mesh, network, applications, control, changes, .. } = self;
         let Some(Changes { finder, .. }) = changes.as_deref_mut() else { return };
+        if network.overlay.is_some() {
+            return; // the protocol notices for itself
+        }
         let metric = scenario.routing.metric;
         let model = HopModel { links: mesh.current_links(), radio: &mesh.radio, mac: &mesh.mac, metric };
         finder.update(&model, changed);

@@ -278,6 +278,27 @@ impl Mesh {
         }
     }
 
+    /// Takes out all packets for a next hop that wait at a station.
+    pub(super) fn withdraw(
+        &mut self,
+        core: &mut Core,
+        node: NodeId,
+        next_hop: NodeId,
+        out: &mut Vec<Waiting>,
+    ) {
+        self.stations.withdraw(node as usize, next_hop, out);
+        self.record_backlog(core, node);
+    }
+
+    /// Whether a packet and its ACK can be decoded between two nodes where nothing disturbs them.
+    pub(super) fn works(&mut self, from: NodeId, to: NodeId, now: Nanos) -> bool {
+        let mut decodes = |from: NodeId, to: NodeId| {
+            let rate = self.mac.rate_of_hop(from, to);
+            self.link_now(from, to, now).is_some_and(|link| self.radio.decodes(rate, link.power))
+        };
+        decodes(from, to) && decodes(to, from)
+    }
+
     /// Records that a queue in front of a station did not accept a packet, or dropped it.
     pub(super) fn refuse(&self, core: &mut Core, node: NodeId, why: Refused) -> Loss {
         if core.is_measuring() {
@@ -356,7 +377,8 @@ impl Mesh {
         }
 
         let Self { links, receivers, stations, mac, radio, outputs, .. } = self;
-        let Core { events, packets, recorder, tap, .. } = core;
+        let Core { events, packets, recorder, tap, routing, .. } = core;
+        let observed = tap.is_some() || routing.is_some();
         for_stations!(stations, stations => for link in links.from(index) {
             let peer = link.to as usize;
             let for_me = frame.to == link.to || frame.to == BROADCAST;
@@ -378,11 +400,14 @@ impl Mesh {
             if for_me && let Outcome::Lost(why) | Outcome::Missed(why) = outcome {
                 recorder.frame_lost(ended, link.to, why);
             }
-            if let Some(tap) = tap
-                && outcome == Outcome::Received
-            {
-                let packet = (frame.packet != ImageId::MAX).then(|| packets.view(frame.packet));
-                tap.frame(link.to, start + link.delay(), &frame, node, packet, true);
+            if observed && outcome == Outcome::Received {
+                if let Some(routing) = routing {
+                    routing.heard(ended, link.to, node, &frame);
+                }
+                if let Some(tap) = tap {
+                    let packet = (frame.packet != ImageId::MAX).then(|| packets.view(frame.packet));
+                    tap.frame(link.to, start + link.delay(), &frame, node, packet, true);
+                }
             }
         });
         if let Some(Done { packet: image, delivered }) = done {
@@ -445,8 +470,7 @@ impl Mesh {
     }
 
     /// The link between two nodes now, if there is one.
-    #[allow(dead_code)] // for routing protocols
-    pub(super) fn link_now(&mut self, from: NodeId, to: NodeId, now: Nanos) -> Option<Link> {
+    fn link_now(&mut self, from: NodeId, to: NodeId, now: Nanos) -> Option<Link> {
         match &mut self.moving {
             Some(moving) => moving.between(from as usize, to as usize, now),
             None => self.current_links().between(from as usize, to as usize).copied(),

@@ -45,6 +45,7 @@ impl Scenario {
         self.check_edca(&mut findings);
         self.check_topology(&mut findings);
         self.check_paths(&mut findings);
+        self.check_routing(&mut findings);
         self.check_internet(&mut findings);
         let places = Places::of(self);
         self.check_wired(&places, &mut findings);

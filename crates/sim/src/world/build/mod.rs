@@ -2,6 +2,7 @@
 
 mod flows;
 mod mobility;
+mod overlay;
 mod paths;
 mod wired;
 
@@ -12,6 +13,7 @@ use fairhop_model::phy::Rate;
 use fairhop_model::units::Nanos;
 
 use super::World;
+use super::aodv::Routers;
 use super::applications::{Applications, RealFlows};
 use super::changes::{Changes, FOLLOW, NEXT};
 use super::control::Control;
@@ -24,11 +26,11 @@ use crate::headers::Addresses;
 use crate::mac::{BROADCAST, MacParams};
 use crate::mobility::Trajectory;
 use crate::packet::{NodeId, stream};
-use crate::queue::{Discipline, Queue};
+use crate::queue::{Discipline, Queue, Routed};
 use crate::radio::{
     LIGHT_M_PER_S, Links, LinksError, MAX_LINKS, Moving, Position, RadioParams, decode_limit_m,
 };
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, RoutingRecord};
 use crate::routing::Routes;
 use crate::scenario::{self, AttachKind, Attachment, Finding, Linkage, Scenario};
 use flows::Plan;
@@ -94,19 +96,28 @@ impl World {
         plan.applications.real = real_flows(scenario);
         let around = Surrounds { links: &links, wires: &wires, radio: &radio, mac: &mac };
         let (paths, finder) = plan.paths(around, interrupt)?;
-        let routes = Routes::new(&paths, &wires);
+        let aodv = scenario.routing.aodv();
+        let (routes, overlay) = match &aodv {
+            None => (Routes::new(&paths, &wires), None),
+            Some(_) => {
+                let (routes, overlay) = plan.overlay(around)?;
+                (routes, Some(Box::new(overlay)))
+            }
+        };
         let Plan { applications, measured, starts, .. } = plan;
-        let network = Network { routes, hosts, wired };
+        let network = Network { routes, hosts, wired, overlay };
 
         // The disciplines need the time that a packet takes at best.
         let rate = mac.data_rate.bit_rate();
         let queue = station_queue(scenario);
+        let queue_priority = aodv.as_ref().is_some_and(|aodv| aodv.queue_priority);
         // Each queue of a station has its own stream.
         let mut queues = vec![0_u64; nodes];
         let station_queues = |node: usize| {
             let subject = node as u64 | queues[node] << 32;
             queues[node] += 1;
-            Queue::new(&queue, rate, Stream::new(seed, subject, Purpose::Queue))
+            let queue = Queue::new(&queue, rate, Stream::new(seed, subject, Purpose::Queue));
+            if queue_priority { Queue::Routed(Box::new(Routed::new(queue))) } else { queue }
         };
         let random = |purpose| move |node: usize| Stream::new(seed, node as u64, purpose);
         let reception = random(Purpose::Reception);
@@ -129,7 +140,13 @@ impl World {
             .flatten();
         let changes = Changes::new(scenario, finder);
         let duration = Nanos::from_secs_f64(scenario.duration_s);
-        let recorder = recorder(scenario, duration, &applications, &measured, &mesh);
+        let mut recorder = recorder(scenario, duration, &applications, &measured, &mesh);
+        if aodv.is_some() {
+            recorder.routing = Some(Box::new(RoutingRecord::new(recorder.streams.len(), recorder.interval)));
+            for stream in &mut recorder.streams {
+                stream.routed = true;
+            }
+        }
         let transfers = applications.tcp.transfers.len();
         let mut events = Events::new(nodes, 2 * (starts.len() + 2 * transfers) + nodes + 64);
         for (source, start) in starts.iter().enumerate() {
@@ -149,10 +166,16 @@ impl World {
         if first_sample <= duration {
             events.push(first_sample, EventKind::Sample, 0);
         }
+        let mut core = Core::new(events, recorder, scenario.routing.ttl);
+        if let Some(aodv) = &aodv {
+            let mut routers = Routers::new(&aodv.config(), nodes, seed);
+            routers.arm_all(&mut core);
+            core.routing = Some(Box::new(routers));
+        }
         Ok(Self {
             scenario: scenario.clone(),
             seed,
-            core: Core::new(events, recorder, scenario.routing.ttl),
+            core,
             mesh,
             network,
             applications,

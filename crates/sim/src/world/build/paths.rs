@@ -37,6 +37,10 @@ impl Plan<'_> {
         let model = HopModel { links, radio, mac, metric: routing.metric };
         let closed = closed(self.scenario, self.nodes);
         let mut finder = PathFinder::new(&model, wires, routing, closed, interrupt)?;
+        if self.scenario.routing.aodv().is_some() {
+            // The protocol looks for paths during the run, and there may be none for a while.
+            return Ok((Vec::new(), finder));
+        }
         let changes: Vec<_> = in_order(self.scenario).collect();
         let first = changes.first().map_or(Nanos::MAX, |&(_, at, _)| at);
         let found = self.paths_during(&model, &mut finder, (Nanos::ZERO, first), interrupt)?;
