@@ -94,6 +94,17 @@ impl Routes {
         *self = Self::of_hops(new.by_node().chain(self.by_node()).collect(), wires);
     }
 
+    /// Removes the route from one end to another at all nodes.
+    pub fn remove(&mut self, source: u32, destination: u32) {
+        let gone = ends(source, destination);
+        if !self.hops.iter().any(|hop| hop.ends == gone) {
+            return;
+        }
+        let places = self.begin.len().saturating_sub(1);
+        let kept: Vec<(u32, Hop)> = self.by_node().filter(|(_, hop)| hop.ends != gone).collect();
+        *self = Self::of_hops(kept, &Wires::new(places));
+    }
+
     /// All hops with their nodes.
     fn by_node(&self) -> impl Iterator<Item = (u32, Hop)> {
         self.begin.windows(2).zip(0..).flat_map(|(of_node, node)| {

@@ -32,6 +32,8 @@ pub enum Purpose {
     Speech,
     /// Jitter of routing messages.
     Routing,
+    /// The way of a moving node.
+    Mobility,
 }
 
 /// A stream of random numbers.

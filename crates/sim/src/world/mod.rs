@@ -36,7 +36,7 @@ use crate::engine::{Event, EventKind, prefetch};
 use crate::mac::{BROADCAST, Frame, FrameKind};
 use crate::packet::{Body, ImageId, NodeId, Packet};
 use crate::queue::Waiting;
-use crate::radio::{Airtime, Links};
+use crate::radio::{Airtime, Links, Position};
 use crate::recorder::{Loss, Recorder};
 use crate::routing::NextHop;
 use crate::scenario::Scenario;
@@ -137,6 +137,16 @@ impl World {
     /// The radio links between nodes.
     pub fn links(&self) -> &Links {
         self.mesh.links()
+    }
+
+    /// Whether a node moves along a trajectory.
+    pub fn moves(&self, node: usize) -> bool {
+        self.mesh.moves(node)
+    }
+
+    /// The place of a node with radio at a time that is not before the last event.
+    pub fn place(&self, node: usize, at: Nanos) -> Position {
+        self.mesh.place(node, at)
     }
 
     /// How many wireless nodes there are; hosts without radio have the numbers after them, the Internet host first.

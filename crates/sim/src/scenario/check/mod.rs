@@ -8,6 +8,7 @@ mod change;
 mod control;
 mod findings;
 mod mac;
+mod mobility;
 mod places;
 mod radio;
 mod topology;
@@ -58,6 +59,7 @@ impl Scenario {
         self.check_attachments(&places, &mut findings);
         self.check_control(&mut findings);
         self.check_changes(&mut findings);
+        self.check_mobility(&mut findings);
         self.check_queues(&mut findings);
         self.check_names(&mut findings);
         (findings.list, findings.uncollected)

@@ -1,6 +1,7 @@
 //! From a scenario to a World that is ready to run.
 
 mod flows;
+mod mobility;
 mod overlay;
 mod paths;
 mod wired;
@@ -14,7 +15,7 @@ use fairhop_model::units::Nanos;
 use super::World;
 use super::aodv::Routers;
 use super::applications::{Applications, RealFlows};
-use super::changes::{Changes, NEXT};
+use super::changes::{Changes, FOLLOW, NEXT};
 use super::control::Control;
 use super::core::Core;
 use super::mesh::Mesh;
@@ -23,13 +24,17 @@ use super::throttle::{Surroundings, Throttle};
 use crate::engine::{EventKind, Events, Interrupt, Interrupted, Purpose, Stream};
 use crate::headers::Addresses;
 use crate::mac::{BROADCAST, MacParams};
+use crate::mobility::Trajectory;
 use crate::packet::{NodeId, stream};
 use crate::queue::{Discipline, Queue, Routed};
-use crate::radio::{LIGHT_M_PER_S, Links, LinksError, MAX_LINKS, Position, RadioParams, decode_limit_m};
+use crate::radio::{
+    LIGHT_M_PER_S, Links, LinksError, MAX_LINKS, Moving, Position, RadioParams, decode_limit_m,
+};
 use crate::recorder::{Recorder, RoutingRecord};
 use crate::routing::Routes;
 use crate::scenario::{self, AttachKind, Attachment, Finding, Linkage, Scenario};
 use flows::Plan;
+use mobility::{check_possible_reach, trajectories};
 use paths::{Surrounds, check_link_rates};
 use wired::{hosts, wire};
 
@@ -70,8 +75,12 @@ impl World {
         let radio = scenario.radio_params();
         let mut mac = scenario.mac_params();
         adjust(&mut mac);
-        let links = place(scenario, &radio, mac.data_rate, seed, interrupt)?;
-        check_reach(&links, &mac)?;
+        let (links, trajectories) = place(scenario, &radio, mac.data_rate, seed, interrupt)?;
+        if trajectories.is_empty() {
+            check_reach(&links, &mac)?;
+        } else {
+            check_possible_reach(scenario, &radio, &mac, links.positions())?;
+        }
         check_link_rates(scenario, &links, &radio)?;
 
         let nodes = links.positions().len();
@@ -112,7 +121,14 @@ impl World {
         };
         let random = |purpose| move |node: usize| Stream::new(seed, node as u64, purpose);
         let reception = random(Purpose::Reception);
-        let mesh = Mesh::new(radio, mac, links, station_queues, reception, random(Purpose::Backoff));
+        let model = &scenario.radio.propagation;
+        let moving = if trajectories.is_empty() {
+            None
+        } else {
+            Moving::new(model, &radio, seed, &links, trajectories)
+        };
+        let mut mesh = Mesh::new(radio, mac, links, station_queues, reception, random(Purpose::Backoff));
+        mesh.set_moving(moving);
 
         let surroundings =
             Surroundings { scenario, applications: &applications, network: &network, mesh: &mesh };
@@ -141,6 +157,9 @@ impl World {
         }
         for at in changes.iter().flat_map(|changes| changes.times()) {
             events.push(at, EventKind::Change, NEXT);
+        }
+        if let Some(interval) = changes.as_ref().and_then(|changes| changes.interval()) {
+            events.push(interval, EventKind::Change, FOLLOW);
         }
         let first_sample =
             if recorder.warmup == Nanos::ZERO { Nanos::ZERO } else { recorder.next_sample(Nanos::ZERO) };
@@ -262,26 +281,34 @@ impl From<Vec<Finding>> for SetupError {
     }
 }
 
-/// Places the nodes and computes their links.
+/// Places the nodes and computes their links. With them come the trajectories of moving nodes: one for each node, or none
+/// at all. Nodes that move need not be connected.
 fn place(
     scenario: &Scenario,
     radio: &RadioParams,
     data_rate: Rate,
     seed: u64,
     interrupt: &Interrupt<'_>,
-) -> Result<Links, SetupError> {
+) -> Result<(Links, Vec<Option<Trajectory>>), SetupError> {
     let mut draws = Stream::new(seed, 0, Purpose::Placement);
     let model = &scenario.radio.propagation;
     let linked = |at: &[Position], from: usize, to: usize| {
         let power = Links::power_between(model, radio, seed, (from, to), at[from], at[to]);
         radio.decodes(data_rate, power)
     };
-    let linkage = Linkage { reach_m: decode_limit_m(model, radio, data_rate), linked: &linked };
-    let positions = scenario.topology.positions(|| draws.unit(), &linkage, interrupt)??;
-    Links::new(model, radio, seed, positions, interrupt).map_err(|error| match error {
+    let everywhere = |_: &[Position], _: usize, _: usize| true;
+    let linkage = if scenario.has_mobility() {
+        Linkage { reach_m: f64::INFINITY, linked: &everywhere }
+    } else {
+        Linkage { reach_m: decode_limit_m(model, radio, data_rate), linked: &linked }
+    };
+    let mut positions = scenario.topology.positions(|| draws.unit(), &linkage, interrupt)??;
+    let trajectories = trajectories(scenario, seed, &mut positions)?;
+    let links = Links::new(model, radio, seed, positions, interrupt).map_err(|error| match error {
         LinksError::Interrupted => SetupError::Interrupted,
         LinksError::TooMany { mean_per_node } => too_many_links(scenario, mean_per_node).into(),
-    })
+    })?;
+    Ok((links, trajectories))
 }
 
 fn too_many_links(scenario: &Scenario, mean_per_node: u32) -> Finding {
@@ -309,14 +336,17 @@ fn check_reach(links: &Links, mac: &MacParams) -> Result<(), Vec<Finding>> {
     if longest < mac.phy.sifs {
         return Ok(());
     }
+    Err(vec![reaches_too_far(longest.as_secs_f64() * LIGHT_M_PER_S, mac)])
+}
+
+fn reaches_too_far(heard_m: f64, mac: &MacParams) -> Finding {
     let most_m = (mac.phy.sifs.as_secs_f64() * LIGHT_M_PER_S).floor();
-    Err(vec![Finding::new(
+    Finding::new(
         "radio.propagation",
         format!(
-            "signals are heard over {:.0} m, but the inter-frame spaces of 802.11 bridge {most_m:.0} m at most",
-            longest.as_secs_f64() * LIGHT_M_PER_S
+            "signals are heard over {heard_m:.0} m, but the inter-frame spaces of 802.11 bridge {most_m:.0} m at most"
         ),
         "reaches too far",
         "place the nodes closer together, lower tx_power_dbm, or shorten the radii of the range model",
-    )])
+    )
 }
