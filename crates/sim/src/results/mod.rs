@@ -22,7 +22,6 @@ use serde::{Deserialize, Serialize};
 
 pub use figures::{loss_or_late, mos_of_direction, mos_of_interval, outage};
 pub use replications::{Entries, NoRuns, Replications};
-pub(crate) use routing::data_stream;
 pub use routing::{DiscoverySummary, PathSummary, RoutingSummary};
 
 /// Minimum MOS of the worse direction of an acceptable call (kim2010).

@@ -72,7 +72,7 @@ pub struct PathSummary {
 }
 
 /// The stream of a flow whose arrivals count.
-pub(crate) fn data_stream(kind: FlowKind, flow: usize) -> u32 {
+fn data_stream(kind: FlowKind, flow: usize) -> u32 {
     stream(flow, matches!(kind, FlowKind::Request(_)))
 }
 

@@ -401,8 +401,8 @@ impl World {
         let on_break = routing.on_break;
         let mut withdrawn = std::mem::take(&mut routing.withdrawn);
         if in_use && self.core.is_measuring() {
-            let works =
-                (neighbour as usize) < self.mesh.len() && self.mesh.works(node, neighbour, self.core.now());
+            let now = self.core.now();
+            let works = (neighbour as usize) < self.mesh.len() && self.mesh.works(node, neighbour, now);
             if let Some(record) = &mut self.core.recorder.routing {
                 if works {
                     record.false_breaks += 1;

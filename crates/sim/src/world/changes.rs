@@ -169,6 +169,9 @@ impl World {
     /// Finds all routes again if hops have appeared or vanished. A flow without a path has no route until it has one again.
     fn reroute_all(&mut self) {
         let Self { scenario, core, mesh, network, applications, control, changes, .. } = self;
+        if network.overlay.is_some() {
+            return; // the protocol notices for itself
+        }
         let Some(Changes { finder, .. }) = changes.as_deref_mut() else { return };
         if network.overlay.is_some() {
             return; // the protocol notices for itself

@@ -294,7 +294,8 @@ impl Mesh {
     pub(super) fn works(&mut self, from: NodeId, to: NodeId, now: Nanos) -> bool {
         let mut decodes = |from: NodeId, to: NodeId| {
             let rate = self.mac.rate_of_hop(from, to);
-            self.link_now(from, to, now).is_some_and(|link| self.radio.decodes(rate, link.power))
+            let link = self.link_now(from, to, now);
+            link.is_some_and(|link| self.radio.decodes(rate, link.power))
         };
         decodes(from, to) && decodes(to, from)
     }

@@ -26,6 +26,7 @@ mod output_tables;
 mod radio;
 mod real;
 mod results;
+mod routing;
 mod saturation;
 mod scenario_corpus;
 mod scenario_library;
