@@ -21,6 +21,7 @@ mod dscp;
 mod error;
 mod excerpt;
 mod library;
+mod mobility;
 mod number;
 mod overrides;
 mod place;
@@ -46,12 +47,13 @@ pub use control::{Control, ControlChange, ControlSetting, ShaperDiscipline, Shap
 pub use dscp::{Codepoint, DscpName};
 pub use error::{Finding, Problem, ScenarioErrors};
 pub use library::{Ready, library, nearest_ready_made, ready_made};
+pub use mobility::{Initial, Mobility, MobilityKind};
 pub use overrides::Override;
 pub use place::{Endpoint, HostName, NamedPlace, Place};
 pub use placement::Linkage;
 pub use schema::schema;
 pub use sections::{Record, Scenario, Voice};
-pub use topology::{Gateways, NodeAt, Topology};
+pub use topology::{Gateways, NodeAt, Topology, Waypoint};
 pub use traffic::{
     Aimd, Bulk, Burst, Call, Cbr, Common, Quic, Real, Request, SizeLaw, TcpHyStart, TcpProfile, TcpRecovery,
     TcpVariant, TimeLaw, Traffic, Video, Web,
@@ -60,8 +62,8 @@ pub use wired::{Host, Internet, LinkDirection, LinkLoss, SlottedChannel, Wired, 
 
 pub use crate::mac::{AccessCategory, DscpMapping, Edca, EdcaChoice, Mac};
 pub use crate::queue::{Discipline, HostOf, QueueLimit};
-pub use crate::radio::{Capture, LinkRate, Propagation, Radio, Reception};
-pub use crate::routing::{Metric, Routing};
+pub use crate::radio::{Capture, LinkRate, Propagation, Radio, RateReach, Reception};
+pub use crate::routing::{AodvSettings, Hello, Metric, OnBreak, Protocol, Routing};
 pub use crate::wired::LinkArq;
 
 use error::Source;
@@ -119,6 +121,21 @@ impl Loaded {
 /// # Ok::<(), fairhop_sim::scenario::ScenarioErrors>(())
 /// ```
 pub fn load(source_name: &str, text: &str, overrides: &[Override]) -> Result<Loaded, ScenarioErrors> {
+    load_with(source_name, text, overrides, |_| {
+        Err("files are not read here: give its text as `movements`".to_owned())
+    })
+}
+
+/// The same for a scenario that may name a file (`mobility.file`), whose text `read` gives, or the reason why it cannot.
+///
+/// # Errors
+/// Those of [`load`], or a file that cannot be read.
+pub fn load_with(
+    source_name: &str,
+    text: &str,
+    overrides: &[Override],
+    read: impl FnOnce(&str) -> Result<String, String>,
+) -> Result<Loaded, ScenarioErrors> {
     let size = text.len() + overrides.iter().map(|o| o.text().len()).sum::<usize>();
     if size > MAX_TEXT_BYTES {
         return Err(too_large(source_name, size));
@@ -160,7 +177,24 @@ pub fn load(source_name: &str, text: &str, overrides: &[Override]) -> Result<Loa
         let message = format!("the scenario cannot be read: {e}");
         errors(vec![Problem::new(&sources[0], 0..0, message, String::new(), String::new())], 0, &sources)
     })?;
-    let loaded = Loaded { scenario, tree, sources };
+    let mut loaded = Loaded { scenario, tree, sources };
+    if let Some(mobility) = &mut loaded.scenario.mobility
+        && let (Some(file), None) = (&mobility.file, &mobility.movements)
+    {
+        match read(file) {
+            Ok(text) => mobility.movements = Some(text),
+            Err(reason) => {
+                let finding = Finding::new(
+                    "mobility.file",
+                    format!("cannot read {file}: {reason}"),
+                    "not read",
+                    "check the path, which is relative to the scenario's folder",
+                );
+                let problems = located(vec![finding], &loaded.tree, &loaded.sources);
+                return Err(errors(problems, 0, &loaded.sources));
+            }
+        }
+    }
     let (findings, uncollected) = loaded.scenario.counted_findings();
     let problems = located(findings, &loaded.tree, &loaded.sources);
     if problems.is_empty() { Ok(loaded) } else { Err(errors(problems, uncollected, &loaded.sources)) }

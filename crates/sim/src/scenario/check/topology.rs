@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::super::control::Control;
 use super::super::number::Number;
 use super::super::sections::Scenario;
 use super::super::topology::Topology;
+use super::super::{Metric, Protocol};
 use super::findings::{Findings, nodes_are, plural, repeated};
 use super::wired::check_rate;
 
@@ -153,6 +155,37 @@ impl Scenario {
                     "keep one of them: a path is used in both directions",
                 );
             }
+        }
+    }
+
+    /// Keys of routing that do not go with its protocol.
+    pub(super) fn check_routing(&self, findings: &mut Findings) {
+        let routing = &self.routing;
+        let mut only = |key: &str, protocol: &str, present: bool| {
+            if present {
+                findings.add(
+                    format!("routing.{key}"),
+                    format!("`{key}` has an effect with protocol = \"{protocol}\" only"),
+                    "without effect",
+                    format!("remove it, or set protocol = \"{protocol}\""),
+                );
+            }
+        };
+        match routing.protocol {
+            Protocol::Oracle => only("aodv", "aodv", routing.aodv.is_some()),
+            Protocol::Aodv => {
+                only("metric", "oracle", routing.metric != Metric::Hops);
+                only("paths", "oracle", !routing.paths.is_empty());
+            }
+        }
+        let throttles = matches!(self.control, Some(Control::Throttle { .. }));
+        if routing.protocol == Protocol::Aodv && throttles {
+            findings.add(
+                "control",
+                "throttles take their shares from paths that are known everywhere, which AODV has not",
+                "needs protocol = \"oracle\"",
+                "choose another kind of control, or protocol = \"oracle\"",
+            );
         }
     }
 

@@ -80,7 +80,7 @@ impl Lab {
 
     /// Nodes at places in metres under the range model (250 m, 550 m).
     pub(crate) fn at(places: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        let nodes = places.into_iter().map(|(x_m, y_m)| NodeAt { x_m, y_m }).collect();
+        let nodes = places.into_iter().map(|(x_m, y_m)| NodeAt { x_m, y_m, waypoints: Vec::new() }).collect();
         let mut scenario: Scenario = toml::from_str(
             "name = \"test\"\nduration_s = 1.0\ntopology = { kind = \"explicit\", nodes = [] }",
         )
