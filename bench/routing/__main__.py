@@ -26,7 +26,7 @@ from threading import Lock
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from simulator import FAIRHOP, fairhop, table  # noqa: E402
+from simulator import FAIRHOP, fairhop, table
 
 RESULTS = Path(__file__).resolve().parent / "results"
 #: Of the files of results.
@@ -167,7 +167,7 @@ def run(case: Case, program: Path) -> None:
 def mean(values: list[float], digits: int) -> str:
     """Mean and half the width of the 95 % interval (Student t with 4 or 9 degrees of freedom)."""
     if len(values) < 2:
-        return f"{values[0]:.{digits}f}" if values else "–"
+        return f"{values[0]:.{digits}f}" if values else "-"
     quantile = {3: 4.303, 5: 2.776, 10: 2.262}.get(len(values), 2.0)
     half = quantile * statistics.stdev(values) / len(values) ** 0.5
     text = f"{statistics.mean(values):.{digits}f}"
@@ -189,7 +189,7 @@ def show_first() -> str:
         for hops in range(1, 9):
             mine = [case for case in cases if case.hops == hops and case.protocol == protocol]
             delays = of(mine, lambda result: result["routing"]["paths"][0]["first_packet_ms"])
-            cells.append(f"{statistics.median(delays):.1f}" if delays else "–")
+            cells.append(f"{statistics.median(delays):.1f}" if delays else "-")
         rows.append([f"HELLO {protocol}", *cells])
     return table(["hops", *(str(hops) for hops in range(1, 9))], rows)
 
@@ -201,9 +201,7 @@ def show_grid(name: str, key: Callable[[Case], str], value: Callable[[dict[str, 
     for rule in RULES:
         for point in dict.fromkeys(key(case) for case in cases):
             mine = [case for case in cases if case.rule == rule and key(case) == point]
-            cells = [
-                mean(of([case for case in mine if case.protocol == protocol], value), 3) for protocol in PROTOCOLS
-            ]
+            cells = [mean(of([case for case in mine if case.protocol == protocol], value), 3) for protocol in PROTOCOLS]
             both = [case for case in mine if case.protocol == "both"]
             breaks = mean(of(both, lambda result: result["routing"]["false_breaks"]), 0)
             rows.append([rule, point, *cells, breaks])

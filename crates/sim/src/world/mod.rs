@@ -324,7 +324,10 @@ impl World {
         self.mesh.prefetch_for_sending(&self.core, node);
         let packet = self.core.packets.get(image);
         if packet.destination == node {
-            prefetch(&self.core.recorder.streams[packet.stream as usize]);
+            // Routing messages belong to no stream.
+            if let Some(stream) = self.core.recorder.streams.get(packet.stream as usize) {
+                prefetch(stream);
+            }
         } else {
             self.network.routes.prefetch_hop(node);
         }

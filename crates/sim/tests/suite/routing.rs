@@ -89,7 +89,7 @@ fn packets_without_any_route_are_lost_for_that_reason_when_the_discovery_is_give
     let places = [(0.0, 0.0), (200.0, 0.0), (9000.0, 0.0)];
     let of = |aodv: &str| ran(&places, 25, aodv, &cbr(0, 2, 4.0, 1.0));
     let world = of("hello = \"off\"");
-    // 640 ms less than without HELLO is no difference here: 1.92 + 2.8 + 5.6 + 11.2 s.
+    // After 1.92 + 2.8 + 5.6 + 11.2 s.
     assert_eq!(record(&world).given_up, 1);
     assert!(lost(&world, Loss::NoRoute) > 15);
     assert!(lost(&of("hello = \"off\", buffer_s = 0.6"), Loss::BufferTimeout) > 10);
