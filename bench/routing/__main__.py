@@ -1,4 +1,4 @@
-"""AODV on strings: discovery delay, false breaks, captures. Makes the tables of docs/validation/routing.md.
+"""AODV on strings: discovery delay, false breaks, captures. Compare with ns-2 and ns-3 on the same strings.
 
     cargo build --release
     python3 bench/routing                      # everything that has no stored result yet
