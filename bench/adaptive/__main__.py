@@ -12,6 +12,7 @@ an interrupted call continues where it stopped. Results of another program or sc
     python3 bench/adaptive --sample --write-golden                 # the cells of `make test`, with their oracles
     python3 bench/adaptive --changes                               # networks that change, instead of the grid
     python3 bench/adaptive worlds --help                           # drawn worlds, instead of the grid
+    python3 bench/adaptive sensitivity --help                      # the controller's constants, in drawn worlds
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ import grid
 import oracle
 import picture
 import report
+import sensitivity
 import worldmain
 from grid import Cell
 from oracle import Kept, Outcome
@@ -230,9 +232,10 @@ def work(args: argparse.Namespace, runs: Runs) -> None:
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["worlds"]:
+    other = {"worlds": worldmain.run, "sensitivity": sensitivity.run}.get(next(iter(sys.argv[1:]), ""))
+    if other:
         try:
-            worldmain.run(sys.argv[2:])
+            other(sys.argv[2:])
         except InterruptedRunError:
             print("\ninterrupted; the same command continues from there", file=sys.stderr)
             return 130

@@ -23,9 +23,9 @@ from pathlib import Path
 import worldoracle
 import worldreport
 from simulator import FAIRHOP, FREE, ROOT, InterruptedRunError, Sets
-from worldoracle import JUDGING, Best
+from worldoracle import Best
 from worldreport import Judged
-from worldruns import ADAPTIVE, Figures, UnknownRunError, WorldRuns
+from worldruns import ADAPTIVE, JUDGING, Figures, UnknownRunError, WorldRuns
 from worlds import SPLITS, World, drawn
 
 FQ_CODEL: Sets = (FREE, 'mac.queue={ discipline = "fq-codel", packets = 1000 }')

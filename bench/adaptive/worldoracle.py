@@ -11,11 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from simulator import FREE, Sets, ack_pacing, pacing, window
-from worldruns import Figures, WorldRuns
+from worldruns import CHOOSING, JUDGING, Figures, WorldRuns
 from worlds import World
 
-#: Seeds that choose the setting, and seeds that judge it.
-CHOOSING, JUDGING = (101, 102), (1, 2)
 #: Rates in kb/s, 12 % apart.
 RATES = [round(15 * 1.12**step, 1) for step in range(70)]
 WINDOWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)

@@ -22,11 +22,22 @@ from simulator import MOS_GOOD, InterruptedRunError, Result, Sets, fairhop
 from store import CLEAR, appended, lines_of
 from worlds import LEARNING_S, World
 
+#: Seeds that choose the oracle's setting, and seeds that judge it.
+CHOOSING, JUDGING = (101, 102), (1, 2)
 ADAPTIVE: Sets = ('control={ kind = "adaptive" }',)
 #: Fraction of the final goodput at which a controller has learnt.
 LEARNT = 0.8
 #: Words of the reason for a decision that takes waiting packets for missing demand.
 NOT_USED = "budget is not used"
+
+
+def tuned(constant: str, value: float) -> Sets:
+    """Adaptive control with another value of a constant."""
+    return (f'control={{ kind = "adaptive", tuning = {{ {constant} = {value!r} }} }}',)
+
+
+def is_adaptive(setting: Sets) -> bool:
+    return any('kind = "adaptive"' in word for word in setting)
 
 
 @dataclass(frozen=True)
@@ -154,7 +165,7 @@ class WorldRuns:
             sets = tuple(line["sets"])
             # A truncated line in the middle can lack fields.
             with suppress(KeyError, TypeError):
-                if line["made"] == self.made or sets != ADAPTIVE:
+                if line["made"] == self.made or not is_adaptive(sets):
                     self._known[line["world"], sets, line["seed"]] = Figures(
                         *(line["figures"][field.name] for field in fields(Figures))
                     )
@@ -181,11 +192,11 @@ class WorldRuns:
             known = self._known.get(key)
         if known:
             return known
-        if self.only_adaptive and setting != ADAPTIVE:
+        if self.only_adaptive and not is_adaptive(setting):
             raise UnknownRunError(world.name())
         if self.stop.is_set():
             raise InterruptedRunError
-        figures = self._run(world, setting, seed)
+        figures = self._run(world, setting, seed, traced=seed in JUDGING)
         line = {"world": key[0], "name": world.name(), "sets": setting, "seed": seed, "made": self.made}
         with self._lock:
             self._known[key] = figures
@@ -193,9 +204,9 @@ class WorldRuns:
             self._file.flush()
         return figures
 
-    def _run(self, world: World, setting: Sets, seed: int) -> Figures:
+    def _run(self, world: World, setting: Sets, seed: int, *, traced: bool) -> Figures:
         words = [word for change in setting for word in ("--set", change)]
-        traces = [word for name in ("mos", "flow", "control") for word in ("--trace", name)]
+        traces = [word for name in ("mos", "flow", "control") if traced for word in ("--trace", name)]
         with tempfile.TemporaryDirectory() as folder:
             # Without --out, traces are written to the current directory.
             arguments = ("run", str(self.file(world).resolve()), "--seed", str(seed), "--threads", "1")

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import cai2005
 import gateway
 import kim2010
+import nordstrom2005
 import osipov2007
 import xu2002
 from lab import HEADS, HEADS_BY_RULE, T_975, Lab, Measurements, page_of, page_with
@@ -34,6 +35,7 @@ PAPERS: dict[str, tuple[tuple[str, ...], Measurements]] = {
     "kim2010": (HEADS_BY_RULE, kim2010.MEASUREMENTS),
     "gateway": (HEADS_BY_RULE, gateway.MEASUREMENTS),
     "osipov2007": (HEADS_BY_RULE, osipov2007.MEASUREMENTS),
+    "nordstrom2005": (HEADS, nordstrom2005.MEASUREMENTS),
     "cai2005": (HEADS, cai2005.MEASUREMENTS),
     "xu2002": (HEADS_BY_RULE, xu2002.MEASUREMENTS),
 }

@@ -285,10 +285,79 @@ def o_len(lab: Lab) -> Section:
     return Section([claim], {"O-LEN": table(heads, rows)})
 
 
+# ---- a walker among static flows (table 1) --------------------------------------------------------------------------
+
+#: When each phase is measured, in seconds: the walker has three hops, two, one. It walks in between.
+PHASES = ((12, 45), (48, 81), (84, 120))
+#: The paper's walker, in kb/s by phase: without and with throttling.
+WALKER_PLAIN, WALKER_THROTTLED = (169.8, 177.3, 338.8), (196.2, 288.3, 566.4)
+#: 802.11b at 11 Mb/s over 30 m, with the reach of 1 Mb/s for ACKs and L-regions.
+FAST = (
+    "radio.rate_mbps=11",
+    "radio.propagation.reach_m=[{ rate_mbps = 11, receive_m = 30 }]",
+)
+
+
+def alone_at_11(lab: Lab, rule: str, hops: int) -> float:
+    """Thr_max at 11 Mb/s, in kb/s."""
+    sets = (capture(rule), *FAST, f"topology.hops={hops}", "topology.spacing_m=30", f"traffic.0.to={hops}")
+    return lab.measure("osipov-string", sets, total_kbps).mean
+
+
+def o_mob(lab: Lab) -> Section:
+    rows: list[list[str]] = []
+    found: list[str] = []
+    verdicts: list[str] = []
+    for rule in RULES:
+        thr_max = [alone_at_11(lab, rule, hops) for hops in (1, 2, 3)]
+        fair = [thr_max[hops - 1] / 4 for hops in (3, 2, 1)]
+        rows.append([f"`{rule}`", "φ · Thr_max", *(f"{rate:.0f}" for rate in fair), f"{fair[0]:.0f}", "–"])
+        gains: list[tuple[float, float]] = []
+        close = True
+        for name, control, paper in (
+            ("without", FREE, WALKER_PLAIN),
+            ("with throttling", throttle(thr_max), WALKER_THROTTLED),
+        ):
+            walker: list[Estimate] = []
+            static: list[float] = []
+            totals: list[float] = []
+            for number, (start, stop) in enumerate(PHASES):
+                sets = (capture(rule), control, f"warmup_s={start}", f"duration_s={stop}")
+                rates = [kbps(run) for run in lab.run("o-mob", sets)]
+                walker.append(Estimate.of([flows[3] for flows in rates]))
+                means = [Estimate.of([flows[flow] for flows in rates]).mean for flow in range(3)]
+                totals.append(sum(means) + walker[-1].mean)
+                if number:
+                    static += means
+                if control != FREE:
+                    close &= abs(walker[-1].mean / fair[number] - 1) <= 0.05
+            if control != FREE:
+                close &= all(abs(rate / fair[0] - 1) <= 0.05 for rate in static)
+            gains.append((walker[1].mean / walker[0].mean, walker[2].mean / walker[1].mean))
+            spread = f"{min(static):.0f} to {max(static):.0f}"
+            by_phase = " / ".join(f"{total:.0f}" for total in totals)
+            rows.append([f"`{rule}`", name, *(rate.text(0) for rate in walker), spread, by_phase])
+            rows.append([f"`{rule}`", f"paper, {name}", *(f"{rate:.0f}" for rate in paper), "–", "–"])
+        plain, throttled = gains
+        shorter = throttled[0] >= 1.4 and throttled[1] >= 1.8
+        holds = close and shorter and plain[0] - 1 < (throttled[0] - 1) / 2
+        shape = throttled[0] > 1 and throttled[1] > 1 and plain[0] < throttled[0]
+        verdicts.append(REPRODUCED if holds else SHAPE if shape else DIFFERS)
+        found.append(
+            f"with: every flow within 5 %: {'yes' if close else 'no'}, gains {throttled[0]:.2f} and {throttled[1]:.2f}; "
+            f"without: {plain[0]:.2f} and {plain[1]:.2f}"
+        )
+    paper = "with: 196 → 288 → 566 kb/s, gains 1.47 and 1.96; without: 170 → 177 → 339, 1.04 and 1.91"
+    heads = ["rule", "kb/s", "walker, 3 hops", "2 hops", "1 hop", "static flows, phases 2 and 3", "total by phase"]
+    claim = by_rule("O-MOB", paper, lab, found, verdicts)
+    return Section([claim], {"O-MOB": table(heads, rows)})
+
+
 MEASUREMENTS: dict[str, Callable[[Lab], Section]] = {
     "O-SHARE-1": o_share_1,
     "O-SURF": o_surf,
     "O-REF": o_ref,
     "O-MULTI": o_multi,
     "O-LEN": o_len,
+    "O-MOB": o_mob,
 }

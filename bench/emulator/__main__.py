@@ -62,8 +62,9 @@ class Store:
         file.parent.mkdir(parents=True, exist_ok=True)
 
     def run(self, *arguments: str, note: str = "") -> dict[str, Any]:
-        """The result of a command line; `note` tells apart runs that are to be repeated. What the run wrote to standard error
-        is under `said`.
+        """The result of a command line; `note` tells apart runs that are to be repeated.
+
+        What the run wrote to standard error is under `said`.
         """
         command, inner = list(arguments), []
         if "--" in command:
@@ -293,7 +294,8 @@ def daemons_part(store: Store, args: argparse.Namespace) -> str:
 
 def hidden_part(store: Store, args: argparse.Namespace) -> str:
     """Two senders of one receiver that sense each other, or do not."""
-    rows, goodputs = [], []
+    rows: list[tuple[str, ...]] = []
+    goodputs = []
     flow = '{{ kind = "cbr", from = {}, to = 1, rate_kbps = 6000, payload_bytes = 1400 }}'
     for name, sense_m in (("sense each other", 550), ("hidden", 250)):
         settings = ("--set", "topology.hops=2", "--set", f"radio.propagation.carrier_sense_m={sense_m}")

@@ -43,11 +43,17 @@ echo "before $(tcp)" >&2
 # Until 255 s after the start: node 1 is off from 80 to 140 s, node 3 from 200 s.
 ip netns exec fh-0 ping -D -O -i 0.1 -w "$(awk -v now="$(since)" 'BEGIN { printf "%d", 255 - now }')" "$to" >/tmp/ping
 awk -v began="$began" '
-    /bytes from/ {
-        at = substr($1, 2) - began
-        for (start = 80; start <= 200; start += 120)
-            if (last && at > start && last < start + 59 && at - last > gap[start]) gap[start] = at - last
-        last = at
-    }
-    END { for (start = 80; start <= 200; start += 120) printf "interrupted %d %.1f\n", start, gap[start] }' /tmp/ping >&2
+    /bytes from/ { replies[++count] = substr($1, 2) - began }
+    END {
+        for (start = 80; start <= 200; start += 120) {
+            last = start; longest = 0
+            for (i = 1; i <= count && replies[i] < start + 54; i++) {
+                if (replies[i] > start && replies[i] - last > longest) longest = replies[i] - last
+                last = replies[i]
+            }
+            # Without any more replies, up to the end.
+            if (start + 54 - last > longest) longest = start + 54 - last
+            printf "interrupted %d %.1f\n", start, longest
+        }
+    }' /tmp/ping >&2
 echo "after $(tcp)" >&2

@@ -11,18 +11,19 @@ fairhop)
     ip netns exec fh-0 "$fairhop" call make 10.77.0.4 --count 5 --duration 10000 >/dev/null &
     ;;
 sipp)
-    # A sipp of its own for each call: the streams of one sipp share their ports.
+    # A sipp of its own for each call: the streams of one sipp share their ports. Its packets leave at a phase of their
+    # interval of 20 ms that depends on its start.
     head -c 20000 /dev/zero | tr '\0' U >/tmp/speech.g729
     for call in 0 1 2 3 4; do
         ip netns exec fh-4 sipp -sf ./answer.xml -nostdin -i 10.77.0.4 -p $((5060 + call)) \
             -mi 10.77.0.4 -mp $((6000 + 10 * call)) >/dev/null 2>&1 &
+        sleep 0.024
     done
     sleep 0.1
     for call in 0 1 2 3 4; do
         ip netns exec fh-0 sipp -sf ./call.xml -nostdin -m 1 -i 10.77.0.0 -p $((5060 + call)) \
             -mi 10.77.0.0 -mp $((7000 + 10 * call)) 10.77.0.4:$((5060 + call)) >/dev/null 2>&1 &
-        # At other phases of the packets' interval of 20 ms.
-        sleep 0.0$((31 + 7 * call))
+        sleep 0.024
     done
     ;;
 esac

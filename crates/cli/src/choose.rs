@@ -19,7 +19,15 @@ const MAX_BYTES: u64 = scenario::MAX_TEXT_BYTES as u64;
 /// It cannot be found or read, or it or the overrides are wrong.
 pub(crate) fn load(which: &Path, overrides: &[Override]) -> Result<Loaded, Failure> {
     let (name, text) = find(which)?;
-    let loaded = scenario::load(&name, &text, overrides)?;
+    let folder = which.parent().unwrap_or_else(|| Path::new(""));
+    let loaded = scenario::load_with(&name, &text, overrides, |file| {
+        let path = folder.join(file);
+        match fs::metadata(&path) {
+            Ok(found) if found.len() > MAX_BYTES => Err(format!("it is larger than {} MiB", MAX_BYTES >> 20)),
+            Ok(_) => fs::read_to_string(&path).map_err(|error| reason(&error).to_string()),
+            Err(error) => Err(reason(&error).to_string()),
+        }
+    })?;
     ui::diagnose(loaded.warnings().iter().map(|warning| warning as &dyn Diagnostic));
     Ok(loaded)
 }

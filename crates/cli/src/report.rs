@@ -117,6 +117,7 @@ pub(crate) fn report(scenario: &Scenario, runs: &[Summary], results: &Replicatio
     parts.extend(broadcasts(&all.list("flows")));
     parts.extend(totals(all));
     parts.extend(control(all));
+    parts.extend(routing(all));
     parts.extend(losses(&all.list("calls"), &all.list("flows")));
     parts.extend(nodes(&all.list("nodes")));
     parts.extend(frames(&all.list("nodes")));
@@ -487,6 +488,70 @@ fn control_at(all: View<'_>, place: &str, named: bool) -> Option<String> {
     Some(wrap(&line) + "\n")
 }
 
+/// Reasons of loss that are shown only where they happened.
+const LATE_REASONS: [&str; 8] =
+    ["aqm", "link", "control", "no_route", "ttl", "route_broken", "buffer_full", "buffer_timeout"];
+
+/// What a routing protocol did, and what flows noticed of it.
+fn routing(all: View<'_>) -> Option<String> {
+    let value = all.mean.get("routing")?;
+    let ci95 = all.ci95.get("routing").unwrap_or(&Value::Null);
+    let routing = View { mean: value, ci95 };
+    let figure = |pointer: &str, decimals: usize| {
+        routing.quantity(pointer).map_or_else(|| NOTHING.to_owned(), |quantity| quantity.show(decimals))
+    };
+    let messages: Vec<String> = routing
+        .keys("messages")
+        .iter()
+        .map(|kind| (kind, routing.mean(&format!("/messages/{kind}"))))
+        .filter(|&(_, count)| count > 0.0)
+        .map(|(kind, count)| format!("{} {}", kind.replace('_', " "), whole(count)))
+        .collect();
+    let lines = [
+        format!("{TITLE}Routing{TITLE:#}"),
+        format!("Messages: {} ({} per data packet).", messages.join(", "), figure("/load", 2)),
+        format!(
+            "Discoveries: {} found, {} given up; median {} ms, 95 % within {} ms.",
+            figure("/discoveries/found", 0),
+            figure("/discoveries/given_up", 0),
+            figure("/discoveries/latency_p50_ms", 0),
+            figure("/discoveries/latency_p95_ms", 0),
+        ),
+        format!(
+            "Broken links: {} true, {} false (both ends in reach). Route changes: {}.",
+            figure("/true_breaks", 0),
+            figure("/false_breaks", 0),
+            figure("/route_changes", 0),
+        ),
+    ];
+    let mut text = lines.map(|line| wrap(&line) + "\n").concat();
+    let paths = routing.list("paths");
+    let (shown, remark) = worst_rows(&paths, |path| -path.mean("/interrupted_s"), "most interrupted");
+    if !shown.is_empty() {
+        let mut table = Table::new("Paths")
+            .column("hops", 8)
+            .column("first packet ms", 15)
+            .column("interruptions", 13)
+            .column("longest s", 9)
+            .column("sum s", 8);
+        for path in shown {
+            table.row(
+                path.text("name"),
+                vec![
+                    path.cell("/hops", 2),
+                    path.cell("/first_packet_ms", 1),
+                    path.cell("/interruptions", 0),
+                    path.cell("/longest_interruption_s", 1),
+                    path.cell("/interrupted_s", 1),
+                ],
+            );
+        }
+        text += "\n";
+        text += &(table.render() + &remark);
+    }
+    Some(text)
+}
+
 /// Lost packets by reason and kind of traffic.
 fn losses(calls: &[View<'_>], flows: &[View<'_>]) -> Option<String> {
     let direction = |key: &'static str| {
@@ -506,7 +571,7 @@ fn losses(calls: &[View<'_>], flows: &[View<'_>]) -> Option<String> {
             .flat_map(|(_, streams)| streams)
             .any(|stream| stream.mean(&format!("/lost/{why}")) > 0.0)
     };
-    reasons.retain(|why| !["aqm", "link", "control", "no_route", "ttl"].contains(why) || happened(why));
+    reasons.retain(|why| !LATE_REASONS.contains(why) || happened(why));
 
     let mut table = Table::new("Packets lost, %").column("sent", 9);
     for reason in &reasons {

@@ -71,8 +71,10 @@ pub(crate) struct OutputArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Write a time series: windows of TCP and AIMD senders (cwnd.csv), queues of nodes and wired links (queue.csv),
-    /// quality of calls (mos.csv) or goodput of flows (flow.csv) in every recording interval, or decisions of controllers
-    /// (control.csv), to the directory of --out or the current one; repeatable
+    /// places of moving nodes (position.csv), quality of calls (mos.csv), goodput of flows (flow.csv) or their radio hops
+    /// under a routing protocol (hops.csv) in every recording interval, decisions of controllers (control.csv), changes of
+    /// routes (route.csv) or times without an arrival (interruption.csv), to the directory of --out or the current one;
+    /// repeatable
     #[arg(long, value_name = "WHAT", value_enum)]
     trace: Vec<Trace>,
     /// Milliseconds of simulated time between two samples of a trace
@@ -88,6 +90,10 @@ enum Trace {
     Mos,
     Flow,
     Control,
+    Position,
+    Route,
+    Hops,
+    Interruption,
 }
 
 impl Trace {
@@ -98,6 +104,10 @@ impl Trace {
             Self::Mos => Traced::Mos,
             Self::Flow => Traced::Flow,
             Self::Control => Traced::Control,
+            Self::Position => Traced::Position,
+            Self::Route => Traced::Route,
+            Self::Hops => Traced::Hops,
+            Self::Interruption => Traced::Interruption,
         }
     }
 }

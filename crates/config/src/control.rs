@@ -456,6 +456,8 @@ fn tuning_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
             "minimum": 0.0,
             "default": constant.value,
             "description": format!("{} ({})", constant.meaning.trim(), constant.unit),
+            // Without its mechanism; null where there is none. For studies of sensitivity.
+            "x-off": constant.off,
         });
         (constant.name.to_owned(), schema)
     };

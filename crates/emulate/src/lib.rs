@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`namespaces`] | network namespaces with TUN or TAP devices, and their removal |
 //! | [`realtime`] | the loop that lets a World follow the wall clock and moves packets between it and the devices |
+//! | `gate` | holds frames back in the kernel until a station takes them |
 //! | [`commands`] | programs in namespaces |
 //! | [`guest`] | the same in a guest whose clock counts instructions |
 //!
@@ -16,9 +17,11 @@
 
 pub mod commands;
 mod error;
+mod gate;
 pub mod guest;
 pub mod namespaces;
 pub mod realtime;
 mod sys;
 
 pub use error::EmulateError;
+pub use gate::Gate;

@@ -22,6 +22,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::EmulateError;
+use crate::gate::{self, Gate};
 use crate::sys::{self, Layer};
 
 /// Prefix of the names of all namespaces.
@@ -50,6 +51,8 @@ pub struct Port {
     pub namespace: String,
     /// The TUN or TAP device.
     pub device: File,
+    /// Holds frames back in the kernel; none on an edge, and where the kernel lacks what it needs.
+    pub gate: Option<Gate>,
 }
 
 /// The namespaces of an emulation. Dropping them removes them.
@@ -220,7 +223,29 @@ fn set_up_place(place: &Attachment, name: &str) -> Result<Port, EmulateError> {
         sys::open_device(INTERFACE, layer)
     })?;
     ip(&["-n", name, "-batch", "-"], &batch(place, Path::new("/proc/sys/net/ipv6").exists()))?;
-    Ok(Port { node: place.node, kind: place.kind, namespace: name.to_owned(), device })
+    let gate = match place.kind {
+        AttachKind::Edge => None,
+        AttachKind::Link => set_up_gate(name),
+    };
+    Ok(Port { node: place.node, kind: place.kind, namespace: name.to_owned(), device, gate })
+}
+
+/// The gate of a link; none where there is no `tc`, or the kernel lacks the qdiscs.
+fn set_up_gate(name: &str) -> Option<Gate> {
+    let mut child = Command::new("ip")
+        .args(["netns", "exec", name, "tc", "-batch", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    child.stdin.take()?.write_all(gate::batch(INTERFACE).as_bytes()).ok()?;
+    if child.wait().is_ok_and(|status| status.success()) {
+        return in_namespace(name, || Gate::open(INTERFACE)).ok();
+    }
+    // A part of it would hold back frames for ever.
+    let _ = ip(&["netns", "exec", name, "tc", "qdisc", "del", "dev", INTERFACE, "root"], "");
+    None
 }
 
 /// Does something on a thread that has entered a namespace.

@@ -25,6 +25,7 @@ use rustix::time::{
 };
 
 use crate::error::EmulateError;
+use crate::gate::Gate;
 use crate::namespaces::Port;
 use crate::sys;
 
@@ -201,7 +202,7 @@ impl<W: Watch> Loop<'_, W> {
             }
             let mut has_more = false;
             for (index, readable) in readable.iter().enumerate() {
-                if *readable {
+                if *readable || self.owes_credit(index) {
                     has_more |= self.read_port(index)?;
                 }
             }
@@ -266,6 +267,11 @@ impl<W: Watch> Loop<'_, W> {
         port.kind == AttachKind::Edge || self.world.backlog(port.node as usize) < LINK_BACKLOG
     }
 
+    /// Whether the kernel may hold back a frame that the station has room for.
+    fn owes_credit(&self, index: usize) -> bool {
+        self.ports[index].gate.as_ref().is_some_and(Gate::is_used) && self.has_room(index)
+    }
+
     /// Reads packets of a device. Whether there may be more.
     fn read_port(&mut self, index: usize) -> Result<bool, EmulateError> {
         for _ in 0..BATCH {
@@ -274,6 +280,13 @@ impl<W: Watch> Loop<'_, W> {
             }
             let length = match self.ports[index].device.read(&mut self.buffer) {
                 Ok(length) => length,
+                Err(error) if error.kind() == ErrorKind::WouldBlock && self.owes_credit(index) => {
+                    if let Some(gate) = &mut self.ports[index].gate {
+                        gate.open_once();
+                    }
+                    // The frame that waited has come, or comes soon.
+                    continue;
+                }
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                     return Ok(false);
                 }
@@ -283,6 +296,9 @@ impl<W: Watch> Loop<'_, W> {
                 }
             };
             self.catch_up();
+            if let Some(gate) = &mut self.ports[index].gate {
+                gate.on_frame();
+            }
             let Port { node, kind, .. } = self.ports[index];
             // What is rejected is counted by the World.
             let _ = match kind {

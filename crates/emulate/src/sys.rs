@@ -1,13 +1,14 @@
-//! The system calls that no safe wrapper has: the interface of a TUN or TAP device, the real-time scheduler, and the end
-//! of a child with its parent.
+//! The system calls that no safe wrapper has: the interface of a TUN or TAP device, its number and a netlink socket, the
+//! real-time scheduler, and the end of a child with its parent.
 
-// Three calls of libc, each with a reason beside it; all other code of the crate is safe.
+// Calls of libc, each with a reason beside it; all other code of the crate is safe.
 #![allow(unsafe_code)]
 
+use std::ffi::CString;
 use std::ffi::c_short;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -50,6 +51,28 @@ pub(crate) fn open_device(name: &str, layer: Layer) -> io::Result<File> {
     // SAFETY: TUNSETIFF reads and writes one `ifreq`, which `request` is, and keeps no pointer to it.
     let done = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(file) }
+}
+
+/// The number of an interface in the network namespace of the calling thread.
+pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
+    let name = CString::new(name)?;
+    // SAFETY: the call reads the name, which ends with a zero, and keeps no pointer to it.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+/// A socket to the routing part of the kernel, in the network namespace of the calling thread. It never blocks.
+pub(crate) fn open_netlink() -> io::Result<File> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: the call takes numbers only, and what it returns is a file of this process alone.
+    let socket = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as above.
+    Ok(unsafe { File::from_raw_fd(socket) })
 }
 
 /// Puts the calling thread under `SCHED_FIFO` with the lowest of its priorities: before every ordinary thread. Threads and

@@ -64,6 +64,64 @@ fn random(nodes: u32, ends: fn(u32, u32) -> Option<(u32, u32)>) -> Scenario {
     load("random", &text, &[])
 }
 
+/// 1,000 nodes at uniform places with 20 neighbours in reach on average. They rest, or each walks 10 m/s in a direction of its
+/// own, so that the density stays. Each sends 200-byte datagrams, 4 per second, to all neighbours or to one at three hops.
+fn walkers(moving: bool, broadcast: bool) -> Scenario {
+    const NODES: u32 = 1000;
+    const DURATION_S: f64 = 10.0;
+    let side_m = (f64::from(NODES) * std::f64::consts::PI * 250.0 * 250.0 / 20.0).sqrt().round();
+    let mut state = 1u64;
+    let mut draw = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let mut text = format!(
+        "name = \"walkers\"\nduration_s = {DURATION_S:?}\n[topology]\nkind = \"explicit\"\nnodes = [\n"
+    );
+    let mut places = Vec::new();
+    for _ in 0..NODES {
+        let (x_m, y_m) = (draw() * side_m, draw() * side_m);
+        let angle = draw() * std::f64::consts::TAU;
+        let (to_x, to_y) = (x_m + 100.0 * angle.cos(), y_m + 100.0 * angle.sin());
+        let walk = if moving {
+            format!(
+                ", waypoints = [{{ at_s = 0, x_m = {x_m:?}, y_m = {y_m:?} }}, {{ at_s = {DURATION_S:?}, x_m = {to_x:?}, \
+                 y_m = {to_y:?} }}]"
+            )
+        } else {
+            String::new()
+        };
+        text += &format!("  {{ x_m = {x_m:?}, y_m = {y_m:?}{walk} }},\n");
+        places.push((x_m, y_m));
+    }
+    text += "]\n";
+    for (node, (x, y)) in places.iter().enumerate() {
+        // About three hops away: the node nearest to 550 m.
+        let off = |(_, (a, b)): &(usize, &(f64, f64))| ((a - x).hypot(b - y) - 550.0).abs();
+        let far = places.iter().enumerate().min_by(|a, b| off(a).total_cmp(&off(b)));
+        let to = match far {
+            Some((far, _)) if !broadcast => far.to_string(),
+            _ => "\"broadcast\"".to_owned(),
+        };
+        text += &format!(
+            "[[traffic]]\nkind = \"cbr\"\nfrom = {node}\nto = {to}\nrate_kbps = 6.4\npayload_bytes = 200\n"
+        );
+    }
+    load("walkers", &text, &[])
+}
+
+/// Moving nodes against resting ones.
+fn movement() {
+    println!("\n1,000 nodes, 20 neighbours in reach: walking at 10 m/s against resting, fastest of rounds");
+    println!("  traffic                       resting ns/frame  moving ns/frame  ratio");
+    for (name, broadcast) in [("broadcasts", true), ("flows of about three hops", false)] {
+        let rounds = costs(rounds().min(5), &[walkers(false, broadcast), walkers(true, broadcast)]);
+        let [resting, moving] =
+            [0, 1].map(|which| fastest(rounds.iter().map(|round| &round[which])).per_frame_ns());
+        println!("  {name:28} {resting:17.0} {moving:16.0} {:6.2}", moving / resting);
+    }
+}
+
 fn load(name: &str, text: &str, overrides: &[&str]) -> Scenario {
     let overrides: Vec<Override> = overrides.iter().copied().map(Override::new).collect();
     match scenario::load(name, text, &overrides) {
@@ -205,12 +263,16 @@ fn main() {
     if std::env::args().any(|argument| argument == "setup") {
         return setup();
     }
+    if std::env::args().any(|argument| argument == "movement") {
+        return movement();
+    }
     println!("Cost by size, ring 60 m apart: every node hears 18 others and sends one 3-hop flow");
     by_size(ring);
     println!("\nCost by size, grid 200 m apart: a node hears 20 others, fewer at the border");
     by_size(grid);
 
     setup();
+    movement();
 
     println!("\nReady-made scenarios");
     println!("  scenario                       frames   run s  ns/frame  sim/wall  events/frame  floor");

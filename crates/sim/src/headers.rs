@@ -103,7 +103,7 @@ pub(crate) fn ether_type(view: PacketView<'_>) -> [u8; 2] {
         (Body::Real { is_frame: true, .. }, Some(&[_, _, _, _, _, _, _, _, _, _, _, _, high, low, ..])) => {
             [high, low]
         }
-        (_, Some(&[first, ..])) if first >> 4 == 6 => IPV6,
+        (Body::Real { .. }, Some(&[first, ..])) if first >> 4 == 6 => IPV6,
         _ => IPV4,
     }
 }
@@ -190,6 +190,7 @@ pub(crate) fn port(packet: &Packet) -> u16 {
     match packet.body {
         Body::Rtp { .. } => 50_000 + 2 * (flow % 2_000) as u16,
         Body::Rtcp(_) => 50_001 + 2 * (flow % 2_000) as u16,
+        Body::Routing => fairhop_routing::wire::PORT,
         // Later connections of a flow are at some distance, so that neighbouring flows keep their ports.
         Body::Tcp(_) => 61_000 + ((flow + 61 * usize::from(packet.connection)) % 4_000) as u16,
         Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } | Body::Udp { .. } | Body::Real { .. } => {
@@ -213,7 +214,9 @@ fn complement(mut sum: u32) -> u16 {
 /// Appends an IP packet of exactly its simulated size, with the header that one node sees. Simulated packets are IPv4; a
 /// real one has its own bytes.
 pub(crate) fn packet(out: &mut Vec<u8>, view: PacketView<'_>, addresses: Addresses) {
-    let Some(payload) = view.payload() else { return ipv4(out, view, addresses) };
+    let Some(payload) = view.payload().filter(|_| !matches!(view.packet.body, Body::Routing)) else {
+        return ipv4(out, view, addresses);
+    };
     let mut bytes = payload.to_vec();
     if let Body::Real { is_frame: true, .. } = view.packet.body {
         ip::rewrite_frame(&mut bytes, view.header);
@@ -285,6 +288,11 @@ pub(crate) fn ipv4(out: &mut Vec<u8>, view: PacketView<'_>, addresses: Addresses
             report.encode(out);
             6
         }
+        Body::Routing => {
+            udp(out, packet, length);
+            out.extend_from_slice(view.payload().unwrap_or_default());
+            6
+        }
     };
     // The payload of zeros adds nothing to the sum, which takes the pseudo-header in.
     let pseudo = sum_words(&source) + sum_words(&destination) + u32::from(protocol) + length;
@@ -316,7 +324,7 @@ fn identification(packet: &Packet) -> u16 {
         Body::Rtcp(report) => report.sender.map_or(0, |sender| sender.packets as u16),
         Body::Aimd(datagram) => datagram.seq.get() as u16,
         Body::AimdAck(ack) => ack.seq.get() as u16,
-        Body::Real { .. } => 0,
+        Body::Real { .. } | Body::Routing => 0,
         Body::Quic { number, .. } => number as u16,
         Body::Tcp(segment) => {
             let numbers = u64::from(segment.seq.0) << 32 | u64::from(segment.ack.0);

@@ -6,6 +6,7 @@
 //! | [`world`] | stations, links, flows and the event loop |
 //! | [`engine`] | event order, timers, random streams |
 //! | [`radio`] | who hears whom, and the fate of overlapping signals |
+//! | [`mobility`] | where moving nodes are |
 //! | [`mac`] | the 802.11 DCF |
 //! | [`queue`], [`wired`], [`routing`], [`packet`], [`rtcp`] | between the MAC and the flows |
 //! | [`recorder`], [`results`] | what is measured, and what it amounts to |
@@ -15,6 +16,7 @@ pub mod engine;
 mod headers;
 mod ip;
 pub mod mac;
+pub mod mobility;
 pub mod output;
 pub mod packet;
 pub mod queue;

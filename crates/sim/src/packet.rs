@@ -119,6 +119,8 @@ pub enum Body {
         /// An Ethernet frame, for one radio hop.
         is_frame: bool,
     },
+    /// A message of a routing protocol over UDP, whose bytes are the payload of its images. It belongs to no flow.
+    Routing,
 }
 
 /// An IP packet without the fields that routers rewrite.
@@ -147,7 +149,7 @@ impl Packet {
     /// Whether the statistics of its flow count it.
     #[inline]
     pub const fn is_counted(&self) -> bool {
-        !matches!(self.body, Body::Rtcp(_))
+        !matches!(self.body, Body::Rtcp(_) | Body::Routing)
     }
 }
 

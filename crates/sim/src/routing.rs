@@ -2,7 +2,7 @@
 //!
 //! A path costs first what its radio hops cost, then the delay of its wires, then their number: wires go before radio. The
 //! table is asked by source and destination, so that paths set by hand, and several paths to one place, cannot make a
-//! loop. Left out: routing protocols and reaction to loss.
+//! loop. Left out: reaction to loss, which is for routing protocols ([`fairhop_routing`]).
 
 mod config;
 mod hops;
@@ -12,7 +12,7 @@ use fairhop_model::units::Nanos;
 
 use crate::engine::prefetch;
 use crate::mac::BROADCAST;
-pub use config::{Metric, Routing};
+pub use config::{AodvSettings, Hello, Metric, OnBreak, Protocol, Routing};
 pub use hops::HopModel;
 pub use paths::PathFinder;
 
@@ -21,6 +21,8 @@ pub use paths::PathFinder;
 pub enum NextHop {
     /// By radio to a neighbour.
     Radio(u32),
+    /// By radio, over the route that a routing protocol has found to this node.
+    Routed(u32),
     /// By wire; the number of the direction of a link.
     Wire(u32),
     /// By radio to all neighbours.
@@ -66,6 +68,16 @@ impl Routes {
         Self::of_hops(hops, wires)
     }
 
+    /// Tables for paths of packets between other ends: each with the source and destination of its packets.
+    pub fn for_ends(paths: &[((u32, u32), Vec<u32>)], wires: &Wires) -> Self {
+        let hops = paths.iter().flat_map(|((source, destination), path)| {
+            let over = |from, to| wires.direction(from, to).map_or(NextHop::Radio(to), NextHop::Wire);
+            let ends = ends(*source, *destination);
+            path.windows(2).map(move |hop| (hop[0], Hop { ends, next: over(hop[0], hop[1]) }))
+        });
+        Self::of_hops(hops.collect(), wires)
+    }
+
     /// Of hops that differ in the next node alone, the first one counts.
     fn of_hops(mut hops: Vec<(u32, Hop)>, wires: &Wires) -> Self {
         hops.sort_by_key(|(node, hop)| (*node, hop.ends));
@@ -80,6 +92,17 @@ impl Routes {
     pub fn replace(&mut self, paths: &[Vec<u32>], wires: &Wires) {
         let new = Self::new(paths, wires);
         *self = Self::of_hops(new.by_node().chain(self.by_node()).collect(), wires);
+    }
+
+    /// Removes the route from one end to another at all nodes.
+    pub fn remove(&mut self, source: u32, destination: u32) {
+        let gone = ends(source, destination);
+        if !self.hops.iter().any(|hop| hop.ends == gone) {
+            return;
+        }
+        let places = self.begin.len().saturating_sub(1);
+        let kept: Vec<(u32, Hop)> = self.by_node().filter(|(_, hop)| hop.ends != gone).collect();
+        *self = Self::of_hops(kept, &Wires::new(places));
     }
 
     /// All hops with their nodes.
@@ -143,6 +166,11 @@ impl Wires {
     /// Adds a direction of a link.
     pub fn add(&mut self, from: u32, to: u32, delay: Nanos, direction: u32) {
         self.from[from as usize].push((to, delay, direction));
+    }
+
+    /// Where the wires from a place lead.
+    pub(crate) fn from(&self, place: u32) -> impl Iterator<Item = u32> {
+        self.from[place as usize].iter().map(|wire| wire.0)
     }
 
     /// The direction that goes from one place to another.

@@ -10,3 +10,5 @@ mod interrupts;
 mod runs;
 mod support;
 mod texts;
+#[cfg(target_os = "linux")]
+mod virtual_time;

@@ -28,6 +28,10 @@ const MAX_GAP: u16 = 100;
 /// tells.
 const MAX_OVERDUE: Nanos = Nanos::from_millis(400);
 
+/// A stream without a pause for so long is expected to have none. Talk spurts are exponential with a mean of 1 s (ITU-T
+/// P.59): one in fifty is longer.
+const CONTINUOUS: Nanos = Nanos::from_secs(4);
+
 /// Counts of 100 ms of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
@@ -316,7 +320,7 @@ impl Stream {
     /// Its quality over the last `span` (at most 1.5 s, in steps of 100 ms). None if the stream belongs to no call.
     ///
     /// With `expects_more`, packets that are overdue by more than the playout delay count as late before they arrive, unless
-    /// the speaker suppresses silence. A stream that has ended expects none.
+    /// the speaker suppresses silence, or the stream is too young to know. A stream that has ended expects none.
     pub fn quality(
         &self,
         now: Nanos,
@@ -342,7 +346,8 @@ impl Stream {
         let missing = expected.saturating_sub(received);
         let mut delay_max = Nanos::from_micros(u64::from(max));
         let waited = now.saturating_sub(self.last_at);
-        if expects_more && !self.suppresses_silence && waited > self.interval && waited < MAX_OVERDUE {
+        let is_continuous = !self.suppresses_silence && self.last_at.saturating_sub(self.began) > CONTINUOUS;
+        if expects_more && is_continuous && waited > self.interval && waited < MAX_OVERDUE {
             let overdue = waited - self.interval;
             delay_max = delay_max.max(overdue);
             let missing = overdue.saturating_sub(listening.playout).div_floor(self.interval);

@@ -27,7 +27,7 @@ fn ports(kind: AttachKind) -> (Vec<Port>, Vec<UnixDatagram>) {
         kernel.set_nonblocking(true).unwrap();
         device.set_nonblocking(true).unwrap();
         let device = File::from(OwnedFd::from(device));
-        (Port { node, kind, namespace: format!("fh-{node}"), device }, kernel)
+        (Port { node, kind, namespace: format!("fh-{node}"), device, gate: None }, kernel)
     };
     (0..3).map(pair).unzip()
 }

@@ -32,7 +32,8 @@ impl Running {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("gateway.toml");
         write_config(&path, lines);
-        let (seen, modes, signals) = (Arc::default(), Arc::<Mutex<Vec<Mode>>>::default(), Signals::default());
+        let (seen, modes) = (Arc::<Mutex<Seen>>::default(), Arc::<Mutex<Vec<Mode>>>::default());
+        let signals = Signals::default();
         let (sender, addresses) = mpsc::channel();
         let (of_thread, modes_of_thread, signals_of_thread) =
             (Arc::clone(&seen), Arc::clone(&modes), signals.clone());

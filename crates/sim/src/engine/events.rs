@@ -49,12 +49,14 @@ pub enum EventKind {
     QuicSender,
     /// A QUIC-like receiver's timer. Subject: the transfer.
     QuicReceiver,
+    /// A timer of a routing protocol. Subject: the node.
+    Routing,
     /// The end of a recording interval.
     Sample,
 }
 
 impl EventKind {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 19] = [
         Self::FrameEnd,
         Self::Response,
         Self::ResponseTimeout,
@@ -72,6 +74,7 @@ impl EventKind {
         Self::AimdSender,
         Self::QuicSender,
         Self::QuicReceiver,
+        Self::Routing,
         Self::Sample,
     ];
 

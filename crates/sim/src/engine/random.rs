@@ -30,6 +30,10 @@ pub enum Purpose {
     Report,
     /// Talk-spurts and pauses of a speaker.
     Speech,
+    /// Jitter of routing messages.
+    Routing,
+    /// The way of a moving node.
+    Mobility = 12,
 }
 
 /// A stream of random numbers.

@@ -166,6 +166,12 @@ impl Dcf {
         Ok(())
     }
 
+    /// Takes out all packets for a next hop that wait in the queue; the one in service stays.
+    pub fn withdraw(&mut self, next_hop: u32, out: &mut Vec<Waiting>) {
+        self.queue.withdraw(next_hop, out);
+        self.queued = self.queue.len() as u32;
+    }
+
     fn draw_backoff(&mut self) {
         self.backoff = self.random.up_to(self.cw);
         self.backing_off = true;

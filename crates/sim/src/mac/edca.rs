@@ -152,6 +152,13 @@ impl Edca {
         Ok(())
     }
 
+    /// Takes out all packets for a next hop that wait in the queues; those in service stay.
+    pub fn withdraw(&mut self, next_hop: u32, out: &mut Vec<Waiting>) {
+        for category in &mut self.categories {
+            category.queue.withdraw(next_hop, out);
+        }
+    }
+
     /// Sets the time of access to that of the first category.
     fn set_access(&mut self, ctx: &mut Context<'_>) {
         let slot = ctx.params.phy.slot;

@@ -72,6 +72,11 @@ impl Stations {
         for_stations!(self, stations => stations[ctx.node as usize].enqueue(ctx, packet))
     }
 
+    /// Takes out all packets for a next hop that wait in the queues of a station.
+    pub fn withdraw(&mut self, node: usize, next_hop: u32, out: &mut Vec<Waiting>) {
+        for_stations!(self, stations => stations[node].withdraw(next_hop, out));
+    }
+
     /// See [`Dcf::medium_idle`].
     #[inline]
     pub fn medium_idle(&mut self, ctx: &mut Context<'_>, at: Nanos) {

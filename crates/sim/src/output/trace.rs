@@ -1,14 +1,14 @@
-//! Traces of windows, queues, call quality, goodput and decisions over time, as comma-separated values with one line per
+//! Traces of windows, queues, places, call quality, goodput and decisions over time, as comma-separated values with one line per
 //! sample. The run advances in slices and is sampled between them, which does not affect it. Call quality is known only once the
-//! last packets have arrived or are late, so it is written at the end, one line per recording interval; so are goodput and the
-//! gateways' decisions.
+//! last packets have arrived or are late, so it is written at the end, one line per recording interval; so are goodput, the
+//! gateways' decisions, and what a routing protocol has done.
 
 use std::fmt::Write as _;
 
 use fairhop_model::units::{BitRate, Nanos};
 
 use crate::packet::stream;
-use crate::recorder::StreamBin;
+use crate::recorder::{PathRecord, StreamBin};
 use crate::results::mos_of_interval;
 use crate::world::World;
 use crate::world::applications::flow::FlowKind;
@@ -27,6 +27,14 @@ pub enum Traced {
     Flow,
     /// Decisions of gateways' controllers.
     Control,
+    /// Places of nodes that move.
+    Position,
+    /// Changes of routes of a routing protocol.
+    Route,
+    /// Radio hops of flows' packets in each recording interval.
+    Hops,
+    /// Times of more than 1 s without an arrival, of each flow.
+    Interruption,
 }
 
 impl Traced {
@@ -39,6 +47,10 @@ impl Traced {
             Self::Queue => "seed,t_s,queue,packets\n",
             Self::Mos => "seed,t_s,flow,forward_mos,backward_mos\n",
             Self::Flow => "seed,t_s,flow,kind,forward_mbps,backward_mbps\n",
+            Self::Position => "seed,t_s,node,x_m,y_m\n",
+            Self::Route => "seed,t_s,node,destination,next_hop,hops\n",
+            Self::Hops => "seed,t_s,flow,direction,packets,hops\n",
+            Self::Interruption => "seed,t_s,flow,direction,length_s\n",
             Self::Control => {
                 "seed,t_s,gateway,kind,state,reason,means,budget_mbps,down_mbps,acks_mbps,window_bytes,pacer_packets,mos\n"
             }
@@ -53,6 +65,10 @@ impl Traced {
             Self::Mos => "mos.csv",
             Self::Flow => "flow.csv",
             Self::Control => "control.csv",
+            Self::Position => "position.csv",
+            Self::Route => "route.csv",
+            Self::Hops => "hops.csv",
+            Self::Interruption => "interruption.csv",
         }
     }
 
@@ -86,7 +102,13 @@ impl Traced {
                     let _ = writeln!(lines, "{seed},{t_s},{name},{}", link.backlog_at(at));
                 }
             }
-            Self::Mos | Self::Flow | Self::Control => {}
+            Self::Position => {
+                for node in (0..world.node_count()).filter(|&node| world.moves(node)) {
+                    let place = world.place(node, at);
+                    let _ = writeln!(lines, "{seed},{t_s},{node},{},{}", place.x_m, place.y_m);
+                }
+            }
+            Self::Mos | Self::Flow | Self::Control | Self::Route | Self::Hops | Self::Interruption => {}
         }
     }
 
@@ -94,10 +116,13 @@ impl Traced {
     /// interval, warm-up included, with the end of the interval as its time. `control`: one per decision.
     pub fn finish(self, world: &World, lines: &mut String) {
         match self {
-            Self::Cwnd | Self::Queue => {}
+            Self::Cwnd | Self::Queue | Self::Position => {}
             Self::Mos => quality(world, lines),
             Self::Flow => goodput(world, lines),
             Self::Control => decisions(world, lines),
+            Self::Route => routes(world, lines),
+            Self::Hops => hops(world, lines),
+            Self::Interruption => interruptions(world, lines),
         }
     }
 }
@@ -168,6 +193,58 @@ fn decisions(world: &World, lines: &mut String) {
             decision.waiting,
             some(decision.mos),
         );
+    }
+}
+
+/// Changes of routes. An empty next hop: the route does not work any more.
+fn routes(world: &World, lines: &mut String) {
+    let Some(record) = &world.recorder().routing else { return };
+    for change in &record.changes {
+        let _ = writeln!(
+            lines,
+            "{},{},{},{},{},{}",
+            world.seed(),
+            change.at.as_secs_f64(),
+            change.node,
+            change.destination,
+            some(change.over.map(|(next_hop, _)| next_hop)),
+            some(change.over.map(|(_, hops)| hops)),
+        );
+    }
+}
+
+/// The records of all directions of flows that a routing protocol carries.
+fn paths(world: &World) -> impl Iterator<Item = (&str, &'static str, &PathRecord)> {
+    let record = world.recorder().routing.as_deref();
+    let flows = world.flows().iter().enumerate();
+    let directions = flows.flat_map(|(index, flow)| [(index, flow, false), (index, flow, true)]);
+    directions.filter_map(move |(index, flow, back)| {
+        let path = record?.paths.get(stream(index, back) as usize)?;
+        Some((flow.name.as_str(), if back { "backward" } else { "forward" }, path))
+    })
+}
+
+/// Mean radio hops of the packets that arrived in each recording interval; nothing for an interval without one.
+fn hops(world: &World, lines: &mut String) {
+    for (name, direction, path) in paths(world) {
+        for ((_, until), &(hops, packets)) in intervals(world).zip(&path.hops) {
+            if packets > 0 {
+                let (seed, t_s, name) = (world.seed(), until.as_secs_f64(), quoted(name));
+                let mean = hops as f64 / packets as f64;
+                let _ = writeln!(lines, "{seed},{t_s},{name},{direction},{packets},{mean}");
+            }
+        }
+    }
+}
+
+/// Interruptions, with the last arrival before each as its time.
+fn interruptions(world: &World, lines: &mut String) {
+    for (name, direction, path) in paths(world) {
+        for silence in &path.interruptions {
+            let (seed, t_s, name) = (world.seed(), silence.from.as_secs_f64(), quoted(name));
+            let length_s = (silence.to - silence.from).as_secs_f64();
+            let _ = writeln!(lines, "{seed},{t_s},{name},{direction},{length_s}");
+        }
     }
 }
 

@@ -142,6 +142,11 @@ impl CoDel {
         self.state.dequeue(&mut self.queue, now, &self.params, packets).map(|first| first.waiting)
     }
 
+    /// Takes out all packets for a next hop.
+    pub(super) fn withdraw(&mut self, next_hop: u32, out: &mut Vec<Waiting>) {
+        self.queue.withdraw(next_hop, out);
+    }
+
     /// Number of packets in the queue.
     pub fn len(&self) -> usize {
         self.queue.len()

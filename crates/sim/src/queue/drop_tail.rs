@@ -44,6 +44,19 @@ impl DropTail {
         Some(packet)
     }
 
+    /// Takes out all packets for a next hop.
+    pub(super) fn withdraw(&mut self, next_hop: u32, out: &mut Vec<Waiting>) {
+        let before = out.len();
+        self.waiting.retain(|waiting| {
+            let stays = waiting.next_hop != next_hop;
+            if !stays {
+                out.push(*waiting);
+            }
+            stays
+        });
+        self.bytes -= out[before..].iter().map(|waiting| waiting.bytes).sum::<u32>();
+    }
+
     /// Number of packets in the queue.
     pub fn len(&self) -> usize {
         self.waiting.len()

@@ -220,6 +220,16 @@ impl FqCoDel {
         }
     }
 
+    /// Takes out all packets for a next hop.
+    pub(super) fn withdraw(&mut self, next_hop: u32, out: &mut Vec<Waiting>) {
+        let before = out.len();
+        for flow in &mut self.flows {
+            flow.queue.withdraw(next_hop, out);
+        }
+        self.packets -= out.len() - before;
+        self.bytes -= out[before..].iter().map(|waiting| waiting.bytes).sum::<u32>();
+    }
+
     /// Number of packets in the queue.
     pub fn len(&self) -> usize {
         self.packets

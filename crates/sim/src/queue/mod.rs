@@ -8,6 +8,7 @@
 //! | [`CoDel`] | controlled delay (RFC 8289) |
 //! | [`FqCoDel`] | flow queuing with CoDel (RFC 8290); optionally fair to hosts first, like CAKE |
 //! | [`Drr`] | deficit round robin over hosts |
+//! | [`Routed`] | any of these behind the messages of a routing protocol |
 //!
 //! The caller passes the time and the slab of packets. A queue refuses an arriving packet with [`Refused`], hands packets that
 //! it drops later to [`Packets::drop_queued`], and with ECN marks instead of dropping where the packet's transport is capable
@@ -21,6 +22,7 @@ mod drr;
 mod fq_codel;
 mod priority;
 mod red;
+mod routed;
 
 pub use codel::CoDel;
 pub(crate) use discipline::queue_named_or_not;
@@ -30,6 +32,7 @@ pub use drr::Drr;
 pub use fq_codel::FqCoDel;
 pub use priority::Priority;
 pub use red::Red;
+pub use routed::Routed;
 
 use std::collections::VecDeque;
 
@@ -65,6 +68,8 @@ pub enum Queue {
     FqCoDel(Box<FqCoDel>),
     /// Deficit round robin over hosts.
     Drr(Box<Drr>),
+    /// Messages of a routing protocol first, then one of the others.
+    Routed(Box<Routed>),
 }
 
 impl Queue {
@@ -106,6 +111,7 @@ impl Queue {
             Self::CoDel(queue) => queue.push(packet, now),
             Self::FqCoDel(queue) => queue.push(packet, now, packets),
             Self::Drr(queue) => queue.push(packet, packets),
+            Self::Routed(queue) => queue.push(packet, now, packets),
         }
     }
 
@@ -119,6 +125,7 @@ impl Queue {
             Self::CoDel(queue) => queue.pop(now, packets),
             Self::FqCoDel(queue) => queue.pop(now, packets),
             Self::Drr(queue) => queue.pop(),
+            Self::Routed(queue) => queue.pop(now, packets),
         }
     }
 
@@ -142,8 +149,25 @@ impl Queue {
 
     /// Whether a packet may bypass the queue while it is empty. The other disciplines keep state of every packet.
     #[inline]
-    pub const fn is_passed_by(&self) -> bool {
-        matches!(self, Self::DropTail(_))
+    pub fn is_passed_by(&self) -> bool {
+        match self {
+            Self::DropTail(_) => true,
+            Self::Routed(queue) => queue.is_passed_by(),
+            _ => false,
+        }
+    }
+
+    /// Takes out all packets for a next hop.
+    pub fn withdraw(&mut self, next_hop: u32, out: &mut Vec<Waiting>) {
+        match self {
+            Self::DropTail(queue) => queue.withdraw(next_hop, out),
+            Self::Red(queue) => queue.withdraw(next_hop, out),
+            Self::Priority(queue) => queue.withdraw(next_hop, out),
+            Self::CoDel(queue) => queue.withdraw(next_hop, out),
+            Self::FqCoDel(queue) => queue.withdraw(next_hop, out),
+            Self::Drr(queue) => queue.withdraw(next_hop, out),
+            Self::Routed(queue) => queue.withdraw(next_hop, out),
+        }
     }
 
     /// Number of packets in the queue.
@@ -156,6 +180,7 @@ impl Queue {
             Self::CoDel(queue) => queue.len(),
             Self::FqCoDel(queue) => queue.len(),
             Self::Drr(queue) => queue.len(),
+            Self::Routed(queue) => queue.len(),
         }
     }
 
@@ -217,6 +242,19 @@ impl Fifo {
         let last = self.waiting.pop_back()?;
         self.bytes -= last.waiting.bytes;
         Some(last)
+    }
+
+    /// Takes out all packets for a next hop.
+    fn withdraw(&mut self, next_hop: u32, out: &mut Vec<Waiting>) {
+        let before = out.len();
+        self.waiting.retain(|timed| {
+            let stays = timed.waiting.next_hop != next_hop;
+            if !stays {
+                out.push(timed.waiting);
+            }
+            stays
+        });
+        self.bytes -= out[before..].iter().map(|waiting| waiting.bytes).sum::<u32>();
     }
 
     #[inline]

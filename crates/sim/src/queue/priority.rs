@@ -50,6 +50,15 @@ impl Priority {
         Some(packet)
     }
 
+    /// Takes out all packets for a next hop.
+    pub(super) fn withdraw(&mut self, next_hop: u32, out: &mut Vec<Waiting>) {
+        let before = out.len();
+        for band in &mut self.bands {
+            band.withdraw(next_hop, out);
+        }
+        self.waiting -= out.len() - before;
+    }
+
     /// Number of packets in the queue.
     pub fn len(&self) -> usize {
         self.waiting

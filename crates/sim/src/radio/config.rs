@@ -20,6 +20,10 @@ pub struct Radio {
     /// 802.11b.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub basic_rates_mbps: Option<Vec<f64>>,
+    /// Rate of broadcast frames in Mb/s; one of the standard's rates. Left out: the lowest basic rate. Where it is slower
+    /// than `rate_mbps`, broadcasts reach farther than data (a gray zone: Lundgren et al. 2002).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broadcast_rate_mbps: Option<f64>,
     /// Preamble; `short` exists only in 802.11b.
     pub preamble: Preamble,
     /// Propagation model: received power as a function of distance.
@@ -62,6 +66,7 @@ impl Default for Radio {
             rate_mbps: 12.0,
             rates: Vec::new(),
             basic_rates_mbps: None,
+            broadcast_rate_mbps: None,
             preamble: Preamble::Long,
             propagation: Propagation::default(),
             reception: Reception::Threshold,
@@ -108,6 +113,9 @@ pub enum Propagation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 100_000.0))]
         preamble_m: Option<f64>,
+        /// Radii of decoding of single rates; the others have `receive_m`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        reach_m: Vec<RateReach>,
     },
     /// Friis free-space model: power falls with the square of distance.
     FreeSpace {
@@ -151,13 +159,24 @@ pub enum Propagation {
     },
 }
 
+/// How far frames of one rate are decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RateReach {
+    /// The rate in Mb/s; one of the standard's rates.
+    pub rate_mbps: f64,
+    /// Radius within which frames of this rate are decoded, in metres.
+    #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 100_000.0))]
+    pub receive_m: f64,
+}
+
 fn one_metre() -> f64 {
     1.0
 }
 
 impl Default for Propagation {
     fn default() -> Self {
-        Self::Range { receive_m: 250.0, carrier_sense_m: 550.0, preamble_m: None }
+        Self::Range { receive_m: 250.0, carrier_sense_m: 550.0, preamble_m: None, reach_m: Vec::new() }
     }
 }
 

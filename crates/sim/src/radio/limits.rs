@@ -17,7 +17,10 @@ pub fn decode_limit_m(model: &Propagation, params: &RadioParams, rate: Rate) -> 
         Reception::Sinr => params.preamble_detect,
     };
     match model {
-        Propagation::Range { receive_m, .. } => receive_m * DISTANCE_SLACK,
+        Propagation::Range { receive_m, reach_m, .. } => {
+            let of_rate = reach_m.iter().find(|reach| reach.rate_mbps == rate.mbps());
+            of_rate.map_or(*receive_m, |reach| reach.receive_m) * DISTANCE_SLACK
+        }
         _ if threshold < FINE_POWER => f64::INFINITY,
         _ => {
             let threshold = Dbm(10.0 * libm::log10(threshold.ratio(Power::from_dbm(Dbm(0.0)))));

@@ -78,6 +78,8 @@ pub struct Links {
 struct OfNode {
     begin: u32,
     end: u32,
+    /// Links that fit from `begin` on.
+    room: u32,
     longest_delay: Nanos,
     /// Counts the changes of this node's links and position.
     version: u32,
@@ -132,6 +134,7 @@ impl Links {
             links.of_node.push(OfNode {
                 begin: begin as u32,
                 end: links.links.len() as u32,
+                room: found.len() as u32,
                 longest_delay: longest_delay(&found),
                 version: 0,
             });
@@ -240,28 +243,48 @@ impl Links {
         found.sort_unstable_by_key(|link| link.to);
     }
 
-    /// Replaces the links of a node: in place if there is room, else at the end.
+    /// Replaces the links of a node after a change.
     fn replace(&mut self, node: usize, links: &[Link]) {
-        let OfNode { begin, end, version, .. } = self.of_node[node];
-        let room = (end - begin) as usize;
-        let begin = if links.len() <= room {
+        self.set(node, links);
+        let version = &mut self.of_node[node].version;
+        *version = version.wrapping_add(1);
+    }
+
+    /// Sets the links of a node that are in the order of receivers: in place if there is room, else at the end.
+    pub(super) fn set(&mut self, node: usize, links: &[Link]) {
+        let OfNode { begin, end, room, version, .. } = self.of_node[node];
+        let used = (end - begin) as usize;
+        let (begin, room) = if links.len() <= room as usize {
             self.links[begin as usize..][..links.len()].copy_from_slice(links);
-            self.unused += room - links.len();
-            begin
+            self.unused = self.unused + used - links.len();
+            (begin, room)
         } else {
-            self.unused += room;
+            self.unused += used;
             self.links.extend_from_slice(links);
-            (self.links.len() - links.len()) as u32
+            ((self.links.len() - links.len()) as u32, links.len() as u32)
         };
         self.of_node[node] = OfNode {
             begin,
             end: begin + links.len() as u32,
+            room,
             longest_delay: longest_delay(links),
-            version: version.wrapping_add(1),
+            version,
         };
         if self.unused > self.links.len() / 2 {
             self.compact();
         }
+    }
+
+    /// Sets the place of a node, without its links.
+    pub(super) fn set_position(&mut self, node: usize, at: Position) {
+        self.grid.remove(node, self.positions[node]);
+        self.grid.insert(node, at);
+        self.positions[node] = at;
+    }
+
+    /// Whether a node has a link to a node that `chosen` selects.
+    pub(super) fn leads_to(&self, node: usize, chosen: impl Fn(usize) -> bool) -> bool {
+        self.from(node).iter().any(|link| chosen(link.to as usize))
     }
 
     /// Closes the gaps.
@@ -271,6 +294,7 @@ impl Links {
             let begin = links.len() as u32;
             links.extend_from_slice(&self.links[of_node.begin as usize..of_node.end as usize]);
             (of_node.begin, of_node.end) = (begin, links.len() as u32);
+            of_node.room = of_node.end - begin;
         }
         (self.links, self.unused) = (links, 0);
     }

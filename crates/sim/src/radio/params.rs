@@ -76,10 +76,17 @@ impl RadioParams {
             },
             header_duration: phy::Phy::new(standard, radio.preamble).rx_start_delay,
         };
-        if let Propagation::Range { receive_m, carrier_sense_m, preamble_m } = radio.propagation {
+        if let Propagation::Range { receive_m, carrier_sense_m, preamble_m, reach_m } = &radio.propagation {
+            let (receive_m, carrier_sense_m) = (*receive_m, *carrier_sense_m);
             let edge = |radius_m| RANGE_EDGE - range_loss(receive_m, radius_m);
+            let mut sensitivity = [Power::from_dbm(RANGE_EDGE); Rate::ALL.len()];
+            for reach in reach_m {
+                if let Some(rate) = standard.rate(reach.rate_mbps) {
+                    sensitivity[rate as usize] = Power::from_dbm(edge(reach.receive_m));
+                }
+            }
             return Self {
-                sensitivity: [Power::from_dbm(RANGE_EDGE); Rate::ALL.len()],
+                sensitivity,
                 preamble_detect: Power::from_dbm(edge(preamble_m.unwrap_or(carrier_sense_m))),
                 energy_detect: Power::from_dbm(edge(carrier_sense_m)),
                 floor: Power::from_dbm(edge(carrier_sense_m)),

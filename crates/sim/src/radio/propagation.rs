@@ -53,9 +53,7 @@ pub(super) fn received_power(
         Propagation::Range { receive_m, .. } => RANGE_EDGE - range_loss(*receive_m, distance_m),
         Propagation::FreeSpace { frequency_ghz } => tx_power - friis(*frequency_ghz, distance_m),
         Propagation::TwoRay { frequency_ghz, antenna_height_m } => {
-            let crossover_m = 4.0 * std::f64::consts::PI * antenna_height_m * antenna_height_m
-                / wavelength_m(*frequency_ghz);
-            if distance_m < crossover_m {
+            if distance_m < crossover_m(*frequency_ghz, *antenna_height_m) {
                 tx_power - friis(*frequency_ghz, distance_m)
             } else {
                 tx_power - Db(40.0 * libm::log10(distance_m) - 40.0 * libm::log10(*antenna_height_m))
@@ -83,6 +81,11 @@ pub(super) fn range_loss(receive_m: f64, distance_m: f64) -> Db {
     Db(40.0 * libm::log10(distance_m / receive_m))
 }
 
+/// The distance at which the two-ray model takes over from free space.
+pub(super) fn crossover_m(frequency_ghz: f64, antenna_height_m: f64) -> f64 {
+    4.0 * std::f64::consts::PI * antenna_height_m * antenna_height_m / wavelength_m(frequency_ghz)
+}
+
 fn wavelength_m(frequency_ghz: f64) -> f64 {
     LIGHT_M_PER_S / (frequency_ghz * 1e9)
 }
@@ -93,7 +96,7 @@ fn friis(frequency_ghz: f64, distance_m: f64) -> Db {
 
 /// The distance in metres beyond which received power is below `floor`. Infinite for a matrix. With shadowing, the
 /// distance includes six standard deviations.
-pub(super) fn reach_m(model: &Propagation, tx_power: Dbm, floor: Dbm) -> f64 {
+pub(crate) fn reach_m(model: &Propagation, tx_power: Dbm, floor: Dbm) -> f64 {
     reach_with_shadowing_m(model, tx_power, floor, 6.0)
 }
 
@@ -106,10 +109,8 @@ pub(super) fn reach_with_shadowing_m(model: &Propagation, tx_power: Dbm, floor: 
         Propagation::TwoRay { frequency_ghz, antenna_height_m } => {
             // Beyond the crossover power falls faster than in free space, before it slower than the two-ray formula.
             let two_ray = antenna_height_m * libm::exp10(budget / 40.0);
-            free_space_reach_m(*frequency_ghz, budget).min(two_ray.max(
-                4.0 * std::f64::consts::PI * antenna_height_m * antenna_height_m
-                    / wavelength_m(*frequency_ghz),
-            ))
+            let crossover_m = crossover_m(*frequency_ghz, *antenna_height_m);
+            free_space_reach_m(*frequency_ghz, budget).min(two_ray.max(crossover_m))
         }
         Propagation::LogDistance { exponent, reference_loss_db, reference_m, shadowing_db } => {
             reference_m

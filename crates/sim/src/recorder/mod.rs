@@ -2,11 +2,13 @@
 
 mod applications;
 mod histogram;
+mod routing;
 #[cfg(test)]
 mod tests;
 
 pub use applications::{FrameRecord, TransactionRecord};
 pub use histogram::Histogram;
+pub use routing::{INTERRUPTION, Interruption, MessageCount, PathRecord, RouteChange, RoutingRecord};
 
 use fairhop_model::units::Nanos;
 use fairhop_model::voice::Jitter;
@@ -34,11 +36,17 @@ pub enum Loss {
     NoRoute,
     /// Its time to live ran out on the way (RFC 1812 §5.3.1).
     Ttl,
+    /// It waited at a station for a neighbour to which the link broke.
+    RouteBroken,
+    /// The buffer for packets without a route was full.
+    BufferFull,
+    /// It waited too long for a route.
+    BufferTimeout,
 }
 
 impl Loss {
     /// Every reason.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::QueueFull,
         Self::RetryLimit,
         Self::WiredQueueFull,
@@ -47,6 +55,9 @@ impl Loss {
         Self::Control,
         Self::NoRoute,
         Self::Ttl,
+        Self::RouteBroken,
+        Self::BufferFull,
+        Self::BufferTimeout,
     ];
 
     /// The reason's name in results.
@@ -60,7 +71,15 @@ impl Loss {
             Self::Control => "control",
             Self::NoRoute => "no_route",
             Self::Ttl => "ttl",
+            Self::RouteBroken => "route_broken",
+            Self::BufferFull => "buffer_full",
+            Self::BufferTimeout => "buffer_timeout",
         }
+    }
+
+    /// Whether only a routing protocol loses packets for this reason; results of other runs leave it out.
+    pub const fn is_of_routing(self) -> bool {
+        matches!(self, Self::RouteBroken | Self::BufferFull | Self::BufferTimeout)
     }
 }
 
@@ -160,6 +179,8 @@ pub struct StreamRecord {
     /// Receptions of a broadcast by node, sorted: all nodes in reach of the sender, and those that received a packet
     /// though they were not. Empty for other streams.
     pub receptions: Vec<Receptions>,
+    /// A routing protocol carries it: it has reasons of loss of its own.
+    pub routed: bool,
 }
 
 impl StreamRecord {
@@ -173,6 +194,7 @@ impl StreamRecord {
             in_flight: 0,
             overdue: 0,
             receptions: Vec::new(),
+            routed: false,
             delivered_bytes: 0,
             delay_sum: Nanos::ZERO,
             delay_min: Nanos::MAX,
@@ -268,6 +290,8 @@ pub struct Recorder {
     pub fingerprint: u64,
     /// Hash of the time, direction, length and fate of every packet that reaches the end of a wired link (FNV-1a).
     pub wired_fingerprint: u64,
+    /// What a routing protocol does; none where there is none.
+    pub routing: Option<Box<RoutingRecord>>,
 }
 
 /// One round of the fingerprints: FNV-1a by words, with the high bits folded into the low ones.
@@ -304,12 +328,15 @@ impl Recorder {
             frames: 0,
             fingerprint: EMPTY_FINGERPRINT,
             wired_fingerprint: EMPTY_FINGERPRINT,
+            routing: None,
         }
     }
 
     /// Adds a stream during the run; its bins begin at time zero, and grow with [`Recorder::extend_bins`].
     pub fn add_stream(&mut self, playout: Nanos, now: Nanos) {
-        self.streams.push(StreamRecord::new(playout, (now.0 / self.interval.0) as usize + 1));
+        let mut record = StreamRecord::new(playout, (now.0 / self.interval.0) as usize + 1);
+        record.routed = self.routing.is_some();
+        self.streams.push(record);
     }
 
     /// Makes room for what happens `now`, in a stream that was added during the run.

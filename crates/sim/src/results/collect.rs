@@ -6,7 +6,7 @@ use fairhop_transport::quic::SenderStats as QuicStats;
 
 use super::{
     AimdSummary, AirtimeSummary, ControlSummary, LinkSummary, NodeSummary, QuicSummary, Summary, TcpSummary,
-    figures,
+    figures, routing,
 };
 use crate::mac::BROADCAST;
 use crate::packet::stream;
@@ -96,6 +96,7 @@ impl Summary {
             flows,
             nodes: (0..world.node_count()).map(|node| node_summary(world, node, measured_s)).collect(),
             links: world.wired().iter().map(|link| link_summary(world, link, measured_s)).collect(),
+            routing: routing::summary(world),
             control: control.next(),
             further_control: control.collect(),
         }

@@ -108,7 +108,8 @@ fn jitter_ms(record: &StreamRecord) -> f64 {
 }
 
 fn losses(record: &StreamRecord) -> BTreeMap<String, f64> {
-    Loss::ALL.iter().map(|&why| (why.name().to_owned(), record.lost[why as usize] as f64)).collect()
+    let counted = Loss::ALL.iter().filter(|why| record.routed || !why.is_of_routing());
+    counted.map(|&why| (why.name().to_owned(), record.lost[why as usize] as f64)).collect()
 }
 
 fn direction(codec: Codec, record: &StreamRecord) -> DirectionSummary {

@@ -12,6 +12,7 @@
 mod collect;
 mod figures;
 mod replications;
+mod routing;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use figures::{loss_or_late, mos_of_direction, mos_of_interval, outage};
 pub use replications::{Entries, NoRuns, Replications};
+pub use routing::{DiscoverySummary, PathSummary, RoutingSummary};
 
 /// Minimum MOS of the worse direction of an acceptable call (kim2010).
 pub const ACCEPTABLE_MOS: f64 = 3.6;
@@ -55,6 +57,9 @@ pub struct Summary {
     /// Directions of wired links.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkSummary>,
+    /// The routing protocol; left out where paths are known everywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routing: Option<RoutingSummary>,
     /// The controller of the first gateway; left out where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<ControlSummary>,

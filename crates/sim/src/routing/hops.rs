@@ -130,6 +130,12 @@ impl HopGraph {
         found.into_iter().map(|(hop, _)| hop).collect()
     }
 
+    /// Whether another graph has the same hops at the same costs, whatever their lengths are.
+    pub(super) fn has_hops_of(&self, other: &Self) -> bool {
+        let key = |hop: &Hop| (hop.to, hop.cost, hop.back);
+        self.of_node.iter().zip(&other.of_node).all(|(a, b)| a.iter().map(key).eq(b.iter().map(key)))
+    }
+
     /// Computes the hops of a node, and those of others to it.
     pub(super) fn update(&mut self, model: &HopModel<'_>, node: usize) {
         self.positions[node] = model.links.positions()[node];

@@ -192,6 +192,18 @@ impl PathFinder {
         }
     }
 
+    /// All nodes may have moved. Hops are computed again, and all paths are forgotten if a hop has appeared or vanished, or
+    /// has changed its cost. Returns whether they are; paths that tie in cost do not change while only distances do.
+    pub fn renew(&mut self, model: &HopModel<'_>) -> bool {
+        let Ok(graph) = HopGraph::new(model, &Interrupt::NEVER) else { return false };
+        let is_same = graph.has_hops_of(&self.graph);
+        self.graph = graph;
+        if !is_same {
+            self.found.clear();
+        }
+        !is_same
+    }
+
     fn has_wires(&self) -> bool {
         self.wires.from.iter().any(|wires| !wires.is_empty())
     }

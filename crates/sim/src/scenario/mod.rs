@@ -14,6 +14,7 @@ mod change;
 mod check;
 mod dscp;
 mod library;
+mod mobility;
 mod place;
 mod placement;
 mod resolve;
@@ -34,10 +35,11 @@ pub use change::Change;
 pub(crate) use check::MIN_DISTANCE_M;
 pub use dscp::{Codepoint, DscpName};
 pub use library::{Ready, library, nearest_ready_made, ready_made};
+pub use mobility::{Initial, Mobility, MobilityKind};
 pub use place::{Endpoint, HostName, NamedPlace, Place};
 pub use placement::Linkage;
 pub use sections::{Record, Scenario, Voice};
-pub use topology::{Gateways, NodeAt, Topology};
+pub use topology::{Gateways, NodeAt, Topology, Waypoint};
 pub use traffic::{
     Aimd, Bulk, Burst, Call, Cbr, Common, Quic, Real, Request, SizeLaw, TcpHyStart, TcpProfile, TcpRecovery,
     TcpVariant, TimeLaw, Traffic, Video, Web,
@@ -46,8 +48,8 @@ pub use wired::{Host, Internet, LinkDirection, LinkLoss, SlottedChannel, Wired, 
 
 pub use crate::mac::{AccessCategory, DscpMapping, Edca, EdcaChoice, Mac};
 pub use crate::queue::{Discipline, HostOf, QueueLimit};
-pub use crate::radio::{Capture, LinkRate, Propagation, Radio, Reception};
-pub use crate::routing::{Metric, Routing};
+pub use crate::radio::{Capture, LinkRate, Propagation, Radio, RateReach, Reception};
+pub use crate::routing::{AodvSettings, Hello, Metric, OnBreak, Protocol, Routing};
 pub use crate::wired::LinkArq;
 
 use fairhop_config::{Document, Form};
@@ -105,8 +107,41 @@ impl Loaded {
 /// # Ok::<(), fairhop_sim::scenario::ScenarioErrors>(())
 /// ```
 pub fn load(source_name: &str, text: &str, overrides: &[Override]) -> Result<Loaded, ScenarioErrors> {
+    load_with(source_name, text, overrides, |_| {
+        Err("files are not read here: give its text as `movements`".to_owned())
+    })
+}
+
+/// The same for a scenario that may name a file (`mobility.file`), whose text `read` gives, or the reason why it cannot.
+///
+/// # Errors
+/// Those of [`load`], or a file that cannot be read.
+pub fn load_with(
+    source_name: &str,
+    text: &str,
+    overrides: &[Override],
+    read: impl FnOnce(&str) -> Result<String, String>,
+) -> Result<Loaded, ScenarioErrors> {
     let document = Document::read(source_name, text, overrides, &FORM)?;
-    let loaded = Loaded { scenario: document.value()?, document };
+    let mut loaded = Loaded { scenario: document.value()?, document };
+    if let Some(mobility) = &mut loaded.scenario.mobility
+        && let (Some(file), None) = (&mobility.file, &mobility.movements)
+    {
+        match read(file) {
+            Ok(text) => mobility.movements = Some(text),
+            Err(reason) => {
+                let finding = Finding::new(
+                    "mobility.file",
+                    format!("cannot read {file}: {reason}"),
+                    "not read",
+                    "check the path, which is relative to the scenario's folder",
+                );
+                if let Some(errors) = loaded.document.locate(vec![finding], 0) {
+                    return Err(errors);
+                }
+            }
+        }
+    }
     let (findings, uncollected) = loaded.scenario.counted_findings();
     match loaded.document.locate(findings, uncollected) {
         Some(errors) => Err(errors),

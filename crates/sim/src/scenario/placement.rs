@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(places(&lines), expected);
         let grid = Topology::Grid { columns: 2, rows: 2, spacing_m: 10.0, gateway: 0.into() };
         assert_eq!(places(&grid), [(0.0, 0.0), (10.0, 0.0), (0.0, 10.0), (10.0, 10.0)]);
-        let nodes = vec![NodeAt { x_m: 3.0, y_m: 4.0 }];
+        let nodes = vec![NodeAt { x_m: 3.0, y_m: 4.0, waypoints: Vec::new() }];
         assert_eq!(places(&Topology::Explicit { nodes, gateway: 0.into() }), [(3.0, 4.0)]);
     }
 

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use fairhop_model::phy::{Phy, Rate};
+use fairhop_model::units::Nanos;
 
+use super::mobility::Mobility;
 use super::place::{Endpoint, NamedPlace, Place};
 use super::sections::Scenario;
+use super::topology::{Topology, Waypoint};
 use super::wired::Host;
 use crate::mac::MacParams;
 use crate::radio::RadioParams;
@@ -63,6 +66,9 @@ impl Scenario {
         };
         let phy = Phy::new(standard, self.radio.preamble);
         let mut params = MacParams::new(phy, &self.mac, data_rate, &basic_rates);
+        if let Some(rate) = self.radio.broadcast_rate_mbps.and_then(|mbps| standard.rate(mbps)) {
+            params.broadcast_rate = rate;
+        }
         for link in &self.radio.rates {
             let Some(rate) = standard.rate(link.rate_mbps) else { continue };
             params.set_rate(link.from, Some(link.to), rate);
@@ -71,5 +77,31 @@ impl Scenario {
             }
         }
         params
+    }
+}
+
+impl Scenario {
+    /// Whether nodes may move on trajectories: there are waypoints, or a mobility model or file.
+    pub fn has_mobility(&self) -> bool {
+        let model = self.mobility.as_ref().is_some_and(|mobility| {
+            mobility.kind.is_some() || mobility.file.is_some() || mobility.movements.is_some()
+        });
+        model || self.waypoints().any(|(_, waypoints)| waypoints.len() > 1)
+    }
+
+    /// Nodes with waypoints, and these.
+    pub(crate) fn waypoints(&self) -> impl Iterator<Item = (usize, &[Waypoint])> {
+        let nodes = match &self.topology {
+            Topology::Explicit { nodes, .. } => nodes.as_slice(),
+            _ => &[],
+        };
+        let of_node = nodes.iter().map(|node| node.waypoints.as_slice()).enumerate();
+        of_node.filter(|(_, waypoints)| !waypoints.is_empty())
+    }
+
+    /// How often routes follow nodes that move.
+    pub(crate) fn route_interval(&self) -> Nanos {
+        let default = Mobility::default().route_interval_s;
+        Nanos::from_secs_f64(self.mobility.as_ref().map_or(default, |mobility| mobility.route_interval_s))
     }
 }

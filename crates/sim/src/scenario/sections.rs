@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attach::Attach;
 use super::change::Change;
+use super::mobility::Mobility;
 use super::topology::Topology;
 use super::traffic::Traffic;
 use super::wired::{Internet, Wired};
@@ -42,6 +43,9 @@ pub struct Scenario {
     pub mac: Mac,
     /// Positions of the nodes.
     pub topology: Topology,
+    /// Movement of nodes. Left out: nodes rest, or walk along their waypoints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mobility: Option<Mobility>,
     /// Routing.
     #[serde(default)]
     pub routing: Routing,

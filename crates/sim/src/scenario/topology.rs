@@ -118,9 +118,28 @@ impl Gateways {
 }
 
 /// A node of an explicit topology.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NodeAt {
+    /// Horizontal coordinate in metres.
+    #[schemars(range(min = -10_000_000.0, max = 10_000_000.0))]
+    pub x_m: f64,
+    /// Vertical coordinate in metres.
+    #[schemars(range(min = -10_000_000.0, max = 10_000_000.0))]
+    pub y_m: f64,
+    /// Places on the node's way, which it walks in straight lines at constant speed. It rests before the first, which is its
+    /// own place, and after the last. Left out: it rests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waypoints: Vec<Waypoint>,
+}
+
+/// A place where a node is at a given time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Waypoint {
+    /// Time at which the node is there, in seconds.
+    #[schemars(range(min = 0.0, max = 1_000_000.0))]
+    pub at_s: f64,
     /// Horizontal coordinate in metres.
     #[schemars(range(min = -10_000_000.0, max = 10_000_000.0))]
     pub x_m: f64,

@@ -3,8 +3,9 @@
 use fairhop_model::units::Nanos;
 
 use super::Tap;
+use super::aodv::Routers;
 use crate::engine::Events;
-use crate::packet::{ImageId, Packet, Packets};
+use crate::packet::{Body, ImageId, Packet, Packets};
 use crate::recorder::{Loss, Recorder};
 
 /// The state that mesh, network and applications all work on.
@@ -13,6 +14,8 @@ pub(super) struct Core {
     pub(super) packets: Packets,
     pub(super) recorder: Recorder,
     pub(super) tap: Option<Box<dyn Tap>>,
+    /// The machines of a routing protocol, where there is one.
+    pub(super) routing: Option<Box<Routers>>,
     /// Packets lost since the applications were last informed.
     pub(super) lost: Vec<Packet>,
 }
@@ -20,7 +23,7 @@ pub(super) struct Core {
 impl Core {
     pub(super) fn new(events: Events, recorder: Recorder, ttl: u8) -> Self {
         let packets = Packets::new(1024, ttl);
-        Self { events, packets, recorder, tap: None, lost: Vec::with_capacity(64) }
+        Self { events, packets, recorder, tap: None, routing: None, lost: Vec::with_capacity(64) }
     }
 
     #[inline]
@@ -40,7 +43,9 @@ impl Core {
             if packet.is_counted() {
                 self.recorder.packet_lost(packet, why);
             }
-            self.lost.push(*packet);
+            if !matches!(packet.body, Body::Routing) {
+                self.lost.push(*packet);
+            }
         }
         self.packets.release(image);
     }

@@ -37,8 +37,8 @@ const SHAPER_SUBJECTS: u64 = 1 << 48;
 /// Which way a packet crosses a gateway; none where it does not.
 pub(super) const fn crossing(ingress: Ingress, next: NextHop) -> Option<Direction> {
     match (ingress, next) {
-        (Ingress::Local | Ingress::Wire, NextHop::Radio(_)) => Some(Direction::ToMesh),
-        (Ingress::Radio, NextHop::Wire(_) | NextHop::Local) => Some(Direction::FromMesh),
+        (Ingress::Local | Ingress::Wire, NextHop::Radio(_) | NextHop::Routed(_)) => Some(Direction::ToMesh),
+        (Ingress::Radio(_), NextHop::Wire(_) | NextHop::Local) => Some(Direction::FromMesh),
         _ => None,
     }
 }
@@ -279,9 +279,12 @@ impl Gateway {
                 payload_bytes: packet.bytes - headers::IP_UDP_RTP,
             }),
             Body::Rtcp(report) => Payload::Rtcp(report.fields()),
-            Body::Udp { .. } | Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } | Body::Real { .. } => {
-                Payload::Udp
-            }
+            Body::Udp { .. }
+            | Body::Aimd(_)
+            | Body::AimdAck(_)
+            | Body::Quic { .. }
+            | Body::Real { .. }
+            | Body::Routing => Payload::Udp,
         };
         Digest {
             at,
@@ -321,7 +324,8 @@ impl Gateway {
             | Body::Aimd(_)
             | Body::AimdAck(_)
             | Body::Quic { .. }
-            | Body::Real { .. } => PacketKind::Datagram,
+            | Body::Real { .. }
+            | Body::Routing => PacketKind::Datagram,
         };
         Arrival { key, bytes: packet.bytes, kind }
     }

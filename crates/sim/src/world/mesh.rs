@@ -11,7 +11,9 @@ use crate::engine::{Event, EventKind, Stream, prefetch};
 use crate::mac::{BROADCAST, Context, Data, Done, Frame, MacParams, Received, Stations, for_stations};
 use crate::packet::{ImageId, NodeId};
 use crate::queue::{Queue, Refused, Waiting};
-use crate::radio::{Airtime, Departure, Link, Links, Outcome, RadioParams, Receiver, Signal};
+use crate::radio::{
+    Airtime, Departure, Link, Links, Moving, Outcome, Position, RadioParams, Receiver, Signal,
+};
 use crate::recorder::{Loss, NodeSample};
 
 /// Up to this many stations, of about 1.5 kB each, fit in the caches of one core, and prefetching costs more than it
@@ -67,6 +69,9 @@ pub(super) struct Mesh {
     links: Links,
     /// Links for the next frames, while frames that began over other links are still on the air.
     pending_links: Option<Links>,
+    /// Nodes that move. The links of a sender are then computed when its frame begins, and `pending_links` are those of the
+    /// whole network at the last [`Mesh::follow`].
+    moving: Option<Box<Moving>>,
     receivers: Vec<Receiver>,
     stations: Stations,
     on_air: OnAirs,
@@ -170,6 +175,7 @@ impl Mesh {
             prefetches: nodes > MAX_CACHED_STATIONS,
             outputs: Vec::with_capacity(nodes + 1),
             pending_links: None,
+            moving: None,
             radio,
             mac,
             links,
@@ -272,6 +278,28 @@ impl Mesh {
         }
     }
 
+    /// Takes out all packets for a next hop that wait at a station.
+    pub(super) fn withdraw(
+        &mut self,
+        core: &mut Core,
+        node: NodeId,
+        next_hop: NodeId,
+        out: &mut Vec<Waiting>,
+    ) {
+        self.stations.withdraw(node as usize, next_hop, out);
+        self.record_backlog(core, node);
+    }
+
+    /// Whether a packet and its ACK can be decoded between two nodes where nothing disturbs them.
+    pub(super) fn works(&mut self, from: NodeId, to: NodeId, now: Nanos) -> bool {
+        let mut decodes = |from: NodeId, to: NodeId| {
+            let rate = self.mac.rate_of_hop(from, to);
+            let link = self.link_now(from, to, now);
+            link.is_some_and(|link| self.radio.decodes(rate, link.power))
+        };
+        decodes(from, to) && decodes(to, from)
+    }
+
     /// Records that a queue in front of a station did not accept a packet, or dropped it.
     pub(super) fn refuse(&self, core: &mut Core, node: NodeId, why: Refused) -> Loss {
         if core.is_measuring() {
@@ -315,6 +343,9 @@ impl Mesh {
         let end = start + frame.time;
         core.recorder.frame_sent(start, node, frame.kind as u32, frame.bytes, frame.retry);
         self.receivers[index].begin_transmission(start, end);
+        if let Some(moving) = &mut self.moving {
+            moving.update(index, start, &mut self.links);
+        }
         let Self { links, receivers, stations, mac, radio, .. } = self;
         let Core { events, packets, .. } = core;
         for_stations!(stations, stations => for link in links.from(index) {
@@ -347,7 +378,8 @@ impl Mesh {
         }
 
         let Self { links, receivers, stations, mac, radio, outputs, .. } = self;
-        let Core { events, packets, recorder, tap, .. } = core;
+        let Core { events, packets, recorder, tap, routing, .. } = core;
+        let observed = tap.is_some() || routing.is_some();
         for_stations!(stations, stations => for link in links.from(index) {
             let peer = link.to as usize;
             let for_me = frame.to == link.to || frame.to == BROADCAST;
@@ -369,11 +401,14 @@ impl Mesh {
             if for_me && let Outcome::Lost(why) | Outcome::Missed(why) = outcome {
                 recorder.frame_lost(ended, link.to, why);
             }
-            if let Some(tap) = tap
-                && outcome == Outcome::Received
-            {
-                let packet = (frame.packet != ImageId::MAX).then(|| packets.view(frame.packet));
-                tap.frame(link.to, start + link.delay(), &frame, node, packet, true);
+            if observed && outcome == Outcome::Received {
+                if let Some(routing) = routing {
+                    routing.heard(ended, link.to, node, &frame);
+                }
+                if let Some(tap) = tap {
+                    let packet = (frame.packet != ImageId::MAX).then(|| packets.view(frame.packet));
+                    tap.frame(link.to, start + link.delay(), &frame, node, packet, true);
+                }
             }
         });
         if let Some(Done { packet: image, delivered }) = done {
@@ -392,6 +427,9 @@ impl Mesh {
     ) {
         let mut links = self.pending_links.take().unwrap_or_else(|| self.links.clone());
         change(&mut links, &mut self.mac);
+        if let Some(moving) = &mut self.moving {
+            moving.adopt(&links);
+        }
         for node in 0..self.len() {
             if let Some(on_air) = self.on_air.of(node) {
                 let end = on_air.end + self.links.longest_delay(node);
@@ -412,6 +450,50 @@ impl Mesh {
     pub(super) fn adopt_links(&mut self, node: NodeId) {
         let Self { pending_links: Some(pending), links, on_air, .. } = self else { return };
         links.take_from(pending, |other| other == node as usize || on_air.of(other).is_none());
+    }
+
+    /// Lets nodes move.
+    pub(super) fn set_moving(&mut self, moving: Option<Moving>) {
+        self.pending_links = moving.as_ref().map(|_| self.links.clone());
+        self.moving = moving.map(Box::new);
+    }
+
+    /// Brings [`Mesh::current_links`] up to date where nodes move.
+    pub(super) fn follow(&mut self, now: Nanos) {
+        if let (Some(moving), Some(links)) = (&mut self.moving, &mut self.pending_links) {
+            moving.update_all(now, links);
+        }
+    }
+
+    /// The links for decisions about the whole network, which nodes on the air may not have yet.
+    pub(super) fn known_links(&self) -> &Links {
+        if self.moving.is_some() { self.current_links() } else { &self.links }
+    }
+
+    /// The link between two nodes now, if there is one.
+    fn link_now(&mut self, from: NodeId, to: NodeId, now: Nanos) -> Option<Link> {
+        match &mut self.moving {
+            Some(moving) => moving.between(from as usize, to as usize, now),
+            None => self.current_links().between(from as usize, to as usize).copied(),
+        }
+    }
+
+    /// Whether nodes move.
+    pub(super) fn is_moving(&self) -> bool {
+        self.moving.is_some()
+    }
+
+    /// Whether a node is on a trajectory.
+    pub(super) fn moves(&self, node: usize) -> bool {
+        self.moving.as_ref().is_some_and(|moving| moving.moves(node))
+    }
+
+    /// The place of a node at a time that is not before the last event.
+    pub(super) fn place(&self, node: usize, at: Nanos) -> Position {
+        match &self.moving {
+            Some(moving) => moving.place(node, at),
+            None => self.links.positions()[node],
+        }
     }
 
     /// Whether the network is so large that prefetching pays.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`mesh`] | stations, receivers, links and frames on the air: carries a packet one hop |
 //! | [`network`] | routes, hosts and wired links |
+//! | [`aodv`] | a routing protocol, where the scenario has one |
 //! | [`applications`] | the kinds of traffic, behind one interface |
 //! | [`control`], [`gateway`], [`throttle`], [`shaper`] | what holds packets back where they enter the mesh |
 //! | [`real`] | packets from outside |
@@ -15,6 +16,7 @@
 //! range ([`crate::radio`]); at the frame's end [`Mesh::frame_end`] asks each of them what it received, and reports it as
 //! [`Output`]. The receiver acknowledges and forwards, until the packet reaches its application.
 
+mod aodv;
 pub mod applications;
 mod build;
 mod changes;
@@ -32,9 +34,9 @@ use fairhop_model::units::{BitRate, Nanos};
 
 use crate::engine::{Event, EventKind, prefetch};
 use crate::mac::{BROADCAST, Frame, FrameKind};
-use crate::packet::{ImageId, NodeId, Packet};
+use crate::packet::{Body, ImageId, NodeId, Packet};
 use crate::queue::Waiting;
-use crate::radio::{Airtime, Links};
+use crate::radio::{Airtime, Links, Position};
 use crate::recorder::{Loss, Recorder};
 use crate::routing::NextHop;
 use crate::scenario::Scenario;
@@ -137,6 +139,16 @@ impl World {
         self.mesh.links()
     }
 
+    /// Whether a node moves along a trajectory.
+    pub fn moves(&self, node: usize) -> bool {
+        self.mesh.moves(node)
+    }
+
+    /// The place of a node with radio at a time that is not before the last event.
+    pub fn place(&self, node: usize, at: Nanos) -> Position {
+        self.mesh.place(node, at)
+    }
+
     /// How many wireless nodes there are; hosts without radio have the numbers after them, the Internet host first.
     pub fn node_count(&self) -> usize {
         self.mesh.len()
@@ -225,6 +237,10 @@ impl World {
         mesh.finish_records(core, at);
         let Core { packets, recorder, .. } = core;
         network.finish_records(at, recorder.warmup);
+        if let Some(routing) = &mut recorder.routing {
+            let stops = self.applications.flows.iter().flat_map(|flow| [flow.stop; 2]);
+            routing.finish(at, stops);
+        }
         for packet in packets.unsettled().filter(|packet| packet.is_counted()) {
             recorder.packet_unfinished(packet, at);
         }
@@ -282,6 +298,7 @@ impl World {
             EventKind::TcpSender | EventKind::TcpReceiver => self.application_timer(Kind::Tcp, event),
             EventKind::AimdSender => self.application_timer(Kind::Aimd, event),
             EventKind::QuicSender | EventKind::QuicReceiver => self.application_timer(Kind::Quic, event),
+            EventKind::Routing => self.routing_timer(event),
             EventKind::Sample => self.sample(),
         }
     }
@@ -307,7 +324,10 @@ impl World {
         self.mesh.prefetch_for_sending(&self.core, node);
         let packet = self.core.packets.get(image);
         if packet.destination == node {
-            prefetch(&self.core.recorder.streams[packet.stream as usize]);
+            // Routing messages belong to no stream.
+            if let Some(stream) = self.core.recorder.streams.get(packet.stream as usize) {
+                prefetch(stream);
+            }
         } else {
             self.network.routes.prefetch_hop(node);
         }
@@ -322,13 +342,21 @@ impl World {
             match *output {
                 Output::Delivered { node, image, broadcast } => self.received(node, image, broadcast),
                 Output::Sent { node, image } => {
+                    if self.core.routing.is_some() {
+                        self.hop_acknowledged(node, image);
+                    }
                     self.core.packets.release(image);
                     self.mesh.record_backlog(&mut self.core, node);
                     self.feed(node);
                 }
                 Output::Dropped { node, image, reason } => {
+                    let failure =
+                        if reason == Loss::RetryLimit { self.hop_failed(node, image) } else { None };
                     self.core.drop_image(image, reason);
                     self.mesh.record_backlog(&mut self.core, node);
+                    if let Some(failure) = failure {
+                        self.report_failure(node, failure);
+                    }
                     self.feed(node);
                 }
             }
@@ -353,7 +381,9 @@ impl World {
     #[inline]
     fn received(&mut self, node: NodeId, image: ImageId, broadcast: bool) {
         let arrived = self.core.packets.get(image).destination == node;
-        if broadcast {
+        if self.core.routing.is_some() && !self.is_application_broadcast(image, broadcast) {
+            self.received_routed(node, image, broadcast);
+        } else if broadcast {
             self.applications.on_broadcast(&mut self.core, node, image);
             self.originate();
         } else if arrived && self.control.is_none() {
@@ -361,9 +391,15 @@ impl World {
             self.core.packets.settle(image);
             self.deliver(image);
         } else {
+            let from = self.core.packets.node(image);
             let copy = self.core.packets.copy(image, node);
-            self.forward(node, copy, Ingress::Radio);
+            self.forward(node, copy, Ingress::Radio(from));
         }
+    }
+
+    /// Whether an application has sent a packet to all neighbours.
+    fn is_application_broadcast(&self, image: ImageId, broadcast: bool) -> bool {
+        broadcast && !matches!(self.core.packets.get(image).body, Body::Routing)
     }
 
     /// A node has a packet, from outside or of its own, and decides what becomes of it.
@@ -380,24 +416,26 @@ impl World {
         {
             return self.poll_gateway(index);
         }
-        self.send(node, image, next);
+        self.send(node, image, next, ingress);
     }
 
     /// Sends on a packet that has waited at a gateway.
     fn send_on(&mut self, node: NodeId, image: ImageId) {
         // Routes may have changed meanwhile.
         match self.network.next_hop(node, self.core.packets.get(image)) {
-            Some(next) => self.send(node, image, next),
+            // Gateways hold back only what enters the mesh or leaves it.
+            Some(next) => self.send(node, image, next, Ingress::Wire),
             None => self.core.drop_image(image, Loss::NoRoute),
         }
     }
 
     /// Sends a packet to its next hop.
     #[inline]
-    fn send(&mut self, node: NodeId, image: ImageId, next: NextHop) {
-        let &Packet { source, bytes, .. } = self.core.packets.get(image);
+    fn send(&mut self, node: NodeId, image: ImageId, next: NextHop, ingress: Ingress) {
+        let &Packet { source, .. } = self.core.packets.get(image);
         if next == NextHop::Local {
             self.core.packets.settle(image);
+            self.record_path(node, image);
             self.deliver(image);
             return self.core.packets.release(image);
         }
@@ -411,8 +449,16 @@ impl World {
         let receiver = match next {
             NextHop::Wire(direction) => return self.network.send(&mut self.core, direction as usize, image),
             NextHop::Radio(neighbour) => neighbour,
+            NextHop::Routed(target) => return self.send_routed(node, image, target, ingress),
             NextHop::Broadcast | NextHop::Local => BROADCAST,
         };
+        self.enqueue(node, image, receiver);
+    }
+
+    /// Gives a packet to the throttle or the station of a node.
+    #[inline]
+    fn enqueue(&mut self, node: NodeId, image: ImageId, receiver: NodeId) {
+        let bytes = self.core.packets.get(image).bytes;
         let waiting = Waiting { packet: image, next_hop: receiver, bytes };
         let Self { core, mesh, control, .. } = self;
         if let Some(throttle) = control.as_mut().and_then(|control| control.throttle.as_mut())

@@ -2,6 +2,7 @@
 
 use fairhop_model::units::Nanos;
 
+use super::aodv::Overlay;
 use super::core::Core;
 use crate::packet::{ImageId, NodeId, Packet};
 use crate::queue::Refused;
@@ -14,8 +15,8 @@ use crate::wired::{Arrived, Link, LinkContext};
 pub(super) enum Ingress {
     /// The node has made it.
     Local,
-    /// By radio from a neighbour.
-    Radio,
+    /// By radio from this neighbour.
+    Radio(NodeId),
     /// By wire.
     Wire,
 }
@@ -28,13 +29,16 @@ pub(super) struct Network {
     pub(super) hosts: Vec<String>,
     /// Directions of wired links.
     pub(super) wired: Vec<Link>,
+    /// Where a routing protocol takes packets; none where static routes lead everywhere.
+    pub(super) overlay: Option<Box<Overlay>>,
 }
 
 impl Network {
     /// Where a node sends a packet.
     #[inline]
     pub(super) fn next_hop(&self, node: NodeId, packet: &Packet) -> Option<NextHop> {
-        self.routes.next_hop(node, packet.source, packet.destination)
+        let hop = self.routes.next_hop(node, packet.source, packet.destination);
+        hop.or_else(|| self.overlay.as_deref()?.next_hop(node, packet))
     }
 
     #[inline]
@@ -118,7 +122,7 @@ impl Network {
                 Some(NextHop::Radio(next)) => (next, false),
                 Some(NextHop::Wire(direction)) => (self.wired[direction as usize].to(), true),
                 Some(NextHop::Local) => return steps,
-                Some(NextHop::Broadcast) | None => return Vec::new(),
+                Some(NextHop::Broadcast | NextHop::Routed(_)) | None => return Vec::new(),
             };
             steps.push((next, by_wire));
             at = next;

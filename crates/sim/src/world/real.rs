@@ -77,7 +77,7 @@ impl World {
                 Incoming { from: at, to, bytes: payload.len() as u32, fields, dscp, is_frame: true };
             let image = self.applications.insert_real(&mut self.core, incoming, None, frame);
             let next = if to == BROADCAST { NextHop::Broadcast } else { NextHop::Radio(to) };
-            self.send(at, image, next);
+            self.send(at, image, next, Ingress::Local);
             self.handle_outputs();
         });
         self.count(result)

@@ -1,7 +1,7 @@
 //! Ingress throttling (osipov2007 §4): every node spaces the packets of its own flows by their max-min share of C-load, and
 //! serves them before what it forwards.
 //!
-//! Shares follow from the routes and from the reach of the slowest basic rate ([`fairhop_model::share`]). A flow's Thr_max
+//! Shares follow from the routes and from the reach of broadcasts ([`fairhop_model::share`]). A flow's Thr_max
 //! is measured, or the airtime bound of its path. Flows count from their start to their stop in the scenario, and shares
 //! are computed again whenever one starts or stops. Calls are served first and are not spaced.
 //!
@@ -286,15 +286,19 @@ impl Throttle {
     /// Computes the shares again wactive a flow has started or stopped.
     pub(super) fn update_shares(&mut self, core: &mut Core, mesh: &mut Mesh) {
         let now = core.now();
-        let Self { flows, changes, changed, on: Some(in_force), rates, basic, .. } = self else { return };
-        if changes.get(*changed).is_none_or(|change| *change > now) {
-            return;
+        if self.changes.get(self.changed).is_some_and(|change| *change <= now) {
+            self.compute_shares(core, mesh);
         }
+    }
+
+    /// Computes the shares again: a flow has started or stopped, or nodes have moved.
+    pub(super) fn compute_shares(&mut self, core: &mut Core, mesh: &mut Mesh) {
+        let now = core.now();
+        let Self { flows, changes, changed, on: Some(in_force), rates, basic, .. } = self else { return };
         *changed = changes.partition_point(|change| *change <= now);
-        let (links, radio, mac) = (mesh.links(), &mesh.radio, &mesh.mac);
-        let slowest = basic.iter().copied().min().unwrap_or(mac.control_rate);
+        let (links, radio, mac) = (mesh.known_links(), &mesh.radio, &mesh.mac);
         let hears = |from: usize, to: usize| {
-            links.between(to, from).is_some_and(|link| radio.decodes(slowest, link.power))
+            links.between(to, from).is_some_and(|link| radio.decodes(mac.broadcast_rate, link.power))
         };
         // Flows that send now.
         let active: Vec<usize> = (0..flows.len())

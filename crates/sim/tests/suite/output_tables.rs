@@ -148,6 +148,9 @@ flows
   lost_control_packets: integer
   lost_no_route_packets: integer
   lost_ttl_packets: integer
+  lost_route_broken_packets: integer
+  lost_buffer_full_packets: integer
+  lost_buffer_timeout_packets: integer
   in_flight_packets: integer
   overdue_packets: integer
   loss: real
@@ -335,6 +338,9 @@ fn series_add_up_to_the_rows_of_flows_and_airtime_adds_up_to_one() {
             flow.lost_control_packets,
             flow.lost_no_route_packets,
             flow.lost_ttl_packets,
+            flow.lost_route_broken_packets,
+            flow.lost_buffer_full_packets,
+            flow.lost_buffer_timeout_packets,
         ];
         assert_eq!(reasons.iter().sum::<u64>(), flow.lost_packets);
         if &*flow.receiver != "broadcast" {

@@ -231,9 +231,14 @@ fn preambles_and_energy_have_separate_thresholds_and_only_a_frame_locked_and_los
 
 #[test]
 fn in_the_range_model_a_frame_is_decoded_locked_and_sensed_up_to_the_radius_of_each() {
-    let sensed_locks = Propagation::Range { receive_m: 250.0, carrier_sense_m: 550.0, preamble_m: None };
-    let sensed_only =
-        Propagation::Range { receive_m: 250.0, carrier_sense_m: 550.0, preamble_m: Some(400.0) };
+    let sensed_locks =
+        Propagation::Range { receive_m: 250.0, carrier_sense_m: 550.0, preamble_m: None, reach_m: vec![] };
+    let sensed_only = Propagation::Range {
+        receive_m: 250.0,
+        carrier_sense_m: 550.0,
+        preamble_m: Some(400.0),
+        reach_m: vec![],
+    };
     let cases = [
         (&sensed_locks, 249.0, Waits::Difs),
         (&sensed_locks, 251.0, Waits::Eifs),
@@ -328,7 +333,7 @@ fn hidden_terminals_collide_and_with_rts_few_data_frames_are_lost() {
         .stream(node(2), node(1), 1000, 310.0)
         .seconds(5.0);
     hidden.scenario.radio.propagation =
-        Propagation::Range { receive_m: 250.0, carrier_sense_m: 250.0, preamble_m: None };
+        Propagation::Range { receive_m: 250.0, carrier_sense_m: 250.0, preamble_m: None, reach_m: vec![] };
     let (basic, rts) = (hidden.run(1), hidden.clone().rts().run(1));
     let in_range = |run: &Run| run.world.links().between(0, 2).is_some();
     assert!(!in_range(&basic));
@@ -346,8 +351,12 @@ fn exposed_terminals_take_turns_and_terminals_out_of_range_send_at_the_same_time
             .queue(QueueLimit::Packets(3))
             .stream(node(1), node(0), IP_BYTES, 2000.0)
             .seconds(3.0);
-        lab.scenario.radio.propagation =
-            Propagation::Range { receive_m: 250.0, carrier_sense_m: 250.0, preamble_m: None };
+        lab.scenario.radio.propagation = Propagation::Range {
+            receive_m: 250.0,
+            carrier_sense_m: 250.0,
+            preamble_m: None,
+            reach_m: vec![],
+        };
         if right {
             lab = lab.stream(node(2), node(3), IP_BYTES, 2000.0);
         }

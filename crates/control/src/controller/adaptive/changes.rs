@@ -39,6 +39,11 @@ impl Adaptive {
             // The first calls have no others that were measured without them.
             self.make_room(now, if are_first { 0.0 } else { new_part }, reason);
         } else if load < 0.0 {
+            // What a call of this load would have taken. The load is counted as that of all calls before.
+            let remaining = self.calls.iter().map(|known| known.load).sum::<f64>();
+            let old_part = -load / (remaining - load).max(1.0);
+            let grown = (self.budget - load).min(self.budget / (1.0 - old_part).max(MIN_KEPT));
+            self.budget += self.tuning.returned * (grown - self.budget);
             self.ceiling -= load;
             self.hold = secs(self.tuning.min_hold_s);
             self.noise.restart(self.budget);

@@ -6,14 +6,14 @@
 //!
 //! Beyond a point a mesh breaks down within less than a second, for which the law is too slow. Acute stress therefore cuts the
 //! budget at once, and for a moment further so that queues drain. The budget at that time is remembered as the *ceiling*.
-//! The budget returns fast to just under the ceiling, holds, and then probes past it. The hold doubles after each failed probe
+//! The budget returns fast to the ceiling, holds, and then probes past it. The hold doubles after each failed probe
 //! and is reset by a successful one. A probe succeeds when the budget that it reached has held for as long as a breakdown takes
 //! to develop; it fails at the first queue. Degradation caused by probes becomes rare, and more capacity is still found.
 //!
 //! Where round trips grow, more enters the mesh than it carries, and what it carries is what is used. The budget falls to
 //! that, and the demand is reduced further in proportion to the queue, which damps oscillation; the recent peak of the use is
 //! a ceiling. A budget that is not used does not grow, and falls to what is carried while the mesh loses data, but not far
-//! below the point to stay at: a flow that recovers from a loss will use it again.
+//! below the ceiling: a flow that recovers from a loss will use it again.
 
 use fairhop_model::units::Nanos;
 
@@ -82,11 +82,7 @@ impl Adaptive {
     /// no harm.
     fn fit_to_use(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {
         if stress.queue > 0.5 || now.saturating_sub(self.lost_at) < secs(self.tuning.recent_loss_s) {
-            let known = if self.ceiling.is_finite() {
-                self.tuning.known * self.tuning.below_ceiling * self.ceiling
-            } else {
-                0.0
-            };
+            let known = if self.ceiling.is_finite() { self.tuning.known * self.ceiling } else { 0.0 };
             let over = self.budget - (used / self.tuning.used).max(known);
             self.budget -= over.max(0.0) * seconds / self.tuning.fit_to_use_s;
         }
@@ -123,9 +119,7 @@ impl Adaptive {
         if pull < 0.0 {
             self.grow(seconds * speed * pull);
             self.reason = stress.reason;
-            let fails = stress.lower_level > 2.0
-                || stress.queue > 1.0
-                || self.budget < self.ceiling * self.tuning.below_ceiling;
+            let fails = stress.lower_level > 2.0 || stress.queue > 1.0 || self.budget < self.ceiling;
             if self.probing_since.is_some() && fails {
                 self.fail_probe(now);
             } else if stress.lower_level > 1.0 && self.ceiling.is_finite() {
@@ -143,11 +137,10 @@ impl Adaptive {
             self.fit_to_use(now, seconds, used, stress);
             return;
         }
-        let stay = self.ceiling * self.tuning.below_ceiling;
         if let Some(since) = self.probing_since {
             self.probe(now, since, seconds, pull);
-        } else if self.budget < stay {
-            self.approach(now, stay, seconds, pull, stress);
+        } else if self.budget < self.ceiling {
+            self.approach(now, seconds, pull, stress);
         } else {
             self.reason = Reason::Hold;
             if now.saturating_sub(self.ceiling_at) >= self.hold {
@@ -159,7 +152,8 @@ impl Adaptive {
     /// Grows past the ceiling: slowly at first, and faster the longer nothing goes wrong.
     fn probe(&mut self, now: Nanos, since: Nanos, seconds: f64, pull: f64) {
         let held = now.saturating_sub(since).as_secs_f64();
-        let speed = (self.tuning.probe_speed * (1.0 + (held - self.tuning.probe_calm_s).max(0.0) / 2.0))
+        let speed = (self.tuning.probe_speed
+            * (1.0 + (held - self.tuning.probe_calm_s).max(0.0) / self.tuning.probe_grows_s))
             .min(self.tuning.return_speed);
         self.grow(seconds * speed * pull);
         self.reason = Reason::Probe;
@@ -171,28 +165,29 @@ impl Adaptive {
         }
     }
 
-    /// Grows towards the point to stay at: faster the longer nothing has been wrong, and slower close to it.
-    fn approach(&mut self, now: Nanos, stay: f64, seconds: f64, pull: f64, stress: &Stress) {
+    /// Grows towards the ceiling: fast far below it, and close to it the faster the longer nothing has been wrong.
+    fn approach(&mut self, now: Nanos, seconds: f64, pull: f64, stress: &Stress) {
         let speed = self.speed(stress);
         let calm = now.saturating_sub(self.stressed_at).as_secs_f64();
-        // Far below the point to stay at, most of the way is known.
-        let return_speed = if stay.is_finite() && self.budget < 0.5 * stay {
-            self.tuning.learning_speed
-        } else {
-            self.tuning.return_speed
-        };
-        let far = if stay.is_finite() { (5.0 * (stay - self.budget) / stay).min(1.0) } else { 1.0 };
+        // Far below the ceiling, most of the way is known.
+        let is_known = self.ceiling.is_finite() && self.budget < 0.5 * self.ceiling;
+        let return_speed = if is_known { self.tuning.learning_speed } else { self.tuning.return_speed };
+        // How far below a part of the ceiling the budget is: 1 from a fifth of the ceiling on.
+        let below = |part: f64| (5.0 * (part * self.ceiling - self.budget) / self.ceiling).clamp(0.0, 1.0);
         // Packets that would have been lost by now if this were the point to stay at. Codecs that tolerate little
         // wait less than they would have to, as loss rises steeply with the budget.
         let believed = self.tolerance.max(DEFAULT_TOLERANCE.min(SENSITIVE * self.tolerance));
         let expected = stress.packets * believed;
         let missed = if self.nodes.is_empty() { 2.0 * calm } else { calm * expected };
-        let speed = speed
-            + (return_speed - speed)
-                * far
-                * ((missed - self.tuning.sure_packets) / (2.0 * self.tuning.sure_packets)).clamp(0.0, 1.0);
+        let shown = ((missed - self.tuning.sure_packets) / (2.0 * self.tuning.sure_packets)).clamp(0.0, 1.0);
+        let sure = if self.ceiling.is_finite() {
+            (below(1.0) * shown).max(below(self.tuning.safe_part))
+        } else {
+            shown
+        };
+        let speed = speed + (return_speed - speed) * sure;
         let grown = self.budget * (1.0 + seconds * speed * pull);
-        self.budget = grown.min(stay.max(self.budget));
+        self.budget = grown.min(self.ceiling);
         self.reason = Reason::RoomToGrow;
     }
 
@@ -200,7 +195,7 @@ impl Adaptive {
         self.probing_since = None;
         self.ceiling_at = now;
         self.ceiling = self.ceiling.min(self.budget);
-        self.budget = self.budget.min(self.tuning.below_ceiling * self.ceiling);
+        self.budget = self.budget.min(self.ceiling);
         self.hold = Nanos(self.hold.0 * 2).min(secs(self.tuning.max_hold_s));
     }
 

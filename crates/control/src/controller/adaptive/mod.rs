@@ -254,7 +254,7 @@ impl Adaptive {
     /// See [`super::Controller::begin_at`].
     pub(super) fn begin_at(&mut self, now: Nanos, budget: f64) {
         self.budget = budget.max(self.config.min_per_flow);
-        self.ceiling = self.budget / self.tuning.below_ceiling;
+        self.ceiling = self.budget;
         (self.ceiling_at, self.idle_since) = (now, now);
         self.has_learnt = true;
     }

@@ -6,7 +6,7 @@
 //! trips through the mesh over their base. Each signal is divided by its tolerable value; the largest quotient is the stress.
 //! Without calls, only the excess counts.
 //!
-//! The tolerable loss follows from the aim. At 0.5 % independent loss, 2.5 % of one-second windows (50 packets) lose two packets
+//! The tolerable loss follows from the aim. At 0.43 % independent loss, 2 % of one-second windows (50 packets) lose two packets
 //! or more, which puts their MOS under 3.6 (G.729A). The number of bad windows grows with the square of the loss, so the two
 //! directions add as squares.
 

@@ -62,7 +62,7 @@ tuning! {
     /// Use of the budget above which it grows while learning.
     learning_used = 0.7, "part of the budget", Some(0.0);
     /// Budget multiplier at the first stress: the stress is seen about a second after its cause.
-    learnt = 0.6, "part of the budget", Some(1.0);
+    learnt = 0.75, "part of the budget", Some(1.0);
     /// Speed g of the law without calls, per second; with calls it is between an eighth and twice as much.
     speed = 0.06, "per second", None;
     /// Minimum speed of the law with calls.
@@ -83,18 +83,22 @@ tuning! {
     max_settle_s = 2.0, "seconds", None;
     /// Cuts before that are caused by what was sent before the control began, and nothing is learnt from them.
     first_s = 1.5, "seconds", Some(0.0);
-    /// The point to stay at, as a part of the ceiling.
-    below_ceiling = 0.93, "part of the ceiling", Some(1.0);
     /// Number of call packets that would have been lost by now if this were the point to stay at. Above it, it is not.
     sure_packets = 0.75, "packets", None;
     /// Longest hold of a ceiling: a change of the network is found within a minute.
     max_hold_s = 60.0, "seconds", Some(10.0);
     /// Seconds for which a probe stays slow.
     probe_calm_s = 3.0, "seconds", Some(0.0);
+    /// Seconds after which the speed of a probe has doubled, and so on in proportion.
+    probe_grows_s = 2.0, "seconds", Some(1e9);
+    /// Part of the ceiling up to which the budget returns fast: loss rises steeply with the budget.
+    safe_part = 0.6, "part of the ceiling", Some(0.0);
+    /// Part of a call's load that the budget gets back when it ends.
+    returned = 1.0, "part of the load", Some(0.0);
     /// Seconds from its cause to a breakdown.
     breakdown_after_s = 2.0, "seconds", Some(0.0);
-    /// Part of the point to stay at that an unused budget keeps: that much is known to be carried.
-    known = 0.75, "part of the point to stay at", Some(0.0);
+    /// Part of the ceiling that an unused budget keeps: that much is known to be carried.
+    known = 0.75, "part of the ceiling", Some(0.0);
     /// Seconds within which an unused budget falls to what is carried.
     fit_to_use_s = 2.0, "seconds", Some(1e9);
     /// A loss in the mesh within that time counts as present.
@@ -104,7 +108,7 @@ tuning! {
     /// How far below what is carried, per unit of stress above 1: the queue has to shrink.
     queue_margin = 0.05, "part of the budget per stress", Some(0.0);
     /// Part of the budget that must be used before the budget grows.
-    used = 0.85, "part of the budget", Some(0.0);
+    used = 0.75, "part of the budget", Some(0.0);
     /// Time over which the peak of the carried load is remembered, in seconds: longer than a TCP recovery.
     carried_s = 4.0, "seconds", None;
     /// Initial and shortest hold of a ceiling; also the minimum time between two reactions to new flows.

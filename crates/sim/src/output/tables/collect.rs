@@ -117,7 +117,7 @@ impl RunTables {
         let seed = Seed(world.seed());
         let record = &world.recorder().nodes[node];
         let measured = measured(world);
-        let position = world.links().positions()[node];
+        let position = world.place(node, world.end());
         let airtime = Shares::of(&world.airtime(node), measured);
         let per_second = |packet_ns: f64| ratio(packet_ns * 1e-9, measured.as_secs_f64());
         self.nodes.push(NodeRow {
@@ -344,6 +344,9 @@ impl<'a> Direction<'a> {
             lost_control_packets: record.lost[Loss::Control as usize],
             lost_no_route_packets: record.lost[Loss::NoRoute as usize],
             lost_ttl_packets: record.lost[Loss::Ttl as usize],
+            lost_route_broken_packets: record.lost[Loss::RouteBroken as usize],
+            lost_buffer_full_packets: record.lost[Loss::BufferFull as usize],
+            lost_buffer_timeout_packets: record.lost[Loss::BufferTimeout as usize],
             in_flight_packets: record.in_flight,
             overdue_packets: record.overdue,
             loss: ratio(record.lost_total() as f64, decided),

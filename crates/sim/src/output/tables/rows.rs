@@ -55,6 +55,12 @@ table! {
         lost_no_route_packets: u64,
         /// Packets whose time to live ran out on the way.
         lost_ttl_packets: u64,
+        /// Packets lost while they waited for a neighbour to which the link broke.
+        lost_route_broken_packets: u64,
+        /// Packets lost because the buffer for packets without a route was full.
+        lost_buffer_full_packets: u64,
+        /// Packets lost because they waited too long for a route.
+        lost_buffer_timeout_packets: u64,
         /// Packets in the network at the end of the run whose playout time had not come: their fate is unknown.
         in_flight_packets: u64,
         /// Packets in the network at the end of the run whose playout time had passed. But for broadcasts, sent = arrived + lost +
@@ -366,4 +372,4 @@ table! {
 }
 
 // The table `flows` has a column for every reason.
-const _: () = assert!(Loss::ALL.len() == 8);
+const _: () = assert!(Loss::ALL.len() == 11);

@@ -8,6 +8,7 @@ mod change;
 mod control;
 mod findings;
 mod mac;
+mod mobility;
 mod places;
 mod radio;
 mod topology;
@@ -44,6 +45,7 @@ impl Scenario {
         self.check_edca(&mut findings);
         self.check_topology(&mut findings);
         self.check_paths(&mut findings);
+        self.check_routing(&mut findings);
         self.check_internet(&mut findings);
         let places = Places::of(self);
         self.check_wired(&places, &mut findings);
@@ -57,6 +59,7 @@ impl Scenario {
         self.check_attachments(&places, &mut findings);
         self.check_control(&mut findings);
         self.check_changes(&mut findings);
+        self.check_mobility(&mut findings);
         self.check_queues(&mut findings);
         self.check_names(&mut findings);
         (findings.list, findings.uncollected)

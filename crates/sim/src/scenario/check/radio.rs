@@ -6,7 +6,7 @@ use fairhop_model::phy::{Preamble, Standard};
 
 use super::super::sections::Scenario;
 use super::findings::{nodes_are, plural, rates, repeated};
-use crate::radio::Propagation;
+use crate::radio::{Propagation, RateReach, Reception};
 use fairhop_config::Findings;
 use fairhop_config::Number;
 
@@ -58,6 +58,14 @@ impl Scenario {
                     "add a basic rate that is not faster than `rate_mbps`",
                 );
             }
+        }
+        if let Some(rate) = radio.broadcast_rate_mbps.filter(|rate| standard.rate(*rate).is_none()) {
+            findings.add(
+                "radio.broadcast_rate_mbps",
+                format!("{} has no rate of {} Mb/s", standard.name(), Number(rate)),
+                "not a rate of the standard",
+                has(),
+            );
         }
         if radio.preamble == Preamble::Short && standard != Standard::Dot11b {
             findings.add(
@@ -146,7 +154,8 @@ impl Scenario {
         match &radio.propagation {
             // A frame that is decoded has locked the receiver, and one that locks it makes the medium busy: the radii are
             // nested.
-            Propagation::Range { receive_m, carrier_sense_m, preamble_m } => {
+            Propagation::Range { receive_m, carrier_sense_m, preamble_m, reach_m } => {
+                self.check_reach(reach_m, preamble_m.unwrap_or(*carrier_sense_m), findings);
                 if carrier_sense_m < receive_m {
                     findings.add(
                         "radio.propagation.carrier_sense_m",
@@ -202,6 +211,51 @@ impl Scenario {
                 format!("`preamble_detect_dbm` is {preamble}, above `sensitivity_dbm` = {decode}"),
                 "a frame must be locked before it is decoded",
                 format!("make it at most {decode}"),
+            );
+        }
+    }
+
+    /// Reaches of single rates: a frame that is decoded has locked the receiver, so none exceeds the preamble's.
+    fn check_reach(&self, reach_m: &[RateReach], preamble_m: f64, findings: &mut Findings) {
+        let standard = self.radio.standard;
+        let repeated = repeated(reach_m.iter().map(|reach| reach.rate_mbps.to_bits()));
+        for (i, RateReach { rate_mbps, receive_m }) in reach_m.iter().enumerate() {
+            let path = format!("radio.propagation.reach_m.{i}");
+            if standard.rate(*rate_mbps).is_none() {
+                findings.add(
+                    format!("{path}.rate_mbps"),
+                    format!("{} has no rate of {} Mb/s", standard.name(), Number(*rate_mbps)),
+                    "not a rate of the standard",
+                    format!("{} has {}", standard.name(), rates(standard)),
+                );
+            } else if repeated.contains(&i) {
+                findings.add(
+                    path.clone(),
+                    format!("the reach of {} Mb/s is listed twice", Number(*rate_mbps)),
+                    "second time",
+                    "keep one of them",
+                );
+            }
+            if *receive_m > preamble_m {
+                findings.add(
+                    format!("{path}.receive_m"),
+                    format!(
+                        "frames of {} Mb/s would be decoded up to {} m, but preambles lock receivers only up to {} m",
+                        Number(*rate_mbps),
+                        Number(*receive_m),
+                        Number(preamble_m)
+                    ),
+                    "a frame must be locked before it is decoded",
+                    format!("make it at most {}, or raise `carrier_sense_m` (and `preamble_m`)", Number(preamble_m)),
+                );
+            }
+        }
+        if !reach_m.is_empty() && self.radio.reception == Reception::Sinr {
+            findings.add(
+                "radio.propagation.reach_m",
+                "a reach per rate has no effect under SINR reception, where error rates decide",
+                "not used",
+                "write reception = \"threshold\", or choose another propagation model",
             );
         }
     }

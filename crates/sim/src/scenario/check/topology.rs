@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::sections::Scenario;
 use super::super::topology::Topology;
+use super::super::{Metric, Protocol};
 use super::findings::{nodes_are, plural, repeated};
 use super::wired::check_rate;
 use fairhop_config::Findings;
 use fairhop_config::Number;
+use fairhop_config::control::Control;
 
 /// Maximum number of nodes.
 const MAX_NODES: usize = 100_000;
@@ -154,6 +156,37 @@ impl Scenario {
                     "keep one of them: a path is used in both directions",
                 );
             }
+        }
+    }
+
+    /// Keys of routing that do not go with its protocol.
+    pub(super) fn check_routing(&self, findings: &mut Findings) {
+        let routing = &self.routing;
+        let mut only = |key: &str, protocol: &str, present: bool| {
+            if present {
+                findings.add(
+                    format!("routing.{key}"),
+                    format!("`{key}` has an effect with protocol = \"{protocol}\" only"),
+                    "without effect",
+                    format!("remove it, or set protocol = \"{protocol}\""),
+                );
+            }
+        };
+        match routing.protocol {
+            Protocol::Oracle => only("aodv", "aodv", routing.aodv.is_some()),
+            Protocol::Aodv => {
+                only("metric", "oracle", routing.metric != Metric::Hops);
+                only("paths", "oracle", !routing.paths.is_empty());
+            }
+        }
+        let throttles = matches!(self.control, Some(Control::Throttle { .. }));
+        if routing.protocol == Protocol::Aodv && throttles {
+            findings.add(
+                "control",
+                "throttles take their shares from paths that are known everywhere, which AODV has not",
+                "needs protocol = \"oracle\"",
+                "choose another kind of control, or protocol = \"oracle\"",
+            );
         }
     }
 

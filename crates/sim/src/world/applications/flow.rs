@@ -85,7 +85,7 @@ pub(in crate::world) fn payload_bytes(packet: &Packet) -> u32 {
         Body::Rtp { .. } => packet.bytes - headers::IP_UDP_RTP,
         Body::Udp { .. } => packet.bytes - headers::IP_UDP,
         Body::Aimd(_) => packet.bytes - DATA_HEADERS,
-        Body::AimdAck(_) | Body::Rtcp(_) => 0,
+        Body::AimdAck(_) | Body::Rtcp(_) | Body::Routing => 0,
         Body::Quic { data, .. } => data,
         Body::Real { headers, .. } => packet.bytes.saturating_sub(u32::from(headers)),
     }

@@ -57,6 +57,9 @@ impl AppContext<'_> {
         let Core { packets, recorder, .. } = &mut *self.core;
         if packet.is_counted() && recorder.is_measured(packet.stream) {
             recorder.packet_sent(&packet, payload_bytes(&packet));
+            if let Some(routing) = &mut recorder.routing {
+                routing.sent(packet.stream, packet.created);
+            }
         }
         self.outbox.push_back(packets.insert(packet, ecn, packet.source));
     }

@@ -1,6 +1,8 @@
 //! From a scenario to a World that is ready to run.
 
 mod flows;
+mod mobility;
+mod overlay;
 mod paths;
 mod wired;
 
@@ -11,8 +13,9 @@ use fairhop_model::phy::Rate;
 use fairhop_model::units::Nanos;
 
 use super::World;
+use super::aodv::Routers;
 use super::applications::{Applications, RealFlows};
-use super::changes::{Changes, NEXT};
+use super::changes::{Changes, FOLLOW, NEXT};
 use super::control::Control;
 use super::core::Core;
 use super::mesh::Mesh;
@@ -21,13 +24,17 @@ use super::throttle::{Surroundings, Throttle};
 use crate::engine::{EventKind, Events, Interrupt, Interrupted, Purpose, Stream};
 use crate::headers::Addresses;
 use crate::mac::{BROADCAST, MacParams};
+use crate::mobility::Trajectory;
 use crate::packet::{NodeId, stream};
-use crate::queue::{Discipline, Queue};
-use crate::radio::{LIGHT_M_PER_S, Links, LinksError, MAX_LINKS, Position, RadioParams, decode_limit_m};
-use crate::recorder::Recorder;
+use crate::queue::{Discipline, Queue, Routed};
+use crate::radio::{
+    LIGHT_M_PER_S, Links, LinksError, MAX_LINKS, Moving, Position, RadioParams, decode_limit_m,
+};
+use crate::recorder::{Recorder, RoutingRecord};
 use crate::routing::Routes;
 use crate::scenario::{self, AttachKind, Attachment, Finding, Linkage, Scenario};
 use flows::Plan;
+use mobility::{check_possible_reach, trajectories};
 use paths::{Surrounds, check_link_rates};
 use wired::{hosts, wire};
 
@@ -68,8 +75,12 @@ impl World {
         let radio = scenario.radio_params();
         let mut mac = scenario.mac_params();
         adjust(&mut mac);
-        let links = place(scenario, &radio, mac.data_rate, seed, interrupt)?;
-        check_reach(&links, &mac)?;
+        let (links, trajectories) = place(scenario, &radio, mac.data_rate, seed, interrupt)?;
+        if trajectories.is_empty() {
+            check_reach(&links, &mac)?;
+        } else {
+            check_possible_reach(scenario, &radio, &mac, links.positions())?;
+        }
         check_link_rates(scenario, &links, &radio)?;
 
         let nodes = links.positions().len();
@@ -85,23 +96,39 @@ impl World {
         plan.applications.real = real_flows(scenario);
         let around = Surrounds { links: &links, wires: &wires, radio: &radio, mac: &mac };
         let (paths, finder) = plan.paths(around, interrupt)?;
-        let routes = Routes::new(&paths, &wires);
+        let aodv = scenario.routing.aodv();
+        let (routes, overlay) = match &aodv {
+            None => (Routes::new(&paths, &wires), None),
+            Some(_) => {
+                let (routes, overlay) = plan.overlay(around)?;
+                (routes, Some(Box::new(overlay)))
+            }
+        };
         let Plan { applications, measured, starts, .. } = plan;
-        let network = Network { routes, hosts, wired };
+        let network = Network { routes, hosts, wired, overlay };
 
         // The disciplines need the time that a packet takes at best.
         let rate = mac.data_rate.bit_rate();
         let queue = station_queue(scenario);
+        let queue_priority = aodv.as_ref().is_some_and(|aodv| aodv.queue_priority);
         // Each queue of a station has its own stream.
         let mut queues = vec![0_u64; nodes];
         let station_queues = |node: usize| {
             let subject = node as u64 | queues[node] << 32;
             queues[node] += 1;
-            Queue::new(&queue, rate, Stream::new(seed, subject, Purpose::Queue))
+            let queue = Queue::new(&queue, rate, Stream::new(seed, subject, Purpose::Queue));
+            if queue_priority { Queue::Routed(Box::new(Routed::new(queue))) } else { queue }
         };
         let random = |purpose| move |node: usize| Stream::new(seed, node as u64, purpose);
         let reception = random(Purpose::Reception);
-        let mesh = Mesh::new(radio, mac, links, station_queues, reception, random(Purpose::Backoff));
+        let model = &scenario.radio.propagation;
+        let moving = if trajectories.is_empty() {
+            None
+        } else {
+            Moving::new(model, &radio, seed, &links, trajectories)
+        };
+        let mut mesh = Mesh::new(radio, mac, links, station_queues, reception, random(Purpose::Backoff));
+        mesh.set_moving(moving);
 
         let surroundings =
             Surroundings { scenario, applications: &applications, network: &network, mesh: &mesh };
@@ -113,7 +140,13 @@ impl World {
             .flatten();
         let changes = Changes::new(scenario, finder);
         let duration = Nanos::from_secs_f64(scenario.duration_s);
-        let recorder = recorder(scenario, duration, &applications, &measured, &mesh);
+        let mut recorder = recorder(scenario, duration, &applications, &measured, &mesh);
+        if aodv.is_some() {
+            recorder.routing = Some(Box::new(RoutingRecord::new(recorder.streams.len(), recorder.interval)));
+            for stream in &mut recorder.streams {
+                stream.routed = true;
+            }
+        }
         let transfers = applications.tcp.transfers.len();
         let mut events = Events::new(nodes, 2 * (starts.len() + 2 * transfers) + nodes + 64);
         for (source, start) in starts.iter().enumerate() {
@@ -125,15 +158,24 @@ impl World {
         for at in changes.iter().flat_map(|changes| changes.times()) {
             events.push(at, EventKind::Change, NEXT);
         }
+        if let Some(interval) = changes.as_ref().and_then(|changes| changes.interval()) {
+            events.push(interval, EventKind::Change, FOLLOW);
+        }
         let first_sample =
             if recorder.warmup == Nanos::ZERO { Nanos::ZERO } else { recorder.next_sample(Nanos::ZERO) };
         if first_sample <= duration {
             events.push(first_sample, EventKind::Sample, 0);
         }
+        let mut core = Core::new(events, recorder, scenario.routing.ttl);
+        if let Some(aodv) = &aodv {
+            let mut routers = Routers::new(&aodv.config(), nodes, seed);
+            routers.arm_all(&mut core);
+            core.routing = Some(Box::new(routers));
+        }
         Ok(Self {
             scenario: scenario.clone(),
             seed,
-            core: Core::new(events, recorder, scenario.routing.ttl),
+            core,
             mesh,
             network,
             applications,
@@ -240,26 +282,34 @@ impl From<Vec<Finding>> for SetupError {
     }
 }
 
-/// Places the nodes and computes their links.
+/// Places the nodes and computes their links. With them come the trajectories of moving nodes: one for each node, or none
+/// at all. Nodes that move need not be connected.
 fn place(
     scenario: &Scenario,
     radio: &RadioParams,
     data_rate: Rate,
     seed: u64,
     interrupt: &Interrupt<'_>,
-) -> Result<Links, SetupError> {
+) -> Result<(Links, Vec<Option<Trajectory>>), SetupError> {
     let mut draws = Stream::new(seed, 0, Purpose::Placement);
     let model = &scenario.radio.propagation;
     let linked = |at: &[Position], from: usize, to: usize| {
         let power = Links::power_between(model, radio, seed, (from, to), at[from], at[to]);
         radio.decodes(data_rate, power)
     };
-    let linkage = Linkage { reach_m: decode_limit_m(model, radio, data_rate), linked: &linked };
-    let positions = scenario.topology.positions(|| draws.unit(), &linkage, interrupt)??;
-    Links::new(model, radio, seed, positions, interrupt).map_err(|error| match error {
+    let everywhere = |_: &[Position], _: usize, _: usize| true;
+    let linkage = if scenario.has_mobility() {
+        Linkage { reach_m: f64::INFINITY, linked: &everywhere }
+    } else {
+        Linkage { reach_m: decode_limit_m(model, radio, data_rate), linked: &linked }
+    };
+    let mut positions = scenario.topology.positions(|| draws.unit(), &linkage, interrupt)??;
+    let trajectories = trajectories(scenario, seed, &mut positions)?;
+    let links = Links::new(model, radio, seed, positions, interrupt).map_err(|error| match error {
         LinksError::Interrupted => SetupError::Interrupted,
         LinksError::TooMany { mean_per_node } => too_many_links(scenario, mean_per_node).into(),
-    })
+    })?;
+    Ok((links, trajectories))
 }
 
 fn too_many_links(scenario: &Scenario, mean_per_node: u32) -> Finding {
@@ -287,14 +337,17 @@ fn check_reach(links: &Links, mac: &MacParams) -> Result<(), Vec<Finding>> {
     if longest < mac.phy.sifs {
         return Ok(());
     }
+    Err(vec![reaches_too_far(longest.as_secs_f64() * LIGHT_M_PER_S, mac)])
+}
+
+fn reaches_too_far(heard_m: f64, mac: &MacParams) -> Finding {
     let most_m = (mac.phy.sifs.as_secs_f64() * LIGHT_M_PER_S).floor();
-    Err(vec![Finding::new(
+    Finding::new(
         "radio.propagation",
         format!(
-            "signals are heard over {:.0} m, but the inter-frame spaces of 802.11 bridge {most_m:.0} m at most",
-            longest.as_secs_f64() * LIGHT_M_PER_S
+            "signals are heard over {heard_m:.0} m, but the inter-frame spaces of 802.11 bridge {most_m:.0} m at most"
         ),
         "reaches too far",
         "place the nodes closer together, lower tx_power_dbm, or shorten the radii of the range model",
-    )])
+    )
 }

@@ -80,7 +80,7 @@ impl Lab {
 
     /// Nodes at places in metres under the range model (250 m, 550 m).
     pub(crate) fn at(places: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        let nodes = places.into_iter().map(|(x_m, y_m)| NodeAt { x_m, y_m }).collect();
+        let nodes = places.into_iter().map(|(x_m, y_m)| NodeAt { x_m, y_m, waypoints: Vec::new() }).collect();
         let mut scenario: Scenario = toml::from_str(
             "name = \"test\"\nduration_s = 1.0\ntopology = { kind = \"explicit\", nodes = [] }",
         )
@@ -364,7 +364,7 @@ impl SeenPacket {
             Body::AimdAck(ack) => ack.seq.get(),
             Body::Quic { number, .. } => number,
             Body::Tcp(_) | Body::Real { .. } => 0,
-            Body::Rtcp(_) => REPORT,
+            Body::Rtcp(_) | Body::Routing => REPORT,
         };
         Self { stream: packet.stream, number, bytes: packet.bytes, created: packet.created }
     }

@@ -1,0 +1,276 @@
+"""AODV on strings: discovery delay, false breaks, captures. Compare with ns-2 and ns-3 on the same strings.
+
+    cargo build --release
+    python3 bench/routing                      # everything that has no stored result yet
+    python3 bench/routing --only first,cbr     # some tables
+    python3 bench/routing --show               # the stored results as tables
+    python3 bench/routing captures             # tshark on the captures of one run
+
+Results are stored in bench/routing/results, one line for each run, and are not computed again while they are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from simulator import FAIRHOP, fairhop, table
+
+RESULTS = Path(__file__).resolve().parent / "results"
+#: Of the files of results.
+LOCK = Lock()
+
+#: Capture rules of the peers in Fairhop's words: bench/peers/README.md.
+RULES = {
+    "ns2-first": 'capture = "first"\ncapture_db = 10.0\n'
+    'propagation = { model = "range", receive_m = 250, carrier_sense_m = 550 }',
+    "ns2-none": 'capture = "none"\npropagation = { model = "range", receive_m = 250, carrier_sense_m = 550 }',
+    "ns3-range": 'capture = "none"\n'
+    'propagation = { model = "range", receive_m = 250, carrier_sense_m = 550, preamble_m = 250 }',
+}
+
+#: Settings of [routing.aodv] by column; none for static routes.
+PROTOCOLS: dict[str, str | None] = {
+    "static": None,
+    "both": 'hello = "active"',
+    "feedback": 'hello = "off"',
+    "HELLO": "link_feedback = false",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run over a string of 802.11b nodes 200 m apart."""
+
+    table: str
+    hops: int
+    rule: str
+    protocol: str
+    seed: int
+    traffic: str
+    duration_s: float
+    warmup_s: float = 0.0
+    settings: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        rate = self.traffic.split()[0]
+        return f"{self.table}-{self.hops}-{self.rule}-{self.protocol}-{rate}-{self.seed}".replace(" ", "")
+
+    def scenario(self) -> str:
+        """The scenario's text."""
+        kind, _, load = self.traffic.partition(" ")
+        settings = self.settings if self.settings is not None else PROTOCOLS[self.protocol]
+        routing = "" if settings is None else f'[routing]\nprotocol = "aodv"\n\n[routing.aodv]\n{settings}\n'
+        if kind == "tcp":
+            flow = (
+                'kind = "bulk"\nmss_bytes = 1460\nmax_window_packets = 64\nsack = false\nbyte_counting = false\n'
+                "initial_window_packets = 2\ndelayed_ack_segments = 1\nrto_min_ms = 1000.0"
+            )
+        else:
+            flow = 'kind = "cbr"\n' + load
+        return (
+            f'name = "{self.name}"\nduration_s = {self.duration_s}\nwarmup_s = {self.warmup_s}\n\n'
+            f'[radio]\nstandard = "802.11b"\nrate_mbps = 2\nbasic_rates_mbps = [1]\n{RULES[self.rule]}\n\n'
+            f'[topology]\nkind = "string"\nhops = {self.hops}\nspacing_m = 200\n\n'
+            "[mac]\nshort_retry_limit = 7\nlong_retry_limit = 4\nturnaround_us = 0.0\nqueue = { packets = 49 }\n\n"
+            f'{routing}\n[[traffic]]\nfrom = 0\nto = "last"\n{flow}\n'
+        )
+
+
+def cbr(kbps: float, payload: int, start_s: float = 0.0) -> str:
+    """Constant bit rate."""
+    return f"cbr{kbps:g} rate_kbps = {kbps}\npayload_bytes = {payload}\nstart_s = {start_s}"
+
+
+def first_cases() -> Iterator[Case]:
+    """V1: the first packet, without HELLO and after HELLO by all nodes."""
+    for hops in range(1, 9):
+        for seed in range(1, 11):
+            load = cbr(16.384, 512, 5.0)
+            yield Case("first", hops, "ns2-first", "off", seed, load, 12.0, settings='hello = "off"')
+            always = 'hello = "always"\nttl_start = 1'
+            yield Case("first", hops, "ns2-first", "always", seed, load, 12.0, settings=always)
+
+
+def cbr_cases() -> Iterator[Case]:
+    """V2: constant bit rate over four hops."""
+    for rule in RULES:
+        for kbps in (100, 200, 300, 400, 800):
+            for protocol in PROTOCOLS:
+                for seed in range(1, 6):
+                    yield Case("cbr", 4, rule, protocol, seed, cbr(kbps, 1000), 70.0, 10.0)
+
+
+def tcp_cases() -> Iterator[Case]:
+    """V2: one TCP flow."""
+    for rule in RULES:
+        for hops in (1, 2, 4, 6, 8):
+            for protocol in PROTOCOLS:
+                for seed in range(1, 6):
+                    yield Case("tcp", hops, rule, protocol, seed, "tcp", 70.0, 10.0)
+
+
+CASES: dict[str, Callable[[], Iterator[Case]]] = {"first": first_cases, "cbr": cbr_cases, "tcp": tcp_cases}
+
+
+@cache
+def store(name: str) -> dict[str, dict[str, Any]]:
+    """The results of a table by case."""
+    path = RESULTS / f"{name}.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return {result["case"]: result for result in map(json.loads, lines)}
+
+
+def stored(case: Case) -> dict[str, Any] | None:
+    """The result of a case, if it has one."""
+    return store(case.table).get(case.name)
+
+
+def run(case: Case, program: Path) -> None:
+    """Computes a case that has no result."""
+    if stored(case) is not None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        scenario = Path(folder) / "case.toml"
+        scenario.write_text(case.scenario())
+        result = fairhop("run", str(scenario), "--seed", str(case.seed), program=program)
+    flow = result["flows"][0]
+    routing = result.get("routing")
+    kept = {
+        "case": case.name,
+        "goodput_mbps": flow["goodput_mbps"],
+        "delivered": 1 - flow["loss"],
+        "lost": flow["lost"],
+        "routing": routing,
+    }
+    with LOCK:
+        RESULTS.mkdir(exist_ok=True)
+        with (RESULTS / f"{case.table}.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(kept) + "\n")
+        store(case.table)[case.name] = kept
+
+
+def mean(values: list[float], digits: int) -> str:
+    """Mean and half the width of the 95 % interval (Student t with 4 or 9 degrees of freedom)."""
+    if len(values) < 2:
+        return f"{values[0]:.{digits}f}" if values else "-"
+    quantile = {3: 4.303, 5: 2.776, 10: 2.262}.get(len(values), 2.0)
+    half = quantile * statistics.stdev(values) / len(values) ** 0.5
+    text = f"{statistics.mean(values):.{digits}f}"
+    return text if half < 0.5 * 10**-digits else f"{text} ± {half:.{digits}f}"
+
+
+def of(cases: list[Case], value: Callable[[dict[str, Any]], float | None]) -> list[float]:
+    """The figures of those cases that have a result."""
+    results = [value(result) for case in cases if (result := stored(case)) is not None]
+    return [figure for figure in results if figure is not None]
+
+
+def show_first() -> str:
+    """The median delay of the first packet by hops."""
+    cases = list(first_cases())
+    rows = []
+    for protocol in ("off", "always"):
+        cells = []
+        for hops in range(1, 9):
+            mine = [case for case in cases if case.hops == hops and case.protocol == protocol]
+            delays = of(mine, lambda result: result["routing"]["paths"][0]["first_packet_ms"])
+            cells.append(f"{statistics.median(delays):.1f}" if delays else "-")
+        rows.append([f"HELLO {protocol}", *cells])
+    return table(["hops", *(str(hops) for hops in range(1, 9))], rows)
+
+
+def show_grid(name: str, key: Callable[[Case], str], value: Callable[[dict[str, Any]], float], head: str) -> str:
+    """A table by rule and load or hops, with a column for each protocol and the false breaks of `both`."""
+    cases = list(CASES[name]())
+    rows = []
+    for rule in RULES:
+        for point in dict.fromkeys(key(case) for case in cases):
+            mine = [case for case in cases if case.rule == rule and key(case) == point]
+            cells = [mean(of([case for case in mine if case.protocol == protocol], value), 3) for protocol in PROTOCOLS]
+            both = [case for case in mine if case.protocol == "both"]
+            breaks = mean(of(both, lambda result: result["routing"]["false_breaks"]), 0)
+            rows.append([rule, point, *cells, breaks])
+    return table(["rule", head, *PROTOCOLS, "false breaks of both"], rows)
+
+
+def show(names: list[str]) -> None:
+    """Prints stored results."""
+    if "first" in names:
+        print("First packet, ms (median of 10 seeds)\n\n" + show_first())
+    if "cbr" in names:
+        print("Delivered / sent over 4 hops\n")
+        print(show_grid("cbr", lambda case: case.traffic.split()[0][3:], lambda result: result["delivered"], "kb/s"))
+    if "tcp" in names:
+        print("One TCP flow, Mb/s\n")
+        print(show_grid("tcp", lambda case: str(case.hops), lambda result: result["goodput_mbps"], "hops"))
+    loops = [
+        result["routing"]["loops"]
+        for name in names
+        for case in CASES[name]()
+        if (result := stored(case)) is not None and result["routing"]
+    ]
+    print(f"{len(loops)} runs with AODV, {sum(loops):.0f} loops")
+
+
+def captures(program: Path) -> int:
+    """Runs one case with captures and lets tshark read them. Fails if a message is malformed or unnamed."""
+    case = Case("capture", 4, "ns2-none", "both", 1, cbr(400, 1000), 30.0)
+    with tempfile.TemporaryDirectory() as folder:
+        scenario = Path(folder) / "case.toml"
+        scenario.write_text(case.scenario())
+        fairhop("run", str(scenario), "--out", f"{folder}/out", "--pcap", program=program)
+        counts: dict[str, int] = {}
+        bad = 0
+        for capture in sorted(Path(folder).rglob("*.pcapng")):
+            # UDP and IP checksums are off by default in tshark.
+            base = ["tshark", "-r", str(capture), "-o", "udp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"]
+            types = subprocess.run(
+                [*base, "-Y", "aodv", "-T", "fields", "-e", "aodv.type"], capture_output=True, text=True, check=True
+            )
+            for kind in types.stdout.split():
+                counts[kind] = counts.get(kind, 0) + 1
+            wrong = "udp.port == 654 && (!aodv || _ws.malformed || udp.checksum.status == 0 || ip.checksum.status == 0)"
+            bad += len(
+                subprocess.run([*base, "-Y", wrong], capture_output=True, text=True, check=True).stdout.splitlines()
+            )
+    print(f"aodv.type: {counts}; malformed, unnamed or with a wrong checksum: {bad}")
+    return 1 if bad or not counts else 0
+
+
+def main() -> int:
+    """The program."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", nargs="?", choices=["tables", "captures"], default="tables")
+    parser.add_argument("--only", help="tables, separated by commas: first, cbr, tcp")
+    parser.add_argument("--show", action="store_true", help="print the stored results and compute nothing")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at the same time")
+    parser.add_argument("--program", type=Path, default=FAIRHOP, help="the program to run")
+    arguments = parser.parse_args()
+    if arguments.what == "captures":
+        return captures(arguments.program)
+    names = arguments.only.split(",") if arguments.only else list(CASES)
+    if not arguments.show:
+        cases = [case for name in names for case in CASES[name]()]
+        with ThreadPoolExecutor(arguments.jobs) as pool:
+            list(pool.map(lambda case: run(case, arguments.program), cases))
+    show(names)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

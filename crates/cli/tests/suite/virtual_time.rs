@@ -1,0 +1,83 @@
+//! Emulations in virtual time: the same command line, in a guest.
+//!
+//! They need QEMU (`tools/prepare guests`) and are skipped without it, except under CI.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::*;
+
+/// Nodes 0 and 1 in reach of each other, as links.
+const LINK: &str = r#"
+name = "link"
+duration_s = 30
+topology = { kind = "string", hops = 1, spacing_m = 200 }
+attach = [{ kind = "link" }]
+
+[radio]
+standard = "802.11a"
+rate_mbps = 12
+propagation = { model = "range", receive_m = 250, carrier_sense_m = 550 }
+"#;
+
+/// Sixty datagrams at once, which take some 70 ms of air, and what fq_codel holds of them, at once and later.
+const FLOOD: &str = "#!/bin/bash
+ip -n fh-0 neigh replace 10.77.0.1 lladdr 02:00:00:00:00:01 dev fh0
+ip netns exec fh-0 tc qdisc replace dev fh0 parent 2:1 fq_codel
+ip netns exec fh-0 bash -c 'exec 3>/dev/udp/10.77.0.1/9; for i in {1..60}; do printf %1400s x >&3; done'
+for when in now later; do
+    ip netns exec fh-0 tc -s qdisc show dev fh0 | grep -A2 'qdisc fq_codel' | sed -n \"s/.* \\([0-9]*\\)p requeues.*/$when \\1/p\"
+    sleep 0.5
+done
+";
+
+#[test]
+fn a_guest_brings_back_results_and_captures_and_its_qdiscs_hold_the_backlog_of_a_link() {
+    let has = |program: &str| {
+        ["/usr/bin", "/usr/sbin", "/bin"].iter().any(|at| Path::new(at).join(program).exists())
+    };
+    if !["qemu-system-x86_64", "busybox", "depmod", "ip", "tc"].into_iter().all(has) {
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "the test needs `tools/prepare guests`");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("link.toml"), LINK).expect("a scenario");
+    fs::write(path("flood.sh"), FLOOD).expect("a script");
+    fs::set_permissions(path("flood.sh"), fs::Permissions::from_mode(0o755)).expect("set");
+    let arguments = [
+        "emulate",
+        "link.toml",
+        "--virtual",
+        "--kernel",
+        "6.1",
+        "--out",
+        "out",
+        "--pcap",
+        "--",
+        "./flood.sh",
+    ];
+    let output = in_folder(folder.path(), &arguments);
+    let (said, errors) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{said}{errors}");
+    let waiting = |when: &str| -> u32 {
+        let line = said.lines().find_map(|line| line.strip_prefix(when));
+        line.and_then(|line| line.trim().parse().ok()).unwrap_or_else(|| panic!("{said}{errors}"))
+    };
+    assert!(waiting("now ") >= 20, "{said}");
+    assert_eq!(waiting("later "), 0, "{said}");
+    let summary = fs::read_to_string(path("out/summary.json")).expect("results");
+    let summary: Value = serde_json::from_str(&summary).unwrap_or_else(|error| panic!("{error}: {summary}"));
+    let flows = summary["flows"].as_array().expect("a list");
+    let frames = flows.iter().find(|flow| flow["name"] == "frames of 0").expect("they were sent");
+    // The kernel adds an answer to ARP.
+    let sent = frames["sent"].as_f64().expect("a number");
+    assert!((60.0..70.0).contains(&sent) && frames["loss"] == 0.0, "the driver has dropped some: {frames}");
+    let captures = fs::read_dir(path("out/pcap")).expect("captures");
+    let sizes: Vec<u64> =
+        captures.map(|entry| entry.expect("a file").metadata().expect("its size").len()).collect();
+    assert!(sizes.iter().any(|size| *size > 60 * 1400), "{sizes:?}");
+}

@@ -1,0 +1,210 @@
+//! AODV in the World: discovery, broken links, losses by reason, and what worlds without it are spared.
+
+use fairhop_routing::MessageKind;
+use fairhop_sim::recorder::{Loss, RoutingRecord};
+use fairhop_sim::scenario::load;
+use fairhop_sim::world::World;
+
+/// A network under AODV with 802.11b at 2 Mb/s, as the peers have it, after its run.
+fn ran(places: &[(f64, f64)], seconds: u32, aodv: &str, rest: &str) -> World {
+    let nodes: Vec<String> = places.iter().map(|(x, y)| format!("{{ x_m = {x}, y_m = {y} }}")).collect();
+    let text = format!(
+        r#"
+        name = "test"
+        duration_s = {seconds}
+        record = {{ interval_s = 0.1 }}
+        [radio]
+        standard = "802.11b"
+        rate_mbps = 2
+        basic_rates_mbps = [1]
+        capture = "first"
+        propagation = {{ model = "range", receive_m = 250, carrier_sense_m = 550 }}
+        [topology]
+        kind = "explicit"
+        nodes = [{}]
+        [routing]
+        protocol = "aodv"
+        aodv = {{ {aodv} }}
+        {rest}
+        "#,
+        nodes.join(", ")
+    );
+    let scenario = load("test.toml", &text, &[]).expect("a scenario").scenario;
+    let mut world = World::new(&scenario, 1).expect("a network");
+    world.run();
+    world
+}
+
+/// A string of hops of 200 m.
+fn string(hops: u32) -> Vec<(f64, f64)> {
+    (0..=hops).map(|node| (200.0 * f64::from(node), 0.0)).collect()
+}
+
+fn record(world: &World) -> &RoutingRecord {
+    world.recorder().routing.as_deref().expect("a routing protocol")
+}
+
+fn lost(world: &World, why: Loss) -> u64 {
+    world.recorder().streams.iter().map(|stream| stream.lost[why as usize]).sum()
+}
+
+fn first_packet_ms(world: &World) -> f64 {
+    record(world).paths[0].first_delay.expect("an arrival").as_millis_f64()
+}
+
+/// The rings of RFC 3561 wait 240, 400, 560 and 720 ms. The flight over a hop takes at most the jitter, a frame each way and
+/// backoffs: 10 + 10 ms.
+#[test]
+fn the_first_packet_waits_for_the_rings_and_the_flight() {
+    for (hops, rings) in [(1, 0.0), (2, 240.0), (3, 240.0), (4, 640.0), (5, 640.0), (6, 1200.0), (8, 1920.0)]
+    {
+        let world = ran(&string(hops), 12, "hello = \"off\"", &cbr(0, hops, 16.0, 1.0));
+        let delay = first_packet_ms(&world) - rings;
+        assert!((0.0..20.0 * f64::from(hops)).contains(&delay), "{hops} hops: {delay} ms after the rings");
+        assert_eq!((record(&world).loops, record(&world).given_up), (0, 0));
+        let hops_seen = record(&world).paths[0].mean_hops(0).expect("arrivals");
+        assert!((hops_seen - f64::from(hops)).abs() < 1e-9, "{hops_seen}");
+    }
+}
+
+fn cbr(from: u32, to: u32, rate_kbps: f64, start_s: f64) -> String {
+    format!(
+        "[[traffic]]\nkind = \"cbr\"\nfrom = {from}\nto = {to}\nrate_kbps = {rate_kbps}\npayload_bytes = 500\nstart_s = {start_s}"
+    )
+}
+
+/// After HELLO by all nodes the last relay knows the destination and answers: one hop less counts.
+#[test]
+fn after_hello_by_all_nodes_the_last_relay_answers() {
+    for (hops, rings) in [(1, 0.0), (2, 0.0), (3, 240.0), (4, 240.0), (5, 640.0)] {
+        let always = "hello = \"always\", ttl_start = 1";
+        let world = ran(&string(hops), 12, always, &cbr(0, hops, 16.0, 5.0));
+        let delay = first_packet_ms(&world) - rings;
+        assert!((0.0..20.0 * f64::from(hops)).contains(&delay), "{hops} hops: {delay} ms after the rings");
+    }
+}
+
+#[test]
+fn packets_without_any_route_are_lost_for_that_reason_when_the_discovery_is_given_up() {
+    let places = [(0.0, 0.0), (200.0, 0.0), (9000.0, 0.0)];
+    let of = |aodv: &str| ran(&places, 25, aodv, &cbr(0, 2, 4.0, 1.0));
+    let world = of("hello = \"off\"");
+    // After 1.92 + 2.8 + 5.6 + 11.2 s.
+    assert_eq!(record(&world).given_up, 1);
+    assert!(lost(&world, Loss::NoRoute) > 15);
+    assert!(lost(&of("hello = \"off\", buffer_s = 0.6"), Loss::BufferTimeout) > 10);
+    assert!(lost(&of("hello = \"off\", buffer_packets = 2"), Loss::BufferFull) > 10);
+}
+
+/// The middle node of a string of two hops leaves; another one is in reach of both ends.
+fn with_a_detour(aodv: &str, rate_kbps: f64) -> World {
+    let places = [(0.0, 0.0), (200.0, 0.0), (400.0, 0.0), (200.0, 100.0)];
+    let change = "[[change]]\nkind = \"move\"\nat_s = 5\nnode = 1\nx_m = 200\ny_m = -5000\n";
+    ran(&places, 12, aodv, &(cbr(0, 2, rate_kbps, 1.0) + "\n" + change))
+}
+
+#[test]
+fn with_feedback_a_true_break_costs_few_packets_and_packets_for_the_link_leave_the_queue() {
+    let world = with_a_detour("", 400.0);
+    let (record, arrived) = (record(&world), world.recorder().streams[0].arrived);
+    assert!(record.true_breaks >= 1 && record.false_breaks == 0, "{record:?}");
+    assert!(lost(&world, Loss::RetryLimit) <= 2);
+    assert!(arrived >= 1090, "{arrived} of 1100");
+    assert!(record.paths[0].interruptions.is_empty());
+    assert_eq!(record.loops, 0);
+}
+
+#[test]
+fn with_hello_alone_a_break_is_noticed_after_two_intervals() {
+    let world = with_a_detour("link_feedback = false", 400.0);
+    let silences = &record(&world).paths[0].interruptions;
+    assert_eq!(silences.len(), 1);
+    let length = (silences[0].to - silences[0].from).as_secs_f64();
+    assert!((1.0..2.6).contains(&length), "{length} s");
+}
+
+#[test]
+fn own_packets_for_a_broken_link_go_back_to_the_buffer_where_that_is_asked_for() {
+    let of = |on_break: &str| {
+        lost(&with_a_detour(&format!("on_break = \"{on_break}\""), 1500.0), Loss::RouteBroken)
+    };
+    assert!(of("drop") > of("rebuffer"));
+}
+
+#[test]
+fn a_full_queue_is_no_broken_link() {
+    let world = ran(&string(1), 12, "", &cbr(0, 1, 5000.0, 1.0));
+    assert!(lost(&world, Loss::QueueFull) > 1000);
+    assert_eq!((record(&world).true_breaks, record(&world).false_breaks), (0, 0));
+}
+
+#[test]
+fn messages_are_counted_by_kind_and_runs_are_the_same_again() {
+    let traffic = cbr(0, 4, 100.0, 1.0) + "\n[[traffic]]\nkind = \"bulk\"\nfrom = 4\nto = 0\n";
+    let [first, second] = &[(); 2].map(|()| ran(&string(4), 12, "", &traffic));
+    assert_eq!(first.recorder().fingerprint, second.recorder().fingerprint);
+    let sent = |kind: MessageKind| record(first).messages[kind as usize].sent;
+    assert!(sent(MessageKind::RequestOriginated) >= 1 && sent(MessageKind::Reply) >= 4);
+    assert!(sent(MessageKind::Hello) >= 30, "{}", sent(MessageKind::Hello));
+    assert_eq!(first.router(0).expect("a machine").counters().malformed, 0);
+}
+
+#[test]
+fn the_internet_is_reached_through_the_gateway() {
+    let text = r#"
+        name = "a call into the mesh"
+        duration_s = 10
+        [radio]
+        standard = "802.11b"
+        rate_mbps = 11
+        propagation = { model = "range", receive_m = 250, carrier_sense_m = 550 }
+        [topology]
+        kind = "string"
+        hops = 3
+        spacing_m = 200
+        [internet]
+        delay_ms = 10
+        rate_mbps = 100
+        [routing]
+        protocol = "aodv"
+        [[traffic]]
+        kind = "call"
+        from = "internet"
+        to = "last"
+        start_s = 1
+        [[traffic]]
+        kind = "bulk"
+        from = "last"
+        to = "internet"
+        start_s = 2
+    "#;
+    let scenario = load("internet.toml", text, &[]).expect("a scenario").scenario;
+    let mut world = World::new(&scenario, 1).expect("a network");
+    world.run();
+    for stream in &world.recorder().streams[..2] {
+        assert!(stream.arrived * 100 > stream.sent * 90, "{} of {}", stream.arrived, stream.sent);
+    }
+    assert!(world.recorder().streams[2].delivered_bytes > 100_000);
+    let hops = record(&world).paths[0].mean_hops(0).expect("arrivals");
+    assert!((hops - 3.0).abs() < 0.1, "{hops}");
+}
+
+#[test]
+fn keys_of_the_other_protocol_are_errors_that_say_so() {
+    let base =
+        "name = \"x\"\nduration_s = 1\n[topology]\nkind = \"string\"\nhops = 2\nspacing_m = 10\n[routing]\n";
+    for (keys, message) in [
+        ("protocol = \"aodv\"\nmetric = \"etx\"", "`metric` has an effect with protocol = \"oracle\" only"),
+        ("protocol = \"aodv\"\npaths = [[0, 1, 2]]", "`paths` has an effect with protocol = \"oracle\" only"),
+        ("aodv = { hello = \"off\" }", "`aodv` has an effect with protocol = \"aodv\" only"),
+    ] {
+        let errors = load("x.toml", &format!("{base}{keys}\n"), &[]).expect_err(keys);
+        assert!(errors.problems()[0].message().contains(message), "{errors}");
+    }
+}
+
+#[test]
+fn a_scenario_without_a_protocol_resolves_as_before() {
+    let value = serde_json::to_value(fairhop_sim::scenario::Routing::default()).expect("JSON");
+    assert_eq!(value, serde_json::json!({ "metric": "hops", "paths": [], "ttl": 64 }));
+}
