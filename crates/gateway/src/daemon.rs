@@ -107,15 +107,7 @@ impl<'o> Daemon<'o> {
         let listen = config.api.listen.parse().ok();
         privileges::drop_others().map_err(DaemonError::Privileges)?;
         let (shared, pending) = Shared::new(token);
-        if let Some(address) = listen {
-            let address =
-                api::serve(address, &shared).map_err(|source| DaemonError::Api { address, source })?;
-            Line::new(Level::Info, "api").field("listen", address).write();
-            if let Some(report) = &options.report_address {
-                report(address);
-            }
-        }
-        Ok(Self {
+        let daemon = Self {
             options,
             mode,
             instances,
@@ -127,11 +119,21 @@ impl<'o> Daemon<'o> {
             reloads_refused: 0,
             ticks: 0,
             loaded,
-        })
+        };
+        // The first request finds a status.
+        daemon.publish(monotonic());
+        if let Some(address) = listen {
+            let address =
+                api::serve(address, &daemon.shared).map_err(|source| DaemonError::Api { address, source })?;
+            Line::new(Level::Info, "api").field("listen", address).write();
+            if let Some(report) = &options.report_address {
+                report(address);
+            }
+        }
+        Ok(daemon)
     }
 
     fn announce(&self) {
-        self.publish(monotonic());
         self.notify.send(&format!("READY=1\nSTATUS={}", self.mode.name()));
         Line::new(Level::Info, "ready")
             .field("version", env!("CARGO_PKG_VERSION"))

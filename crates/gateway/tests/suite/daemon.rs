@@ -183,6 +183,7 @@ fn modes_reload_and_failures_of_a_running_daemon() {
     let answer = gateway.post("/api/v1/record", Some(&token), "{\"seconds\":0.5}");
     let path =
         serde_json::from_str::<serde_json::Value>(&answer.body).unwrap()["path"].as_str().unwrap().to_owned();
+    std::thread::sleep(Duration::from_millis(300));
     gateway.stop();
     feeding.join().unwrap();
     assert!(std::fs::metadata(path).unwrap().len() > 500);
