@@ -12,7 +12,7 @@ struct Draws(u32);
 impl Random for Draws {
     fn up_to(&mut self, max: u32) -> u32 {
         self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (u64::from(self.0) * (u64::from(max) + 1) >> 32) as u32
+        ((u64::from(self.0) * (u64::from(max) + 1)) >> 32) as u32
     }
 }
 

@@ -434,7 +434,7 @@ fn a_routing_daemon_finds_the_way_over_a_node_between() {
     };
     let emulation = Emulation::start("", &["--link", "--set", "topology.hops=2"]);
     let folder = tempfile::tempdir().expect("a folder");
-    for node in ["0", "1", "2"] {
+    let daemons = ["0", "1", "2"].map(|node| {
         let file = |what: &str| folder.path().join(format!("{node}.{what}"));
         Command::new(env!("CARGO_BIN_EXE_fairhop"))
             .args([
@@ -458,8 +458,8 @@ fn a_routing_daemon_finds_the_way_over_a_node_between() {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .expect("it runs");
-    }
+            .expect("it runs")
+    });
     let route = || {
         let output = Command::new("ip").args(["-n", "fh-0", "route", "get", "10.77.0.2"]).output();
         text(&output.expect("ip runs").stdout)
@@ -467,6 +467,9 @@ fn a_routing_daemon_finds_the_way_over_a_node_between() {
     wait_for("a route", || route().contains("via 10.77.0.1"));
     wait_for("an answer", || !ping("fh-0", node(2), 1).is_empty());
     emulation.end();
+    for mut daemon in daemons {
+        daemon.wait().expect("the end of the emulation ends it");
+    }
 }
 
 /// Waits until a condition holds, for at most a minute.

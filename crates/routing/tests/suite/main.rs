@@ -23,7 +23,7 @@ proptest! {
         let mut bytes = Vec::new();
         for ([event, argument], kind, body) in events {
             // An event with a message of 24 bytes.
-            bytes.extend([22 << 3 | event % 3, argument, kind]);
+            bytes.extend([(22 << 3) | (event % 3), argument, kind]);
             bytes.extend(&body[1..]);
         }
         check_routing::check(&bytes);

@@ -100,7 +100,7 @@ mod tests {
     fn every_discipline_gives_back_the_packets_for_a_next_hop_and_keeps_the_others() {
         let kinds = ["drop-tail", "red", "codel", "fq-codel", "cake", "drr"];
         for kind in kinds {
-            let json = serde_json::json!({ "kind": kind });
+            let json = serde_json::json!({ "discipline": kind, "packets": 50 });
             let discipline: Discipline = serde_json::from_value(json).expect(kind);
             let mut packets = Packets::new(8, 64);
             let mut queue = fill(&discipline, &mut packets);

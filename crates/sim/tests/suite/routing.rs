@@ -140,7 +140,7 @@ fn a_full_queue_is_no_broken_link() {
 
 #[test]
 fn messages_are_counted_by_kind_and_runs_are_the_same_again() {
-    let traffic = cbr(0, 4, 100.0, 1.0) + "\n[[traffic]]\nkind = \"bulk\"\nfrom = 4\nto = 0\n";
+    let traffic = cbr(0, 4, 100.0, 1.0) + "\n" + &cbr(4, 0, 50.0, 1.0);
     let [first, second] = &[(); 2].map(|()| ran(&string(4), 12, "", &traffic));
     assert_eq!(first.recorder().fingerprint, second.recorder().fingerprint);
     let sent = |kind: MessageKind| record(first).messages[kind as usize].sent;
@@ -176,6 +176,7 @@ fn the_internet_is_reached_through_the_gateway() {
         kind = "bulk"
         from = "last"
         to = "internet"
+        size_bytes = 120000
         start_s = 2
     "#;
     let scenario = load("internet.toml", text, &[]).expect("a scenario").scenario;

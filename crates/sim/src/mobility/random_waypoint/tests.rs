@@ -139,10 +139,10 @@ fn links_change_as_often_as_in_theory() {
     }
     let theory = approach / (2.0 * BAND_M) / f64::from(pairs);
 
-    let count = 250;
+    let count = 800;
     let mut moving = nodes(area(0.0), count, RandomWaypoint::steady);
     let (mut linked, mut changes) = (Vec::<bool>::new(), 0_u32);
-    let (steps, step_ms) = (1500, 100);
+    let (steps, step_ms) = (600, 100);
     for step in 0..=steps {
         let at = Nanos::from_millis(step * step_ms);
         let places: Vec<_> = moving.iter_mut().map(|node| node.at(at)).collect();

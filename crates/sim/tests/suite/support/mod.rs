@@ -363,8 +363,8 @@ impl SeenPacket {
             Body::Aimd(datagram) => datagram.seq.get(),
             Body::AimdAck(ack) => ack.seq.get(),
             Body::Quic { number, .. } => number,
-            Body::Tcp(_) | Body::Real { .. } => 0,
-            Body::Rtcp(_) | Body::Routing => REPORT,
+            Body::Tcp(_) | Body::Real { .. } | Body::Routing => 0,
+            Body::Rtcp(_) => REPORT,
         };
         Self { stream: packet.stream, number, bytes: packet.bytes, created: packet.created }
     }
