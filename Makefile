@@ -26,7 +26,7 @@ demo: ## Three downloads and five calls over four radio hops: a table, and pictu
 	@echo "Next: docs/guides/first-steps.md, and $(TARGET_DIR)/release/fairhop --help"
 
 test: ## All tests
-	@tools/prepare rust compiler python tshark iproute daemons guests
+	@tools/prepare rust compiler clang python tshark iproute ethtool daemons guests
 	@echo "» all tests: about 14 minutes on 2 cores from a clean clone, compilation included"
 	cargo test --workspace --locked --no-run
 	python3 tools/docs.py --check --program $(TARGET_DIR)/debug/fairhop
@@ -56,7 +56,7 @@ docs: ## Run the commands in the documents, update the outputs shown there, and 
 	python3 tools/pictures.py --program $(TARGET_DIR)/release/fairhop
 
 deb: ## A Debian package of the program with its gateway, in out/
-	@tools/prepare rust compiler
+	@tools/prepare rust compiler clang
 	cargo build --release --locked --package fairhop
 	tools/deb $(TARGET_DIR)/release/fairhop out
 	@echo "Next: dpkg -i out/fairhop_*.deb, and docs/guides/gateway.md"

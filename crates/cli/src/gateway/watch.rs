@@ -87,9 +87,8 @@ pub(super) fn watch(address: SocketAddr, every: f64) -> Result<u8, Failure> {
     while !ended.load(Ordering::Relaxed) {
         remember(&mut histories, &status);
         draw(&status, &histories, fault.as_deref()).map_err(failed)?;
-        match keys.recv_timeout(pause) {
-            Ok(b'q' | b'Q' | 27 | 3) => break,
-            _ => {}
+        if let Ok(b'q' | b'Q' | 27 | 3) = keys.recv_timeout(pause) {
+            break;
         }
         match super::status_of(address) {
             Ok(new) => (status, fault) = (new, None),

@@ -216,7 +216,8 @@ fn flows(t: &mut String, status: &Status) {
     count(t, status, "fairhop_lost_bytes_total", "TCP payload that the mesh lost.", |g| {
         g.counters.lost_bytes
     });
-    let per_class: [(&'static str, &str, fn(&crate::status::ClassStatus) -> u64); 2] = [
+    type Read = fn(&crate::status::ClassStatus) -> u64;
+    let per_class: [(&'static str, &str, Read); 2] = [
         ("fairhop_bytes_total", "IP bytes by class and direction.", |class| class.bytes),
         ("fairhop_packets_total", "Packets by class and direction.", |class| class.packets),
     ];

@@ -273,7 +273,7 @@ impl Programs {
         }
         for program in Program::ALL {
             let loaded = self.ebpf.program(program.name());
-            if let Some(Ok(info)) = loaded.map(|program| program.info()) {
+            if let Some(Ok(info)) = loaded.map(aya::programs::Program::info) {
                 sum.run_time_ns += info.run_time().as_nanos() as u64;
                 sum.runs += info.run_count();
             }
