@@ -3,8 +3,8 @@
     server - gateway - bottleneck (2 Mb/s, 200 packets each way) - client
 
 Calls are RTP with G.729A, both ways; a second is clear if at most one of its 50 packets is lost or over 60 ms later
-than the fastest packet of the call (two lost packets put the MOS of a second under 3.6). TCP is the kernel's. No capacity
-is configured.
+than the fastest packet of the call (two lost packets put the MOS of a second under 3.6). TCP is the kernel's.
+No capacity is configured.
 
     python3 bench/gateway/bottleneck.py --program target/release/fairhop [--flows 1 3 10] [--seconds 40] [--without]
 """
