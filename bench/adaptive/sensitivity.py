@@ -3,7 +3,7 @@
     python3 bench/adaptive sensitivity --split validation --count 60           # half, double and off for each constant
     python3 bench/adaptive sensitivity --split validation --variants off       # ablation: each mechanism switched off
     python3 bench/adaptive sensitivity --split validation --only cut,drain     # some constants
-    python3 bench/adaptive sensitivity --split validation --write              # the table of docs/validation/adaptive.md
+    python3 bench/adaptive sensitivity --split validation --write              # the table on its page
 
 The worlds are those whose best fixed setting is stored (`python3 bench/adaptive worlds`) and makes calls good. Each run
 is stored too, so an interrupted call continues where it stopped.
@@ -57,7 +57,7 @@ def constants(program: Path) -> list[Constant]:
     """The constants of a program, in its order."""
     text = subprocess.run((program, "schema"), check=True, capture_output=True, text=True).stdout
 
-    def found(of: Any) -> dict[str, Any] | None:
+    def found(of: object) -> dict[str, Any] | None:
         if isinstance(of, dict):
             if any(isinstance(item, dict) and "x-off" in item for item in of.values()):
                 return of
@@ -165,7 +165,11 @@ def run(words: Sequence[str]) -> None:
         sys.exit("no world's best fixed setting is stored: run `python3 bench/adaptive worlds` first")
     variants: list[tuple[str, str, float]] = []
     for constant in known:
-        wanted = [("set", float(value)) for value in args.values.split(",")] if args.values else constant.variants(args.variants.split(","))
+        wanted = (
+            [("set", float(value)) for value in args.values.split(",")]
+            if args.values
+            else constant.variants(args.variants.split(","))
+        )
         variants += [(constant.name, word, value) for word, value in wanted]
     seeds = JUDGING[: args.seeds]
 
