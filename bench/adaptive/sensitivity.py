@@ -1,8 +1,9 @@
 """`python3 bench/adaptive sensitivity`: what each constant of the adaptive controller does, in drawn worlds.
 
     python3 bench/adaptive sensitivity --split validation --count 60           # half, double and off for each constant
+    python3 bench/adaptive sensitivity --split validation --variants off       # ablation: each mechanism switched off
     python3 bench/adaptive sensitivity --split validation --only cut,drain     # some constants
-    python3 bench/adaptive sensitivity --split validation --write              # the table of docs/validation/adaptive.md
+    python3 bench/adaptive sensitivity --split validation --write              # the table on its page
 
 The worlds are those whose best fixed setting is stored (`python3 bench/adaptive worlds`) and makes calls good. Each run
 is stored too, so an interrupted call continues where it stopped.
@@ -44,18 +45,19 @@ class Constant:
     value: float
     off: float | None
 
-    def variants(self) -> Iterator[tuple[str, float]]:
-        yield "half", self.value / 2
-        yield "double", self.value * 2
-        if self.off is not None:
-            yield "off", self.off
+    def variants(self, wanted: Sequence[str]) -> Iterator[tuple[str, float]]:
+        values = {"half": self.value / 2, "double": self.value * 2, "off": self.off}
+        for word in wanted:
+            value = values[word]
+            if value is not None:
+                yield word, value
 
 
 def constants(program: Path) -> list[Constant]:
     """The constants of a program, in its order."""
     text = subprocess.run((program, "schema"), check=True, capture_output=True, text=True).stdout
 
-    def found(of: Any) -> dict[str, Any] | None:
+    def found(of: object) -> dict[str, Any] | None:
         if isinstance(of, dict):
             if any(isinstance(item, dict) and "x-off" in item for item in of.values()):
                 return of
@@ -117,6 +119,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=60, metavar="N", help="number of worlds")
     parser.add_argument("--seeds", type=int, default=len(JUDGING), choices=range(1, len(JUDGING) + 1))
     parser.add_argument("--only", metavar="NAME,…", help="only these constants")
+    parser.add_argument("--variants", default="half,double,off", metavar="WORD,…", help="of half, double and off")
     parser.add_argument("--values", metavar="V,…", help="with one constant: these values instead of half, double, off")
     parser.add_argument("--program", type=Path, default=FAIRHOP, metavar="PATH", help="the fairhop to run")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="runs at a time")
@@ -128,6 +131,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         parser.error(f"{args.program} is not built: cargo build --release")
     if args.values and (not args.only or "," in args.only):
         parser.error("--values needs --only with one constant")
+    if unknown := set(args.variants.split(",")) - {"half", "double", "off"}:
+        parser.error(f"--variants has half, double and off, not {', '.join(sorted(unknown))}")
     return args
 
 
@@ -160,7 +165,11 @@ def run(words: Sequence[str]) -> None:
         sys.exit("no world's best fixed setting is stored: run `python3 bench/adaptive worlds` first")
     variants: list[tuple[str, str, float]] = []
     for constant in known:
-        wanted = [("set", float(value)) for value in args.values.split(",")] if args.values else constant.variants()
+        wanted = (
+            [("set", float(value)) for value in args.values.split(",")]
+            if args.values
+            else constant.variants(args.variants.split(","))
+        )
         variants += [(constant.name, word, value) for word, value in wanted]
     seeds = JUDGING[: args.seeds]
 

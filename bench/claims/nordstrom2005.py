@@ -1,4 +1,5 @@
-"""nordstrom2005: E. Nordström, C. Rohner, "Interaction between TCP and UDP flows in wireless multi-hop ad hoc networks":
+"""nordstrom2005: E. Nordström, C. Rohner, "Interaction between TCP and UDP flows in wireless multi-hop ad hoc
+networks":
 claims N-*.
 
 The paper measured on a testbed of 802.11b cards; it names neither rates, nor RTS, nor preamble, nor places. These are
@@ -15,6 +16,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from lab import DIFFERS, REPRODUCED, SHAPE, Claim, Estimate, Lab, Section
@@ -73,8 +75,8 @@ def capture(path: Path) -> list[Seen]:
     frames: list[Seen] = []
     for line in lines:
         at, number, sender, receiver, source, proto, length = line.split("\t")
-        ends = [int(address.rsplit(":", 1)[1], 16) for address in (sender, receiver)]
-        frames.append(Seen(float(at), int(number, 16), *ends, source, proto == "6", int(length or 0)))
+        one, other = (int(address.rsplit(":", 1)[1], 16) for address in (sender, receiver))
+        frames.append(Seen(float(at), int(number, 16), one, other, source, proto == "6", int(length or 0)))
     return frames
 
 
@@ -114,13 +116,13 @@ def captured(lab: Lab, scenario: str, sets: Sets = ()) -> list[Captured]:
 def gaps(times: Sequence[float], end_s: float) -> list[tuple[float, float]]:
     """Begin and length of each silence of at least a second."""
     edges = [0.0, *times, end_s]
-    return [(a, b - a) for a, b in zip(edges, edges[1:], strict=False) if b - a >= STALL_S]
+    return [(a, b - a) for a, b in pairwise(edges) if b - a >= STALL_S]
 
 
 def spread_ms(times: Sequence[float], since_s: float = 0.0, until_s: float = 1e9) -> float:
-    """p95 − p50 of the times between packets."""
+    """p95 - p50 of the times between packets."""
     chosen = [at for at in times if since_s <= at < until_s]
-    between = sorted(b - a for a, b in zip(chosen, chosen[1:], strict=False))
+    between = sorted(b - a for a, b in pairwise(chosen))
     if len(between) < 20:
         return 0.0
     return 1e3 * (between[int(0.95 * len(between))] - statistics.median(between))
@@ -150,9 +152,11 @@ def n_static(lab: Lab) -> Section:
         f"{first} packets lost on 2→1, {second} on 1→0"
     )
     static = one_row("N-STATIC", "delivery 99.2 %, most losses on 1→0", lab.seeds_text(), found, verdict)
-    rows = [[str(seed), f"{spread_ms(run.over_first):.1f}", f"{spread_ms(run.over_second):.1f}"]
-            for seed, run in zip(lab.seeds, runs, strict=False)]
-    heads = ["seed", "2→1: p95 − p50, ms", "1→0"]
+    rows = [
+        [str(seed), f"{spread_ms(run.over_first):.1f}", f"{spread_ms(run.over_second):.1f}"]
+        for seed, run in zip(lab.seeds, runs, strict=False)
+    ]
+    heads = ["seed", "2→1: p95 - p50, ms", "1→0"]
     return Section([static], {"N-STATIC: times between UDP packets, from captures": table(heads, rows)})
 
 
@@ -249,11 +253,16 @@ def n_roam(lab: Lab) -> Section:
         roam = 0.65 <= udp.mean <= 0.92 and 0.5 <= tcp.mean <= 1.4 and both
         found = f"UDP {100 * udp.mean:.1f} ± {100 * udp.half:.1f} %, TCP {tcp.text()} Mb/s"
         paper = "UDP delivery 78.4 %, TCP 0.93 Mb/s (four runs, one outlier dropped)"
-        claims.append(one_row("N-ROAM", paper, seeds_of(lab), found, REPRODUCED if roam else SHAPE if both else DIFFERS))
-        found = f"longest silence {out[0].mean:.1f} s and {out[1].mean:.1f} s at the handovers outwards, {inward.mean:.1f} s inwards"
+        claims.append(
+            one_row("N-ROAM", paper, seeds_of(lab), found, REPRODUCED if roam else SHAPE if both else DIFFERS)
+        )
+        outwards = f"{out[0].mean:.1f} s and {out[1].mean:.1f} s at the handovers outwards"
+        found = f"longest silence {outwards}, {inward.mean:.1f} s inwards"
         paper = "TCP stalls of about 5 s and up to 10 s at the handovers outwards, none of that kind inwards"
         claims.append(
-            one_row("N-STALL", paper, seeds_of(lab), found, REPRODUCED if both and smooth else SHAPE if both else DIFFERS)
+            one_row(
+                "N-STALL", paper, seeds_of(lab), found, REPRODUCED if both and smooth else SHAPE if both else DIFFERS
+            )
         )
         late = [at for at in silent if at >= 3]
         found = f"UDP silent for 3 s or more from the start in {len(late)} of {len(silent)} runs"

@@ -12,7 +12,6 @@ Mersenne Twister, so that a world is the same on every machine. A source has one
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import random
 import resource
@@ -99,7 +98,8 @@ class World:
         return (
             f'name = "random waypoint, seed {self.seed}, pause {self.pause:g} s"\nduration_s = {self.duration:g}\n\n'
             f"[radio]\n{radio}\n"
-            f'[topology]\nkind = "random"\nnodes = {self.nodes}\nwidth_m = {self.width:g}\nheight_m = {self.height:g}\n\n'
+            f'[topology]\nkind = "random"\nnodes = {self.nodes}\n'
+            f"width_m = {self.width:g}\nheight_m = {self.height:g}\n\n"
             f'[mobility]\nfile = "move.tcl"\n\n[routing]\n{routing}\n{flows}'
         )
 

@@ -152,7 +152,7 @@ impl Scenario {
         }
     }
 
-    /// The nodes that [mobility] moves, with the places in the scenario that say so.
+    /// The nodes that `[mobility]` moves, with the places in the scenario that say so.
     fn nodes_of_model(&self, mobility: &Mobility, findings: &mut Findings) -> Vec<(u32, String)> {
         let count = self.topology.node_count();
         if let Some(text) = &mobility.movements {
