@@ -410,14 +410,20 @@ fn read_udp(udp: &[u8], transport_bytes: u32) -> Payload {
     let (Some(length), Some(payload)) = (u16_at(udp, 4), udp.get(8..)) else { return Payload::Udp };
     // A length of zero is a jumbogram's (RFC 2675), whose length is in the IP header.
     let length = if length == 0 { transport_bytes } else { u32::from(length).min(transport_bytes) };
-    let Some(bytes) = length.checked_sub(8) else { return Payload::Udp };
-    match payload {
-        // RFC 5761 §4: RTCP packet types are those of RTP payload types 64 to 95 with the marker.
-        [first, 192..=223, ..] if first >> 6 == 2 => {
-            RtcpFields::read(payload, bytes).map_or(Payload::Udp, Payload::Rtcp)
+    length.checked_sub(8).map_or(Payload::Udp, |bytes| Payload::of_datagram(payload, bytes))
+}
+
+impl Payload {
+    /// What a UDP datagram of `bytes` bytes carries: RTP, RTCP or something else. `payload` is its start.
+    pub fn of_datagram(payload: &[u8], bytes: u32) -> Self {
+        match payload {
+            // RFC 5761 §4: RTCP packet types are those of RTP payload types 64 to 95 with the marker.
+            [first, 192..=223, ..] if first >> 6 == 2 => {
+                RtcpFields::read(payload, bytes).map_or(Self::Udp, Self::Rtcp)
+            }
+            [first, ..] if first >> 6 == 2 => RtpFields::read(payload, bytes).map_or(Self::Udp, Self::Rtp),
+            _ => Self::Udp,
         }
-        [first, ..] if first >> 6 == 2 => RtpFields::read(payload, bytes).map_or(Payload::Udp, Payload::Rtp),
-        _ => Payload::Udp,
     }
 }
 
@@ -455,13 +461,14 @@ impl RtcpFields {
                 break;
             }
             let packet = rest.get(..length).unwrap_or(rest);
-            let reports = first & 0x1f;
+            let has_report = first & 0x1f > 0;
+            let block_at = |at| packet.get(at..).filter(|_| has_report).and_then(ReceptionReport::read);
             match kind {
                 SENDER_REPORT => {
                     fields.sender_report = u32_at(packet, 10);
-                    fields.report = fields.report.or_else(|| report_block(packet, 28, reports));
+                    fields.report = fields.report.or_else(|| block_at(28));
                 }
-                RECEIVER_REPORT => fields.report = fields.report.or_else(|| report_block(packet, 8, reports)),
+                RECEIVER_REPORT => fields.report = fields.report.or_else(|| block_at(8)),
                 EXTENDED_REPORT => fields.voip = fields.voip.or_else(|| voip_metrics(packet)),
                 _ => {}
             }
@@ -472,19 +479,21 @@ impl RtcpFields {
     }
 }
 
-fn report_block(packet: &[u8], at: usize, reports: u8) -> Option<ReceptionReport> {
-    let block = packet.get(at..at + 24).filter(|_| reports > 0)?;
-    let lost = u32_at(block, 4)?;
-    Some(ReceptionReport {
-        ssrc: u32_at(block, 0)?,
-        fraction_lost: block[4],
-        // Signed 24 bits.
-        cumulative_lost: (lost << 8).cast_signed() >> 8,
-        highest_sequence: u32_at(block, 8)?,
-        jitter: u32_at(block, 12)?,
-        last_sender_report: u32_at(block, 16)?,
-        delay_since: u32_at(block, 20)?,
-    })
+impl ReceptionReport {
+    /// The report block at the start of `bytes` (RFC 3550 §6.4.1); none where it is cut off.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let lost = u32_at(bytes, 4)?;
+        Some(Self {
+            ssrc: u32_at(bytes, 0)?,
+            fraction_lost: bytes[4],
+            // Signed 24 bits.
+            cumulative_lost: (lost << 8).cast_signed() >> 8,
+            highest_sequence: u32_at(bytes, 8)?,
+            jitter: u32_at(bytes, 12)?,
+            last_sender_report: u32_at(bytes, 16)?,
+            delay_since: u32_at(bytes, 20)?,
+        })
+    }
 }
 
 fn voip_metrics(packet: &[u8]) -> Option<VoipMetrics> {

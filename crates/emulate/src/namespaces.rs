@@ -232,15 +232,7 @@ fn set_up_place(place: &Attachment, name: &str) -> Result<Port, EmulateError> {
 
 /// The gate of a link; none where there is no `tc`, or the kernel lacks the qdiscs.
 fn set_up_gate(name: &str) -> Option<Gate> {
-    let mut child = Command::new("ip")
-        .args(["netns", "exec", name, "tc", "-batch", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
-    child.stdin.take()?.write_all(gate::batch(INTERFACE).as_bytes()).ok()?;
-    if child.wait().is_ok_and(|status| status.success()) {
+    if ip(&["netns", "exec", name, "tc", "-batch", "-"], &gate::batch(INTERFACE)).is_ok() {
         return in_namespace(name, || Gate::open(INTERFACE)).ok();
     }
     // A part of it would hold back frames for ever.

@@ -7,9 +7,10 @@
 //!
 //! Left out: silence suppression, and streams of other generators that suppress silence.
 
-use fairhop_control::digest::ReceptionReport;
+use fairhop_control::digest::{Payload, ReceptionReport, RtpFields};
 use fairhop_model::units::Nanos;
 use fairhop_model::voice::{self, Codec};
+use fairhop_sim::engine::Stream;
 use fairhop_sim::rtcp::{Reception, Report, SenderInfo, middle, ntp};
 
 use crate::aimd::measure::Delays;
@@ -34,53 +35,16 @@ pub(super) struct Config {
     pub(super) report_interval: Nanos,
 }
 
-/// An RTP header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rtp {
-    pub(super) payload_type: u8,
-    pub(super) sequence: u16,
-    pub(super) ssrc: u32,
-}
-
 /// The RTP header of a datagram; none where it is something else, such as RTCP.
-pub(super) fn read_rtp(datagram: &[u8]) -> Option<Rtp> {
-    let header = datagram.first_chunk::<RTP_HEADER>()?;
-    // Types of RTCP packets are 192 to 223, in the place of marker and payload type (RFC 5761 §4).
-    if header[0] >> 6 != 2 || (192..=223).contains(&header[1]) {
-        return None;
+pub(super) fn read_rtp(datagram: &[u8]) -> Option<RtpFields> {
+    match Payload::of_datagram(datagram, datagram.len() as u32) {
+        Payload::Rtp(rtp) => Some(rtp),
+        _ => None,
     }
-    Some(Rtp {
-        payload_type: header[1] & 0x7f,
-        sequence: u16::from_be_bytes([header[2], header[3]]),
-        ssrc: word(header, 8)?,
-    })
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-/// Numbers that differ from call to call.
-#[derive(Clone, Debug)]
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next number (SplitMix64).
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    /// From 0 to below 1.
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
 }
 
 /// The stream that an end hears.
@@ -100,7 +64,7 @@ struct Heard {
 #[derive(Debug)]
 pub(super) struct Leg {
     config: Config,
-    random: Random,
+    random: Stream,
     ssrc: u32,
     first_sequence: u16,
     start: Nanos,
@@ -134,13 +98,13 @@ pub(super) struct Figures {
 
 impl Leg {
     /// An end that begins to send at a random phase of the codec's interval after `now`.
-    pub(super) fn new(config: Config, now: Nanos, mut random: Random) -> Self {
+    pub(super) fn new(config: Config, now: Nanos, mut random: Stream) -> Self {
         let interval = config.codec.profile().interval;
         let start = now + Nanos((interval.0 as f64 * random.unit()) as u64);
         let mut leg = Self {
             config,
-            ssrc: random.next() as u32,
-            first_sequence: random.next() as u16,
+            ssrc: random.up_to(u32::MAX),
+            first_sequence: random.up_to(u16::MAX.into()) as u16,
             random,
             start,
             sent: 0,
@@ -234,7 +198,7 @@ impl Leg {
         }
     }
 
-    fn hear(&mut self, now: Nanos, rtp: Rtp) {
+    fn hear(&mut self, now: Nanos, rtp: RtpFields) {
         let interval = self.config.codec.profile().interval.0;
         let Some(heard) = &mut self.heard else {
             // Room for packets that were sent before the first one that came.
@@ -302,7 +266,7 @@ impl Leg {
                 self.reception.on_report(now, &Report { ssrc: 0, sender: Some(sender), block: None });
             }
             for at in (0..usize::from(first & 31)).map(|block| blocks_at + 24 * block) {
-                if let Some(block) = read_block(packet, at)
+                if let Some(block) = packet.get(at..).and_then(ReceptionReport::read)
                     && block.ssrc == self.ssrc
                 {
                     self.take_block(now, &block);
@@ -359,35 +323,26 @@ impl Leg {
     }
 }
 
-/// A report block (RFC 3550 §6.4.1).
-fn read_block(packet: &[u8], at: usize) -> Option<ReceptionReport> {
-    let lost = word(packet, at + 4)?;
-    Some(ReceptionReport {
-        ssrc: word(packet, at)?,
-        fraction_lost: (lost >> 24) as u8,
-        // 24 bits with their sign.
-        cumulative_lost: ((lost << 8) as i32) >> 8,
-        highest_sequence: word(packet, at + 8)?,
-        jitter: word(packet, at + 12)?,
-        last_sender_report: word(packet, at + 16)?,
-        delay_since: word(packet, at + 20)?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use fairhop_sim::engine::Purpose;
+
     use super::*;
 
     const CONFIG: Config =
         Config { codec: Codec::G729a, playout: Nanos::from_millis(60), report_interval: Nanos::from_secs(5) };
+
+    fn random(seed: u64) -> Stream {
+        Stream::new(seed, 0, Purpose::Source)
+    }
 
     /// Two ends whose clocks differ by 7 s. The path takes 30 ms each way; from `a` to `b` every 50th packet is lost, and
     /// every 100th takes 100 ms more.
     #[test]
     fn both_ends_measure_loss_lateness_and_round_trip_whatever_their_clocks_say() {
         let skew = Nanos::from_secs(7);
-        let mut a = Leg::new(CONFIG, Nanos::ZERO, Random::new(1));
-        let mut b = Leg::new(CONFIG, skew, Random::new(2));
+        let mut a = Leg::new(CONFIG, Nanos::ZERO, random(1));
+        let mut b = Leg::new(CONFIG, skew, random(2));
         let mut on_air: Vec<(Nanos, bool, Vec<u8>)> = Vec::new();
         let (mut out, mut packets) = (Vec::new(), 0);
         for now in (0..60_000).map(Nanos::from_millis) {
@@ -420,7 +375,7 @@ mod tests {
 
     #[test]
     fn sequence_numbers_wrap_and_duplicates_and_other_streams_do_not_count_as_lost() {
-        let mut leg = Leg::new(CONFIG, Nanos::ZERO, Random::new(1));
+        let mut leg = Leg::new(CONFIG, Nanos::ZERO, random(1));
         let packet = |sequence: u16, ssrc: u32| {
             let mut bytes = vec![0x80, 18];
             bytes.extend(sequence.to_be_bytes());
@@ -439,8 +394,8 @@ mod tests {
 
     #[test]
     fn an_end_hears_the_other_hang_up_and_notices_silence_and_survives_garbage() {
-        let mut leg = Leg::new(CONFIG, Nanos::ZERO, Random::new(1));
-        let mut other = Leg::new(CONFIG, Nanos::ZERO, Random::new(2));
+        let mut leg = Leg::new(CONFIG, Nanos::ZERO, random(1));
+        let mut other = Leg::new(CONFIG, Nanos::ZERO, random(2));
         for length in 0..64 {
             leg.receive(Nanos(1), &vec![0x9f; length]);
             leg.receive(Nanos(1), &[&[0x9f, 200, 0, 6][..], &vec![0xff; length]].concat());

@@ -20,6 +20,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use fairhop_model::units::Nanos;
 use fairhop_model::voice::Codec;
+use fairhop_sim::engine::{Purpose, Stream};
 use fairhop_sim::results::ACCEPTABLE_MOS;
 use serde_json::json;
 
@@ -29,7 +30,7 @@ use crate::failure::{Failure, exit, reason};
 use crate::interrupt::Interrupt;
 use crate::table::{BAD, GOOD, NOTHING, TITLE, fixed, whole};
 use crate::{mos, ui};
-use leg::{Config, Figures, Leg, Random, read_rtp};
+use leg::{Config, Figures, Leg, read_rtp};
 
 /// Examples of the command, for its help.
 pub(crate) const EXAMPLES: &str = "\
@@ -187,10 +188,10 @@ impl Line {
     }
 }
 
-/// A seed that differs from call to call.
-fn random() -> Random {
+/// Random numbers that differ from call to call.
+fn random() -> Stream {
     // The standard library gives every such state a random key.
-    Random::new(RandomState::new().hash_one(0))
+    Stream::new(RandomState::new().hash_one(0), 0, Purpose::Source)
 }
 
 /// The address with this program's default port unless one is given.
