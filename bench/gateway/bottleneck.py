@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import selectors
 import signal
 import socket
@@ -62,8 +61,8 @@ def set_up() -> None:
         run("ip", "-n", name, "link", "set", "lo", "up")
     ends = [
         ("fhb-server", "wired", f"{SERVER}/24", "fhb-gateway", "wired", "10.9.1.2/24"),
-        ("fhb-gateway", "mesh", "10.9.2.1/24", "fhb-middle", "up", "10.9.2.2/24"),
-        ("fhb-middle", "down", "10.9.3.1/24", "fhb-client", "mesh", f"{CLIENT}/24"),
+        ("fhb-gateway", "mesh", "10.9.2.1/24", "fhb-middle", "near", "10.9.2.2/24"),
+        ("fhb-middle", "far", "10.9.3.1/24", "fhb-client", "mesh", f"{CLIENT}/24"),
     ]
     for left, left_name, left_address, right, right_name, right_address in ends:
         run("ip", "link", "add", left_name, "netns", left, "type", "veth", "peer", "name", right_name, "netns", right)
@@ -76,7 +75,7 @@ def set_up() -> None:
     run("ip", "-n", "fhb-gateway", "route", "add", "10.9.3.0/24", "via", "10.9.2.2")
     run("ip", "-n", "fhb-middle", "route", "add", "10.9.1.0/24", "via", "10.9.2.1")
     run("ip", "-n", "fhb-client", "route", "add", "default", "via", "10.9.3.1")
-    for device in ("up", "down"):
+    for device in ("near", "far"):
         run(
             *("tc", "-n", "fhb-middle", "qdisc", "add", "dev", device, "root", "tbf"),
             *("rate", str(RATE), "burst", "1540", "limit", str(PACKETS * 1514)),
@@ -163,7 +162,9 @@ def source(address: str, flows: int, seconds: float) -> None:
                 key.fileobj.send(chunk)  # type: ignore[union-attr]
 
 
-def measure(program: Path, flows: int, direction: str, seconds: float, with_gateway: bool) -> dict[str, float]:
+def measure(
+    program: Path, flows: int, direction: str, seconds: float, with_gateway: bool, keep: Path | None = None
+) -> dict[str, float]:
     me = [sys.executable, str(Path(__file__).resolve())]
     tear_down()
     daemon = None
@@ -175,6 +176,9 @@ def measure(program: Path, flows: int, direction: str, seconds: float, with_gate
                 config.write_text(CONFIG.format(folder=folder))
                 log = (Path(folder) / "log").open("wb")
                 command = ["ip", "netns", "exec", "fhb-gateway", str(program), "gateway", "run", str(config)]
+                if keep is not None:
+                    keep.mkdir(parents=True, exist_ok=True)
+                    command += ["--record", str(keep / f"{flows}-{direction}.recording")]
                 daemon = subprocess.Popen(command, stderr=log)
                 deadline = time.monotonic() + 20
                 while "event=ready" not in (Path(folder) / "log").read_text():
@@ -194,8 +198,8 @@ def measure(program: Path, flows: int, direction: str, seconds: float, with_gate
             tcp = json.loads(sinks.communicate()[0])
             sources.kill()
             sources.wait()
-            if daemon is not None and os.environ.get("FAIRHOP_BENCH_LOG"):
-                Path(os.environ["FAIRHOP_BENCH_LOG"]).write_text((Path(folder) / "log").read_text())
+            if keep is not None and with_gateway:
+                (keep / f"{flows}-{direction}.log").write_text((Path(folder) / "log").read_text())
         finally:
             if daemon is not None:
                 daemon.send_signal(signal.SIGTERM)
@@ -217,6 +221,7 @@ def main() -> None:
     parser.add_argument("--directions", nargs="+", default=["down", "up"])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--without", action="store_true", help="also measure without the gateway")
+    parser.add_argument("--keep", type=Path, help="folder for the gateway's logs and recordings")
     parser.add_argument("--phones", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--sink", help=argparse.SUPPRESS)
     parser.add_argument("--source", nargs=2, help=argparse.SUPPRESS)
@@ -233,7 +238,7 @@ def main() -> None:
         for direction in args.directions:
             for flows in args.flows:
                 for with_gateway in [False, True] if args.without else [True]:
-                    m = measure(args.program.resolve(), flows, direction, args.seconds, with_gateway)
+                    m = measure(args.program.resolve(), flows, direction, args.seconds, with_gateway, args.keep)
                     print(
                         f"| {flows} {direction} | {'live' if with_gateway else 'none'} | {100 * m['worst']:.0f} % "
                         f"| {100 * m['mean']:.1f} % | {100 * m['missing']:.2f} % | {m['kbps']:.0f} kb/s |",

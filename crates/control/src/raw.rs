@@ -112,7 +112,7 @@ pub struct RawDigest {
     pub present: u8,
     /// See the table.
     pub octets: [u8; 4],
-    /// Zero.
+    /// Zero. A datapath may use it until it hands the digest out.
     pub reserved: u16,
     /// See the table.
     pub halves: [u16; 2],

@@ -897,12 +897,8 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 	}
 	at = through_gate(orders, schedule->last, max64(max64(flow_next, aggregate_next), max64(time, schedule->last)));
 	if (at - time > orders->max_wait) {
-		if (pacing == PACING_DEPARTURES) {
-			unlock(&schedule->lock);
-			return NONE;
-		}
-		// The queue of the class decides what it drops.
-		at = time + orders->max_wait;
+		unlock(&schedule->lock);
+		return NONE;
 	}
 	record(&lane->data, flow_next, lane->present & HAS_DATA, at, bytes, slack);
 	lane->present |= HAS_DATA;
@@ -967,14 +963,6 @@ INLINE u32 lane_class(struct key *key)
 	return CLASS_LANE + (hash ^ hash >> 4 ^ hash >> 8) % LANES;
 }
 
-INLINE void release_at(struct __sk_buff *skb, u64 at, u32 major, u32 class)
-{
-	if (pacing == PACING_DEPARTURES)
-		skb->tstamp = at;
-	else if (pacing == PACING_CLASSES)
-		skb->priority = major | class;
-}
-
 // ---- Programs ----
 
 // Returns how many of its class have passed before.
@@ -1005,7 +993,7 @@ INLINE void send_digest(struct digest *digest, struct counters *counters)
 
 INLINE int handle(struct __sk_buff *skb, u32 direction)
 {
-	u32 first = 0, place = 0, window = ~0U, class = 0, datagrams = FREE, major = mesh_major;
+	u32 first = 0, place = 0, window = ~0U, class = 0, datagrams = FREE, major = mesh_major, is_data, is_urgent;
 	struct scratch *scratch = map_lookup(&scratches, &first);
 	struct counters *counters = map_lookup(&counts, &first);
 	struct treatment *treatment = 0;
@@ -1046,32 +1034,33 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 	}
 	passed = count(counters, direction, digest, datagrams != FREE && digest->payload != KIND_TCP);
 
-	if (orders && pacing != PACING_OFF && direction == TO_MESH) {
-		u32 is_data = digest->payload == KIND_TCP ? digest->words[2] > 0 : datagrams != FREE && digest->payload != KIND_RTCP;
-		u32 is_ack = pacing == PACING_DEPARTURES && is_pure_ack(digest) && orders->up_acks != NONE;
+	is_data = digest->payload == KIND_TCP ? digest->words[2] > 0 : datagrams != FREE && digest->payload != KIND_RTCP;
+	is_urgent = datagrams == INTERACTIVE && digest->payload != KIND_TCP && orders && orders->interactive != NONE;
+	if (orders && pacing == PACING_CLASSES && direction == TO_MESH && is_data && orders->paces_data) {
+		class = class ? class : is_urgent ? CLASS_INTERACTIVE : lane_class(&scratch->key);
+		skb->priority = major | class;
+		// The daemon finds out when the packet leaves its class.
+		digest->reserved = class;
+	}
+	if (orders && pacing == PACING_DEPARTURES && direction == TO_MESH) {
+		u32 is_ack = is_pure_ack(digest) && orders->up_acks != NONE;
 
 		schedule = map_lookup(&schedules, &place);
 		if (schedule && ((is_data && (orders->paces_data || schedule->last > time)) || is_ack)) {
 			struct lane *lane = lane_of(scratch, counters);
-			u64 leaves;
+			u64 leaves = time;
 
-			if (lane && is_data) {
-				u32 is_urgent = datagrams == INTERACTIVE && digest->payload != KIND_TCP && orders->interactive != NONE;
-
+			if (lane && is_data)
 				leaves = depart(schedule, orders, lane, rate, time, digest->bytes, is_urgent);
-				class = class ? class : is_urgent ? CLASS_INTERACTIVE : lane_class(&scratch->key);
-			} else if (lane) {
+			else if (lane)
 				leaves = depart_ack(schedule, lane, direction, orders->up_acks, orders->max_ack_wait, time, digest->words[1]);
-			} else {
-				leaves = time;
-			}
-			if (leaves == NONE && pacing == PACING_DEPARTURES) {
+			if (leaves == NONE) {
 				counters->dropped++;
 				return DROP;
 			}
 			digest->at = leaves;
 			if (lane)
-				release_at(skb, leaves, major, class);
+				skb->tstamp = leaves;
 		}
 	}
 	if (sample <= 1 || digest->payload == KIND_RTP || digest->payload == KIND_RTCP ||

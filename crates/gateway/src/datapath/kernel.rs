@@ -1,14 +1,13 @@
 //! The datapath of the kernel: programs on the interfaces, queues behind them.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::path::{Path, PathBuf};
 
 use fairhop_control::policy::Policy;
-use fairhop_control::raw::{RawDigest, direction};
+use fairhop_control::raw::RawDigest;
 use fairhop_model::units::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 
+use super::departures::Departures;
 use super::layout::RawOrders;
 use super::netlink::{Interface, Netlink};
 use super::orders::Written;
@@ -56,33 +55,6 @@ impl Settings {
     }
 }
 
-/// A digest that waits until its packet has left; the earliest is the greatest.
-#[derive(Debug)]
-struct Pending {
-    at: Reverse<(u64, u64)>,
-    digest: RawDigest,
-}
-
-impl PartialEq for Pending {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
-
-impl Eq for Pending {}
-
-impl PartialOrd for Pending {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Pending {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.at.cmp(&other.at)
-    }
-}
-
 /// The datapath of the kernel.
 #[derive(Debug)]
 pub struct Kernel {
@@ -98,9 +70,7 @@ pub struct Kernel {
     /// When the policy in force expires by itself.
     policy_expires: Nanos,
     /// Digests of packets that have not left yet.
-    pending: BinaryHeap<Pending>,
-    /// Number of digests so far: those of the same time stay in their order.
-    number: u64,
+    departures: Departures,
 }
 
 /// Now, on the clock of digests and policies.
@@ -163,8 +133,7 @@ impl Kernel {
             queues: Vec::new(),
             written: Written::default(),
             policy_expires: Nanos::ZERO,
-            pending: BinaryHeap::new(),
-            number: 0,
+            departures: Departures::default(),
         };
         kernel.make_queues()?;
         // Dropping `kernel` after an error removes what was made.
@@ -277,21 +246,24 @@ impl Datapath for Kernel {
 
     fn poll_digests(&mut self, sink: &mut dyn FnMut(&RawDigest)) -> Result<usize, DatapathError> {
         let Some(programs) = &mut self.programs else { return Self::gone() };
-        let (pending, number) = (&mut self.pending, &mut self.number);
-        programs.read_digests(|digest| {
-            *number += 1;
-            pending.push(Pending { at: Reverse((digest.at, *number)), digest });
-        });
-        // Packets that were given a later time have not left.
-        let now = now();
-        let mut count = 0;
-        while let Some(first) = self.pending.peek()
-            && first.digest.at <= now.0
-        {
-            if let Some(first) = self.pending.pop() {
-                sink(&first.digest);
-                count += 1;
+        let departures = &mut self.departures;
+        // The look comes before the digests: packets that come after it are told apart by their times. Where nothing waited
+        // before, the next one is soon enough.
+        let classes = match (self.features.pacing, self.queues.first()) {
+            (Pacing::Classes, Some(queues)) if departures.has_classes() => {
+                Some((queues.backlogs(&mut self.netlink)?, queues.header()))
             }
+            _ => None,
+        };
+        let now = now();
+        programs.read_digests(|digest| departures.take(digest));
+        if let Some((backlogs, header)) = classes {
+            departures.look(now, header, &backlogs);
+        }
+        let mut count = 0;
+        while let Some(digest) = departures.next(now) {
+            sink(&digest);
+            count += 1;
         }
         Ok(count)
     }
@@ -370,11 +342,6 @@ impl Kernel {
             result = result.and(queues.remove(&mut self.netlink));
         }
         result
-    }
-
-    /// Packets into the mesh that were given a time that has not come: an estimate of the queue that costs no system call.
-    pub fn pending(&self) -> usize {
-        self.pending.iter().filter(|pending| pending.digest.direction == direction::TO_MESH).count()
     }
 }
 

@@ -13,6 +13,7 @@
 //! Everything in force expires: unless [`Datapath::apply`] or [`Datapath::renew`] is called within [`LIFETIME`], packets
 //! pass untouched and unshaped.
 
+mod departures;
 pub mod kernel;
 mod layout;
 mod netlink;

@@ -120,6 +120,7 @@ pub(super) struct Listed {
     pub(super) bytes: u64,
     pub(super) packets: u32,
     pub(super) waiting: u32,
+    pub(super) waiting_bytes: u32,
     pub(super) dropped: u32,
 }
 
@@ -146,6 +147,7 @@ impl Listed {
                     }
                     if let Some(queue) = attribute_of(value, 3) {
                         listed.waiting = u32_at(queue, 0).unwrap_or(0);
+                        listed.waiting_bytes = u32_at(queue, 4).unwrap_or(0);
                         listed.dropped = u32_at(queue, 8).unwrap_or(0);
                     }
                 }

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use fairhop_control::policy::Policy;
 use fairhop_model::units::BitRate;
 
+use super::departures::Backlog;
 use super::netlink::{
     CLSACT, EGRESS_FILTERS, INGRESS_FILTERS, Interface, Listed, Netlink, ROOT, Request, attribute, flag,
     message, put,
@@ -318,6 +319,29 @@ impl Queues {
             dropped: u64::from(queue.dropped),
             waiting: queue.waiting,
         }
+    }
+
+    /// Bytes before each IP packet.
+    pub(super) const fn header(&self) -> u64 {
+        if self.interface.is_ethernet { ETHERNET } else { 0 }
+    }
+
+    /// What waits in the classes that have packets.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub(super) fn backlogs(&self, netlink: &mut Netlink) -> Result<Vec<Backlog>, DatapathError> {
+        let name = &self.interface.name;
+        let listed =
+            netlink.qdiscs(self.interface.index).map_err(failed(format!("list the queues of {name}")))?;
+        let leaves = listed.iter().filter(|queue| queue.parent >> 16 == u32::from(self.major));
+        Ok(leaves
+            .map(|queue| {
+                let class = queue.parent as u16;
+                let rate = self.rates.iter().find(|(minor, _)| *minor == class).map_or(0, |(_, rate)| *rate);
+                Backlog { class, bytes: queue.waiting_bytes.into(), rate }
+            })
+            .collect())
     }
 
     /// Packets that wait.
