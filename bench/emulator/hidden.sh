@@ -6,5 +6,7 @@ done
 sleep 0.3
 for node in 0 2; do
     ip netns exec fh-$node iperf3 -u -c 10.77.0.1 -p 520$node -b 6M -l 1400 -t 10000 >/dev/null &
+    # In virtual time both would send their ARP requests at the same instant, three times, and hidden broadcasts collide.
+    sleep 0.3
 done
 wait
