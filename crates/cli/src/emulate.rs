@@ -58,10 +58,10 @@ pub(crate) struct EmulateArgs {
     /// Attach every node, with Ethernet frames: kernels forward packets, and the scenario is the radio only
     #[arg(long, conflicts_with = "attach")]
     link: bool,
-    /// Run the gateway of this config (fairhop gateway check FILE) where the Internet is attached, in front of the emulated
-    /// mesh; its mesh interface is that of the emulation
-    #[arg(long, value_name = "FILE", conflicts_with = "link")]
-    gateway: Option<PathBuf>,
+    /// Run the gateway where the Internet is attached, in front of the emulated mesh: with adaptive control, or with a config
+    /// (fairhop gateway check FILE) whose mesh interface is that of the emulation
+    #[arg(long, value_name = "FILE", conflicts_with = "link", num_args = 0..=1, require_equals = true)]
+    pub(crate) gateway: Option<Option<PathBuf>>,
     /// Change a value of the scenario by its dotted path; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
     overrides: Vec<String>,
@@ -193,12 +193,6 @@ fn remove(shared: &Shared) -> Result<(), EmulateError> {
 fn run_scenario(args: &EmulateArgs, scenario: &std::path::Path) -> Result<u8, Failure> {
     let interrupt = Interrupt::listen();
     let loaded = load(args, scenario)?;
-    if args.virtual_time.enabled && args.gateway.is_some() {
-        return Err(Failure::new(
-            "--gateway runs in real time only",
-            "in virtual time, start it by the command: fairhop emulate exec internet -- fairhop gateway run FILE",
-        ));
-    }
     if args.virtual_time.enabled {
         return virtual_time::run(args, &loaded.scenario, &interrupt);
     }
@@ -306,7 +300,7 @@ impl Emulation<'_> {
             shown: &shown,
         };
         let mut programs = Commands::of(&self.loaded.scenario);
-        let beside = self.args.gateway.as_deref().map(Beside::start).transpose()?;
+        let beside = self.args.gateway.as_ref().map(|config| Beside::start(config.as_deref())).transpose()?;
         let mut command = self.start_command()?;
         let names: Vec<&str> = ports.iter().map(|port| port.namespace.as_str()).collect();
         ui::remark(&format!("attached: {}", names.join(", ")));

@@ -63,6 +63,9 @@ pub(crate) fn run(args: &EmulateArgs, scenario: &Scenario, interrupt: &Interrupt
             command = command.file(path);
         }
     }
+    if let Some(Some(config)) = &args.gateway {
+        command = command.file(config);
+    }
     for word in &args.command {
         command = command.mentioned(word);
     }

@@ -156,6 +156,9 @@ impl Planned {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace, "sh", "-c", &self.text]);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        if let Ok(program) = std::env::current_exe() {
+            command.env("FAIRHOP", program);
+        }
         // A group of its own: a signal reaches what the shell starts.
         command.stdin(Stdio::null()).process_group(0);
         match output {

@@ -200,7 +200,7 @@ struct scratch {
 	u32 rtcp_block;
 	u32 rtcp_part_end;
 	// The transport header and what follows it; larger than what is read, so that masks keep offsets inside.
-	u8 transport[512];
+	u8 transport[8 + 2 * RTCP_BYTES];
 };
 
 struct {
@@ -589,12 +589,10 @@ INLINE void read_udp(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32
 		return;
 	bytes -= 8;
 	if (length >= 10 && payload[1] >= 192 && payload[1] <= 223) {
-		rest = length - 8;
-		if (rest < 8)
-			return;
+		rest = min32(length - 8, RTCP_BYTES);
+		// Verifiers before 6.4 forget a bound that was checked after the value went to the stack. They keep a mask's.
 		OPAQUE(rest);
-		if (rest > RTCP_BYTES)
-			rest = RTCP_BYTES;
+		rest &= 2 * RTCP_BYTES - 1;
 		if (rest < 8 || load_bytes(skb, at + 8, payload, rest) < 0)
 			return;
 		digest->payload = KIND_RTCP;
@@ -646,7 +644,8 @@ INLINE s32 read_packet(struct __sk_buff *skb, u32 is_ip, u32 direction, struct s
 	if (read > length)
 		read = length;
 	OPAQUE(read);
-	if (read < 4 || read > 60 || load_bytes(skb, at, bytes, read) < 0)
+	read &= 63;
+	if (read < 4 || load_bytes(skb, at, bytes, read) < 0)
 		return -1;
 	digest->source_port = be16(bytes);
 	digest->destination_port = be16(bytes + 2);

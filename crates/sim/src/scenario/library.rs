@@ -42,6 +42,7 @@ pub fn library() -> &'static [Ready] {
         "change-rate",
         "change-hop",
         "k-prio",
+        "k-real",
         "string-8",
         "rts-cts",
         "matrix",
