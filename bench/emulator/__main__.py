@@ -7,8 +7,6 @@ goes on where it ended. `--write` puts the tables into docs/validation/emulator.
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import statistics
 import subprocess
 import sys
@@ -18,6 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from kept import Store
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
@@ -44,44 +46,6 @@ KMIX_SEEDS = 10
 MOS_BOUND, KMIX_BOUND, CLEAR_BOUND = 0.15, 0.08, 0.95
 #: Bounds: of the path, of the median cell and of the worst cell of the mesh, of two equal runs.
 PATH_BOUND, MEDIAN_BOUND, WORST_BOUND, REPEAT_BOUND = 0.01, 0.05, 0.12, 0.005
-
-
-class Store:
-    """Results of `fairhop … --json` by command line."""
-
-    def __init__(self, program: Path, file: Path) -> None:
-        self.program = program
-        self.file = file
-        self.hash = hashlib.sha256(program.read_bytes()).hexdigest()[:12]
-        self.known: dict[str, Any] = {}
-        if file.exists():
-            for line in file.read_text().splitlines():
-                entry = json.loads(line)
-                if entry["program"] == self.hash:
-                    self.known[entry["key"]] = entry["result"]
-        file.parent.mkdir(parents=True, exist_ok=True)
-
-    def run(self, *arguments: str, note: str = "") -> dict[str, Any]:
-        """The result of a command line; `note` tells apart runs that are to be repeated.
-
-        What the run wrote to standard error is under `said`.
-        """
-        command, inner = list(arguments), []
-        if "--" in command:
-            at = command.index("--")
-            command, inner = command[:at], command[at:]
-        key = " ".join([*arguments, *([f"({note})"] if note else [])])
-        if key not in self.known:
-            print(f"» fairhop {key}", file=sys.stderr, flush=True)
-            words = [str(self.program), *command, "--json", *inner]
-            done = subprocess.run(words, cwd=FOLDER, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise RuntimeError(f"{' '.join(words)}\n{done.stderr}")
-            self.known[key] = json.loads(done.stdout) | {"said": done.stderr}
-            with self.file.open("a") as out:
-                out.write(json.dumps({"program": self.hash, "key": key, "result": self.known[key]}) + "\n")
-        result: dict[str, Any] = self.known[key]
-        return result
 
 
 def goodput_mbps(result: dict[str, Any], kind: str) -> float:
@@ -349,7 +313,7 @@ def main() -> None:
     args = parser.parse_args()
     if unknown := [part for part in args.parts if part not in PARTS]:
         parser.error(f"no part {unknown[0]}; there are {', '.join(PARTS)}")
-    store = Store(args.program.resolve(), ROOT / "out" / "emulator" / "runs.jsonl")
+    store = Store(args.program.resolve(), ROOT / "out" / "emulator" / "runs.jsonl", FOLDER)
     for name in args.parts or PARTS:
         text = PARTS[name](store, args)
         print(f"\n{name}\n{text}", flush=True)

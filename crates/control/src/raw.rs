@@ -61,6 +61,9 @@ pub mod present {
     pub const RTCP_VOIP: u8 = 1 << 2;
 }
 
+/// Unit of [`RawDigest::waited`]: about 1 ms.
+pub const WAITED_UNIT: Nanos = Nanos(1 << 20);
+
 /// A [`Digest`] with a fixed layout of 104 bytes.
 ///
 /// | field | TCP | RTP | RTCP |
@@ -112,8 +115,9 @@ pub struct RawDigest {
     pub present: u8,
     /// See the table.
     pub octets: [u8; 4],
-    /// Zero. A datapath may use it until it hands the digest out.
-    pub reserved: u16,
+    /// How long a pace held the packet, in units of [`WAITED_UNIT`], where packets get their departure times as they arrive;
+    /// otherwise 0. No part of a [`Digest`].
+    pub waited: u16,
     /// See the table.
     pub halves: [u16; 2],
     /// See the table.

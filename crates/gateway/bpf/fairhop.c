@@ -58,6 +58,7 @@ enum { CLASS_INTERACTIVE = 0x10, CLASS_LANE = 0x100, LANES = 16 };
 #define SECOND 1000000000ULL
 #define URGENT_BURST (SECOND / 10)
 #define OPEN_FOR (SECOND / 1000)
+#define MAX_HELD (SECOND / 2)
 
 // Set before the programs are loaded.
 const volatile u32 pacing = PACING_OFF;
@@ -85,7 +86,7 @@ struct digest {
 	u8 payload;
 	u8 present;
 	u8 octets[4];
-	u16 reserved;
+	u16 waited;
 	u16 halves[2];
 	u32 words[10];
 };
@@ -165,6 +166,8 @@ enum { HAS_AGGREGATE = 1, HAS_URGENT = 2, HAS_ACKS = 4 };
 
 struct lane {
 	struct spacing data;
+	// Departure of the last packet with data.
+	u64 left;
 	u32 acked[2];
 	u32 present;
 	u32 zero;
@@ -293,6 +296,11 @@ INLINE u32 be32(const u8 *bytes)
 }
 
 INLINE u32 min32(u32 a, u32 b)
+{
+	return a < b ? a : b;
+}
+
+INLINE u64 min64(u64 a, u64 b)
 {
 	return a < b ? a : b;
 }
@@ -847,11 +855,13 @@ INLINE u64 through_gate(struct orders *orders, u64 last, u64 at)
 	phase = at % period;
 	cycle = at - phase;
 	for (u32 place = 0; place < MAX_OPENINGS; place++) {
+		u32 index = place;
 		u64 opening;
 
 		if (place >= orders->opening_count)
 			break;
-		opening = orders->openings[place];
+		OPAQUE(index);
+		opening = orders->openings[index & (MAX_OPENINGS - 1)];
 		if (place == 0)
 			first = opening;
 		if (opening <= phase) {
@@ -870,9 +880,9 @@ INLINE u64 through_gate(struct orders *orders, u64 last, u64 at)
 }
 
 // When a packet with data may leave; NONE if the pacer is full.
-INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane *lane, u64 flow_rate, u64 time, u32 bytes, u32 is_urgent)
+INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane *lane, u64 flow_rate, u64 time, u32 bytes, u32 is_urgent, u64 *paced)
 {
-	u64 flow_next, aggregate_next, urgent_next, at;
+	u64 flow_next, aggregate_next, urgent_next, place, at, last;
 	u64 slack = orders->gate_period;
 
 	lock(&schedule->lock);
@@ -891,19 +901,28 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 		schedule->present |= HAS_URGENT;
 		record(&lane->data, flow_next, lane->present & HAS_DATA, time, bytes, slack);
 		lane->present |= HAS_DATA;
+		lane->left = time;
 		unlock(&schedule->lock);
 		return time;
 	}
-	at = through_gate(orders, schedule->last, max64(max64(flow_next, aggregate_next), max64(time, schedule->last)));
+	// What the rates alone ask for.
+	*paced = max64(flow_next, aggregate_next);
+	// A place in the aggregate; a slow flow leaves later and does not hold the others.
+	last = max64(schedule->last, lane->left);
+	place = through_gate(orders, last, max64(aggregate_next, max64(time, schedule->last)));
+	// Packets of a flow stay in their order.
+	at = max64(min64(flow_next, time + MAX_HELD), lane->left);
+	at = at >= place ? through_gate(orders, last, at) : place;
 	if (at - time > orders->max_wait) {
 		unlock(&schedule->lock);
 		return NONE;
 	}
 	record(&lane->data, flow_next, lane->present & HAS_DATA, at, bytes, slack);
 	lane->present |= HAS_DATA;
-	record(&schedule->aggregate, aggregate_next, schedule->present & HAS_AGGREGATE, at, bytes, slack);
+	lane->left = at;
+	record(&schedule->aggregate, aggregate_next, schedule->present & HAS_AGGREGATE, place, bytes, slack);
 	schedule->present |= HAS_AGGREGATE;
-	schedule->last = at;
+	schedule->last = place;
 	unlock(&schedule->lock);
 	return at;
 }
@@ -1039,18 +1058,23 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 		class = class ? class : is_urgent ? CLASS_INTERACTIVE : lane_class(&scratch->key);
 		skb->priority = major | class;
 		// The daemon finds out when the packet leaves its class.
-		digest->reserved = class;
+		digest->waited = class;
 	}
 	if (orders && pacing == PACING_DEPARTURES && direction == TO_MESH) {
 		u32 is_ack = is_pure_ack(digest) && orders->up_acks != NONE;
 
+		struct lane *lane = map_lookup(&lanes, &scratch->key);
+
 		schedule = map_lookup(&schedules, &place);
-		if (schedule && ((is_data && (orders->paces_data || schedule->last > time)) || is_ack)) {
-			struct lane *lane = lane_of(scratch, counters);
-			u64 leaves = time;
+		// Where pacing has ended, data stays behind the packets of its flow that wait.
+		if (schedule && ((is_data && (orders->paces_data || (lane && lane->left > time))) || is_ack)) {
+			u64 leaves = time, paced = 0;
+
+			if (!lane)
+				lane = lane_of(scratch, counters);
 
 			if (lane && is_data)
-				leaves = depart(schedule, orders, lane, rate, time, digest->bytes, is_urgent);
+				leaves = depart(schedule, orders, lane, rate, time, digest->bytes, is_urgent, &paced);
 			else if (lane)
 				leaves = depart_ack(schedule, lane, direction, orders->up_acks, orders->max_ack_wait, time, digest->words[1]);
 			if (leaves == NONE) {
@@ -1058,6 +1082,8 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 				return DROP;
 			}
 			digest->at = leaves;
+			if (paced > time)
+				digest->waited = (u16)min32((u32)((paced - time) >> 20), 65535);
 			if (lane)
 				skb->tstamp = leaves;
 		}

@@ -7,7 +7,7 @@ use fairhop_control::flow::{Address, FlowKey};
 use fairhop_control::gateway::Decision;
 use fairhop_control::observer::FlowKind;
 use fairhop_control::policy::{Policy, Reason};
-use fairhop_control::raw::RawDigest;
+use fairhop_control::raw::{RawDigest, WAITED_UNIT};
 use fairhop_control::{Controller, ControllerConfig, Digest, ObserverConfig};
 use fairhop_model::units::Nanos;
 
@@ -17,6 +17,8 @@ use crate::voice::{Distrusted, VoiceGuard, VoiceLimits};
 
 /// Ticks after a restart during which the budget is held: calls and flows that were there before look new.
 const RESUMING_TICKS: u32 = 10;
+/// A packet that waits longer was held by the pace: more than the usual distance between packets of a flow in a burst.
+const HELD: Nanos = Nanos::from_millis(5);
 /// Maximum number of UDP flows in the orders.
 const MAX_DATAGRAMS: usize = 4096;
 /// Span over which calls are judged.
@@ -123,6 +125,9 @@ impl Engine {
         self.now = digest.at;
         self.guard.filter(&mut digest);
         self.controller.on_digest(&digest);
+        if Nanos(u64::from(raw.waited) * WAITED_UNIT.0) > HELD {
+            self.controller.on_held(digest.at, &digest.flow());
+        }
     }
 
     /// Decides. `waiting` packets wait in the data pacer. Returns the flows that are distrusted from now on.

@@ -56,7 +56,8 @@ impl Beside {
         let own = folder.path().join("gateway.toml");
         let path = |path: &Path| path.display().to_string();
         let mut command = vec![path(&program), "gateway".into(), "run".into(), path(config.unwrap_or(&own))];
-        let mut set = |name: &str, value: &str| command.extend(["--set".to_owned(), format!("{name}={value}")]);
+        let mut set =
+            |name: &str, value: &str| command.extend(["--set".to_owned(), format!("{name}={value}")]);
         set("gateway.0.mesh", "fh0");
         if config.is_none() {
             std::fs::write(&own, CONFIG).map_err(failed)?;

@@ -13,7 +13,7 @@ pub use adaptive::{AdaptiveConfig, Constant, Tuning};
 pub use fixed::FixedConfig;
 
 use crate::digest::Digest;
-use crate::flow::Address;
+use crate::flow::{Address, FlowKey};
 use crate::observer::{Observer, ObserverConfig};
 use crate::policy::{Policy, State};
 
@@ -93,6 +93,11 @@ impl Controller {
     /// Takes the digest of a packet that crosses the gateway.
     pub fn on_digest(&mut self, digest: &Digest) {
         self.observer.on_digest(digest);
+    }
+
+    /// See [`Observer::on_held`].
+    pub fn on_held(&mut self, now: Nanos, key: &FlowKey) {
+        self.observer.on_held(now, key);
     }
 
     /// See [`Observer::on_own_queue`].

@@ -124,6 +124,8 @@ pub struct Flow {
     pub began: Nanos,
     /// Hops in the mesh, estimated from the time to live of its packets out of the mesh; 0 before the first one.
     pub hops: u8,
+    /// When the gateway's pace last held one of its packets: see [`Observer::on_held`].
+    pub held: Option<Nanos>,
     /// By protocol.
     pub body: FlowBody,
 }
@@ -278,6 +280,14 @@ impl Observer {
     /// The table of flows, for its size.
     pub const fn table(&self) -> &FlowTable<Flow> {
         &self.flows
+    }
+
+    /// The pace held a packet of this flow. Due only from gateways that give packets their departure times as they arrive:
+    /// there a flow may leave its new, higher rate unused while its packets wait by the old one.
+    pub fn on_held(&mut self, now: Nanos, key: &FlowKey) {
+        if let Some(flow) = self.flows.get_mut(key) {
+            flow.held = Some(now);
+        }
     }
 
     /// The gateway's own queue into the mesh holds `packets` at a time that does not depend on elastic traffic: at a tick,
@@ -439,7 +449,7 @@ impl Flow {
             Payload::Tcp(_) => FlowBody::Tcp(TcpFlow::new()),
             _ => FlowBody::Udp(UdpFlow::new()),
         };
-        Self { began: at, hops: 0, body }
+        Self { began: at, hops: 0, held: None, body }
     }
 
     /// Whether it is TCP and an end has sent FIN or RST.

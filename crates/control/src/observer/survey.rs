@@ -7,6 +7,9 @@ use super::{Flow, FlowBody, FlowKind};
 use crate::digest::Direction;
 use crate::flow::{Address, FlowKey, FlowTable};
 
+/// How long a flow counts as held after its last packet that was: the span of the meters of rates.
+const HELD_FOR: Nanos = Nanos::from_millis(500);
+
 /// What the flows that end at a mesh node show of the path to it.
 #[derive(Clone, Copy, Debug)]
 pub struct MeshNode {
@@ -50,6 +53,8 @@ pub struct ElasticFlow {
     pub hops: u8,
     /// Shortest round trip through the mesh.
     pub base: Option<Nanos>,
+    /// The pace holds its packets: [`Observer::on_held`](super::Observer::on_held).
+    pub is_held: bool,
 }
 
 /// What one flow adds.
@@ -115,6 +120,7 @@ impl Survey {
                     last,
                     hops: flow.hops,
                     base: rtt.base(),
+                    is_held: flow.held.is_some_and(|held| now.saturating_sub(held) < HELD_FOR),
                 });
             }
             let round_trip = round_trip(now, rtt);

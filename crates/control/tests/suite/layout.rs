@@ -32,7 +32,7 @@ fn the_layouts_are_as_documented_and_without_padding() {
         (offset_of!(RawDigest, payload), 52),
         (offset_of!(RawDigest, present), 53),
         (offset_of!(RawDigest, octets), 54),
-        (offset_of!(RawDigest, reserved), 58),
+        (offset_of!(RawDigest, waited), 58),
         (offset_of!(RawDigest, halves), 60),
         (offset_of!(RawDigest, words), 64),
     ];
@@ -62,7 +62,7 @@ fn a_syn_has_its_fields_where_the_table_says() {
     );
     // Segment size, scale, SACK permitted, timestamps; no SACK blocks.
     assert_eq!((raw.present, raw.octets, raw.halves), (0b10111, [tcp_flag::SYN, 10, 0, 0], [64_240, 1460]));
-    assert_eq!((raw.words, raw.reserved), ([9, 0, 0, 1000, 0, 0, 0, 0, 0, 0], 0));
+    assert_eq!((raw.words, raw.waited), ([9, 0, 0, 1000, 0, 0, 0, 0, 0, 0], 0));
 }
 
 fn tcp() -> impl Strategy<Value = Payload> {

@@ -67,7 +67,7 @@ proptest! {
     }
 
     /// The packets of one flow leave a pacer at the times that the arithmetic alone gives them when they arrive: with and
-    /// without a rate of the aggregate, of the flow, and a gate.
+    /// without a rate of the aggregate, of the flow, and a gate, up to the first one that its flow's rate would hold for too long.
     #[test]
     fn departure_times_without_a_queue_are_those_of_a_pacer_with_one(
         aggregate in prop::option::of(100_000_u64..20_000_000),
@@ -93,15 +93,19 @@ proptest! {
                 left.extend(pacer.poll(now).map(|_| now));
             }
         };
-        for (wait, bytes) in offers {
+        let mut compared = offers.len();
+        for (place, (wait, bytes)) in offers.into_iter().enumerate() {
             let until = now + Nanos(wait);
             take(&mut pacer, now, until, &mut left);
             now = until;
             pacer.offer(now, &key(1), bytes, false, bytes);
+            if flow.next() > now + Schedule::MAX_HELD {
+                compared = compared.min(place);
+            }
             computed.push(schedule.depart(&mut flow, now, u64::from(bytes)));
         }
         take(&mut pacer, now, Nanos::MAX, &mut left);
-        prop_assert_eq!(computed, left);
+        prop_assert_eq!(&computed[..compared], &left[..compared]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! When packets leave the queues behind the programs: their digests wait here until then.
 //!
 //! With departure times, a digest has its packet's. With classes, it has the time of arrival and the class
-//! ([`RawDigest::reserved`]), and the kernel says how many bytes wait in each class: what is older has left. The times of
+//! (where [`RawDigest::waited`] is), and the kernel says how many bytes wait in each class: what is older has left. The times of
 //! packets that left between two looks are estimated ([`Departures::look`]); they are wrong by less than the time between looks.
 
 use std::cmp::Reverse;
@@ -67,15 +67,16 @@ pub(super) struct Departures {
 }
 
 impl Departures {
-    /// Takes a digest of the programs.
-    pub(super) fn take(&mut self, digest: RawDigest) {
-        match digest.reserved {
-            0 => self.push(digest),
+    /// Takes a digest of a packet that may be in a class.
+    pub(super) fn take_class(&mut self, digest: RawDigest) {
+        match digest.waited {
+            0 => self.take(digest),
             class => self.classes.entry(class).or_default().waiting.push_back(digest),
         }
     }
 
-    fn push(&mut self, digest: RawDigest) {
+    /// Takes a digest with the time at which its packet leaves.
+    pub(super) fn take(&mut self, digest: RawDigest) {
         self.number += 1;
         self.pending.push(Pending { at: Reverse((digest.at, self.number)), digest });
     }
@@ -98,7 +99,7 @@ impl Departures {
             class.look(now, since, header, bytes, rate, &mut left);
         }
         for digest in left {
-            self.push(digest);
+            self.take(digest);
         }
     }
 
@@ -141,7 +142,7 @@ impl Class {
             };
             self.left = at;
             digest.at = at.0;
-            digest.reserved = 0;
+            digest.waited = 0;
             left.push(digest);
         }
         self.had_backlog = held > 0;
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
 
     fn digest(at_ms: u64, class: u16) -> RawDigest {
-        RawDigest { at: 1_000_000 * at_ms, bytes: 1500, reserved: class, ..RawDigest::default() }
+        RawDigest { at: 1_000_000 * at_ms, bytes: 1500, waited: class, ..RawDigest::default() }
     }
 
     fn times(departures: &mut Departures, now_ms: u64) -> Vec<u64> {
@@ -169,7 +170,7 @@ mod tests {
     fn packets_leave_as_the_backlog_shrinks_whatever_rate_was_set_when_they_came() {
         let mut departures = Departures::default();
         for _ in 0..6 {
-            departures.take(digest(100, 0x100));
+            departures.take_class(digest(100, 0x100));
         }
         departures.look(Nanos::from_millis(101), 14, &backlog(5));
         assert_eq!(times(&mut departures, 101), [100]);
@@ -185,9 +186,9 @@ mod tests {
     #[test]
     fn packets_that_came_after_the_look_still_wait_and_others_pass_them() {
         let mut departures = Departures::default();
-        departures.take(digest(10, 0x100));
-        departures.take(digest(13, 0));
-        departures.take(digest(25, 0x100));
+        departures.take_class(digest(10, 0x100));
+        departures.take_class(digest(13, 0));
+        departures.take_class(digest(25, 0x100));
         departures.look(Nanos::from_millis(20), 14, &backlog(0));
         assert_eq!(times(&mut departures, 20), [10, 13]);
         assert!(departures.has_classes());
@@ -199,7 +200,7 @@ mod tests {
     fn packets_in_a_row_at_the_rate_are_spaced_by_it() {
         let mut departures = Departures::default();
         for at in [10, 11, 12] {
-            departures.take(digest(at, 0x100));
+            departures.take_class(digest(at, 0x100));
         }
         departures.look(Nanos::from_millis(40), 14, &backlog(0));
         assert_eq!(times(&mut departures, 40), [10, 20, 30]);

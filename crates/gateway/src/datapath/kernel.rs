@@ -256,7 +256,10 @@ impl Datapath for Kernel {
             _ => None,
         };
         let now = now();
-        programs.read_digests(|digest| departures.take(digest));
+        let has_classes = self.features.pacing == Pacing::Classes;
+        programs.read_digests(|digest| {
+            if has_classes { departures.take_class(digest) } else { departures.take(digest) }
+        });
         if let Some((backlogs, header)) = classes {
             departures.look(now, header, &backlogs);
         }

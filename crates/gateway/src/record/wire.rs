@@ -31,7 +31,7 @@ pub(super) fn digest_bytes(digest: &RawDigest) -> [u8; DIGEST_BYTES] {
         digest.present,
     ]);
     put(&digest.octets);
-    put(&digest.reserved.to_le_bytes());
+    put(&digest.waited.to_le_bytes());
     for half in digest.halves {
         put(&half.to_le_bytes());
     }
@@ -64,7 +64,7 @@ pub(super) fn digest_of(bytes: &[u8; DIGEST_BYTES]) -> RawDigest {
         payload: take::<1>(&mut rest)[0],
         present: take::<1>(&mut rest)[0],
         octets: take(&mut rest),
-        reserved: u16::from_le_bytes(take(&mut rest)),
+        waited: u16::from_le_bytes(take(&mut rest)),
         halves: std::array::from_fn(|_| u16::from_le_bytes(take(&mut rest))),
         words: std::array::from_fn(|_| u32::from_le_bytes(take(&mut rest))),
     }

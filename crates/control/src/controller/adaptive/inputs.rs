@@ -115,6 +115,7 @@ impl Adaptive {
                     self.config.min_per_flow / price
                 };
                 let demand = match granted {
+                    _ if flow.is_held => f64::INFINITY,
                     Some(granted) if rate * self.tuning.demand_margin < granted.0 as f64 => {
                         (rate * self.tuning.demand_margin).max(granted.0 as f64 / 2.0).max(min_rate)
                     }

@@ -1,0 +1,141 @@
+"""The gateway with kernel TCP and real calls in front of the emulated mesh, in virtual time, beside the laboratory.
+
+Cells are K-MIX and the first cells with calls of the grid of bench/adaptive, in its fixed random order. Runs are kept
+in out/gateway/runs.jsonl by command line and program, so that an interrupted bench goes on.
+
+    python3 bench/gateway/mesh.py --cells 30 --kernels 6.1 6.12 --jobs 2 --write
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "adaptive"))
+
+from grid import COUNTED, PAYLOAD, SHAPED, Cell, speed_test, whole_grid
+from kept import Store
+from simulator import FREE, ROOT, replace_between
+
+FOLDER = Path(__file__).resolve().parent
+PAGE = ROOT / "docs" / "validation" / "gateway.md"
+SCENARIO = str(ROOT / "scenarios" / "adaptive-grid.toml")
+K_MIX = Cell(4, 5, 3, 30, "reno")
+DURATION_S, WARMUP_S = 40, 10
+#: Seeds of the laboratory: the phases of its calls differ.
+SEEDS = range(1, 5)
+#: What acts on packets into the mesh. The shapers have 90 % of what ten flows reach alone.
+WAYS = ("none", "fq_codel", "cake", "gateway")
+#: Bounds: part of the seconds in which calls are good, and goodput of the median cell over the laboratory's.
+CLEAR_BOUND, GOODPUT_BOUND = 0.95, 0.85
+
+
+@dataclass(frozen=True)
+class Figures:
+    mos: float
+    clear: float
+    mbps: float
+
+    @classmethod
+    def of(cls, result: dict[str, Any]) -> Figures:
+        totals = result["totals"]
+        return cls(totals["mos_mean"], totals["calls_clear"], totals["tcp_goodput_mbps"])
+
+    @classmethod
+    def mean(cls, all_: list[Figures]) -> Figures:
+        return cls(*(statistics.mean(getattr(figures, name) for figures in all_) for name in ("mos", "clear", "mbps")))
+
+    def __str__(self) -> str:
+        return f"{self.mos:.2f}, {100 * self.clear:.0f} %, {self.mbps:.3f}"
+
+
+def times() -> tuple[str, ...]:
+    return ("--set", f"duration_s={DURATION_S}", "--set", f"warmup_s={WARMUP_S}")
+
+
+def laboratory(store: Store, cell: Cell, control: str = 'control={ kind = "adaptive" }') -> Figures:
+    """Simulated calls and TCP with Linux's receivers, the mean of the seeds."""
+    sets = [*cell.sets(), "traffic.1.profile=linux", "traffic.1.start_s=1.5", "traffic.0.rtcp_interval_s=5", control]
+    words = [word for setting in sets for word in ("--set", setting)]
+    return Figures.mean(
+        [Figures.of(store.run("run", SCENARIO, *times(), *words, "--seed", str(seed))) for seed in SEEDS]
+    )
+
+
+def rate_kbps(store: Store, cell: Cell) -> int:
+    """Rate of a shaper for this path, set by a speed test as an operator would."""
+    test = speed_test(cell, "down")
+    sets = [*test.sets(), "traffic.1.profile=linux", FREE]
+    words = [word for setting in sets for word in ("--set", setting)]
+    result = store.run("run", SCENARIO, *times(), *words, "--seed", "101")
+    mbps = float(result["totals"]["tcp_goodput_mbps"])
+    return round(1000 * SHAPED * mbps * COUNTED / PAYLOAD)
+
+
+def real(store: Store, cell: Cell, way: str, kernel: str) -> Figures:
+    """Kernel TCP and real calls on the emulated radio."""
+    places = ("--attach", "internet", "--attach", str(cell.hops))
+    sets = ("traffic=[]", FREE, f"topology.hops={cell.hops}", "internet.delay_ms=0")
+    words = [word for setting in sets for word in ("--set", setting)]
+    gateway = ("--gateway",) if way == "gateway" else ()
+    shaper = (way, str(rate_kbps(store, cell))) if way in ("cake", "fq_codel") else ()
+    command = (str(cell.hops), str(cell.calls), str(cell.flows), str(cell.delay_ms), cell.variant, *shaper)
+    options = ("--virtual", "--kernel", kernel, "--duration", str(DURATION_S), "--set", f"warmup_s={WARMUP_S}")
+    return Figures.of(store.run("emulate", SCENARIO, *words, *places, *gateway, *options, "--", "./mesh.sh", *command))
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, ("---",) * len(head), *rows))
+
+
+def report(store: Store, cells: list[Cell], args: argparse.Namespace) -> str:
+    wanted = [(cell, way, kernel) for cell in cells for kernel in args.kernels for way in args.ways]
+    with ThreadPoolExecutor(args.jobs) as pool:
+        found = dict(zip(wanted, pool.map(lambda run: real(store, *run), wanted), strict=True))
+    rows, parts, kept, asked = [], [], 0, 0
+    for cell in cells:
+        name = "K-MIX" if cell == K_MIX else cell.name().removesuffix(" direction=down")
+        lab = laboratory(store, cell)
+        for kernel in args.kernels:
+            rows.append((name, kernel, str(lab), *(str(found[cell, way, kernel]) for way in args.ways)))
+            ours = found.get((cell, "gateway", kernel))
+            if ours is not None and lab.clear >= CLEAR_BOUND:
+                asked += 1
+                kept += ours.clear >= CLEAR_BOUND
+                parts.append(ours.mbps / lab.mbps)
+    text = table(("cell", "kernel", "laboratory, adaptive", *args.ways), rows)
+    if parts:
+        parts.sort()
+        text += (
+            f"\nCalls good with the gateway in {kept} of {asked} runs in which the laboratory's are; its TCP in these "
+            f"{statistics.median(parts):.2f} of the laboratory's in the median (bound {GOODPUT_BOUND}), "
+            f"{parts[0]:.2f} to {parts[-1]:.2f}.\n"
+        )
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=Path, default=ROOT / "target" / "release" / "fairhop")
+    parser.add_argument("--cells", type=int, default=30, help="cells of the grid beside K-MIX")
+    parser.add_argument("--kernels", nargs="+", default=["6.1", "6.12"])
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS)
+    parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
+    parser.add_argument("--write", action="store_true", help="update docs/validation/gateway.md")
+    args = parser.parse_args()
+    store = Store(args.program.resolve(), ROOT / "out" / "gateway" / "runs.jsonl", FOLDER)
+    cells = [K_MIX, *[cell for cell in whole_grid("down") if cell.calls > 0][: args.cells]]
+    text = report(store, cells, args)
+    print(text)
+    if args.write:
+        replace_between(PAGE, "mesh", text)
+
+
+if __name__ == "__main__":
+    main()
