@@ -21,9 +21,11 @@ help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: ## Three downloads and five calls over four radio hops: a table, and pictures in out/
-	@tools/prepare rust compiler
+	@tools/prepare rust compiler clang iproute iperf3
 	cargo run --release --locked --package fairhop -- demo --out out
 	@echo "Next: docs/guides/first-steps.md, and $(TARGET_DIR)/release/fairhop --help"
+	@echo "As root, with real calls and downloads on an emulated mesh, and the gateway in front of it:"
+	@echo "  $(TARGET_DIR)/release/fairhop emulate k-real --gateway     and without --gateway, to see the difference"
 
 test: ## All tests
 	@tools/prepare rust compiler clang python tshark iproute ethtool daemons guests
