@@ -8,6 +8,7 @@
 mod daemon;
 mod differential;
 mod engine;
+mod failures;
 mod frames;
 mod namespaces;
 mod network;
