@@ -12,7 +12,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_FOLDERS := bench/claims bench/adaptive bench/peers bench/routing bench/emulator bench/gateway tools
 PYTHON_FILES := $(wildcard bench/*.py $(addsuffix /*.py,$(PYTHON_FOLDERS)))
-SHELL_FILES := .ci/run tools/prepare tools/deb tools/try-deb $(addprefix crates/gateway/package/,postinst prerm postrm) $(wildcard bench/emulator/*.sh)
+SHELL_FILES := .ci/run tools/prepare tools/deb tools/try-deb $(addprefix crates/gateway/package/,postinst prerm postrm) $(wildcard bench/emulator/*.sh bench/gateway/*.sh)
 # Runs a command on the last core that this process may use: speed is measured on one core.
 PINNED = taskset -c $$(taskset -pc $$$$ | sed 's/.*[^0-9]//')
 
