@@ -12,7 +12,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_FOLDERS := bench/claims bench/adaptive bench/peers bench/routing bench/emulator bench/gateway tools
 PYTHON_FILES := $(wildcard bench/*.py $(addsuffix /*.py,$(PYTHON_FOLDERS)))
-SHELL_FILES := .ci/run tools/prepare tools/deb $(addprefix crates/gateway/package/,postinst prerm postrm) $(wildcard bench/emulator/*.sh)
+SHELL_FILES := .ci/run tools/prepare tools/deb tools/try-deb $(addprefix crates/gateway/package/,postinst prerm postrm) $(wildcard bench/emulator/*.sh bench/gateway/*.sh)
 # Runs a command on the last core that this process may use: speed is measured on one core.
 PINNED = taskset -c $$(taskset -pc $$$$ | sed 's/.*[^0-9]//')
 
@@ -61,7 +61,7 @@ deb: ## A Debian package of the program with its gateway, in out/
 	@tools/prepare rust compiler clang
 	cargo build --release --locked --package fairhop
 	tools/deb $(TARGET_DIR)/release/fairhop out
-	@echo "Next: dpkg -i out/fairhop_*.deb, and docs/guides/gateway.md"
+	@echo "Next: dpkg -i out/fairhop_*.deb, and docs/guides/gateway.md; tools/try-deb out/fairhop_*.deb tries it in a fresh root"
 
 bench: ## Speed: cost by network size, the gateway's observer, and the ratio to ns-2 in the same run
 	@tools/prepare rust compiler python ns2

@@ -327,7 +327,8 @@ fn record(args: &RecordArgs) -> Result<u8, Failure> {
     let body = serde_json::json!({ "seconds": args.seconds, "gateway": args.gateway }).to_string();
     let answer = change(&args.change, "/api/v1/record", &body)?;
     let answer: serde_json::Value = serde_json::from_str(&answer).unwrap_or_default();
-    ui::print(&format!("{}\n", answer["path"].as_str().unwrap_or_default()))?;
-    ui::remark(&format!("complete in {} s; replay it with: fairhop gateway replay FILE", args.seconds));
+    let path = answer["path"].as_str().unwrap_or_default();
+    ui::print(&format!("{path}\n"))?;
+    ui::remark(&format!("complete in {} s; replay it with: fairhop gateway replay {path}", args.seconds));
     Ok(0)
 }

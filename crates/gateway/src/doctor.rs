@@ -1,7 +1,7 @@
 //! What the gateway needs of this machine, whether it is there, and what to do.
 //!
 //! Everything is read from `/proc`, `/sys` and the list of kernel modules; nothing is changed, and no rights are needed to
-//! look. `tc` and `ethtool` are asked where they are installed.
+//! look. `tc`, `ethtool` and `gzip` are asked where they are installed.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -142,11 +142,13 @@ fn has_module(release: &str, name: &str) -> Option<bool> {
     (!known.is_empty()).then(|| known.iter().any(|list| list.contains(&file)))
 }
 
-/// The options with which a kernel was built, where its package has left them.
+/// The options with which a kernel was built, where its package has left them, or the kernel shows them
+/// (`CONFIG_IKCONFIG_PROC`).
 fn kernel_config(release: &str) -> Option<String> {
     fs::read_to_string(format!("/boot/config-{release}"))
         .or_else(|_| fs::read_to_string(format!("/lib/modules/{release}/config")))
         .ok()
+        .or_else(|| output("gzip", &["-dc", "/proc/config.gz"]))
 }
 
 fn queues(release: &str, config: Option<&Config>) -> Vec<Check> {

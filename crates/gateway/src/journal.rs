@@ -127,6 +127,9 @@ mod tests {
         assert_eq!(journal.entries().len(), 2);
         assert_eq!(journal.budget(1060.0, 3600.0), Some(2.5e6));
         assert_eq!(journal.budget(9000.0, 3600.0), None, "too old");
+        // A step of the clock, back or ahead, costs at most the continuation.
+        assert_eq!(journal.budget(900.0, 3600.0), Some(2.5e6));
+        assert_eq!((journal.budget(-9e9, 3600.0), journal.budget(9e9, 3600.0)), (None, None));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A gateway's status as tables.
 
 use anstyle::Style;
-use fairhop_gateway::status::{CallStatus, DirectionStatus, FlowStatus, GatewayStatus, Status};
+use fairhop_gateway::status::{CallStatus, DirectionStatus, FlowStatus, GatewayStatus, QueueStatus, Status};
 
 use crate::table::{self, BAD, Cell, FAINT, GOOD, NOTHING, TITLE, Table, fixed};
 
@@ -77,7 +77,11 @@ fn one(gateway: &GatewayStatus, mode: &str) -> String {
     line("flows", &format!("{} known, {} evicted", gateway.known_flows, gateway.evicted_flows));
     let datapath = &gateway.datapath;
     let gate = if datapath.gate { "with" } else { "without" };
-    line("datapath", &format!("{}, pacing by {}, {gate} gate", datapath.attachment, datapath.pacing));
+    let pacing = match datapath.pacing.as_str() {
+        "off" => "no pacing".to_owned(),
+        pacing => format!("pacing by {pacing}, {gate} gate"),
+    };
+    line("datapath", &format!("{}, {pacing}", datapath.attachment));
     let counters = &gateway.counters;
     line(
         "digests",
@@ -92,16 +96,22 @@ fn one(gateway: &GatewayStatus, mode: &str) -> String {
     for flow in &gateway.distrusted {
         line("distrusts", &format!("{BAD}{}{BAD:#} → {}: {}", flow.mesh, flow.wired, flow.why));
     }
-    for queue in &gateway.queues {
+    // Most classes are for flows that may come.
+    let is_used = |queue: &QueueStatus| queue.kind != "tbf" || queue.sent > 0 || queue.waiting > 0;
+    for queue in gateway.queues.iter().filter(|queue| is_used(queue)) {
         let limit = queue.kbps.map_or_else(|| "no limit".to_owned(), rate);
         let dropped = if queue.dropped > 0 { format!(", {} dropped", queue.dropped) } else { String::new() };
         line(
             "queue",
             &format!(
-                "{} {} {}: {}, {limit}, {} waiting{dropped}",
+                "{} {} {} {}, {limit}, {} waiting{dropped}",
                 queue.interface, queue.kind, queue.handle, queue.purpose, queue.waiting
             ),
         );
+    }
+    let unused: Vec<&QueueStatus> = gateway.queues.iter().filter(|queue| !is_used(queue)).collect();
+    if let [first, ..] = unused.as_slice() {
+        line("queue", &format!("{} tbf, {} below it for flows to come", first.interface, unused.len()));
     }
     text
 }

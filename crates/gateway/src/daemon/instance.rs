@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use fairhop_control::policy::Policy;
 use fairhop_model::units::Nanos;
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketType, socket};
 
 use super::{Start, monotonic};
 use crate::config::{Config, GatewayAt, Loaded, Mode};
@@ -31,6 +33,8 @@ pub(super) struct Instance {
     control: String,
     engine: Engine,
     datapath: Option<Box<dyn Datapath>>,
+    /// Indices of the interfaces when the datapath was started.
+    indices: [Option<u32>; 2],
     features: Features,
     fault: Option<String>,
     retry_at: Nanos,
@@ -77,6 +81,7 @@ impl Instance {
             gateway: gateway.clone(),
             engine,
             datapath: None,
+            indices: [None; 2],
             features: Features::default(),
             fault: None,
             retry_at: Nanos::ZERO,
@@ -146,6 +151,7 @@ impl Instance {
             .field("gate", self.features.has_gate)
             .write();
         self.datapath = Some(datapath);
+        self.indices = self.interfaces().map(index_of);
         self.fault = None;
         (self.counters, self.counters_before) = (Counters::default(), None);
         Ok(())
@@ -293,8 +299,28 @@ impl Instance {
         is_news.then_some(entry)
     }
 
+    fn interfaces(&self) -> [&str; 2] {
+        [&self.gateway.mesh, self.gateway.wired.as_deref().unwrap_or_default()]
+    }
+
+    /// An interface that is made anew under its old name has neither programs nor queues: a reset of a radio, a restart of
+    /// the mesh's routing, a cable of USB.
+    fn replaced_interface(&self) -> Option<DatapathError> {
+        let at = (0..2)
+            .find(|&at| self.indices[at].is_some() && index_of(self.interfaces()[at]) != self.indices[at])?;
+        Some(DatapathError::Missing {
+            missing: format!("interface {}: it was removed", self.interfaces()[at]),
+            fix: "nothing to do: the gateway starts again when it is back".into(),
+        })
+    }
+
     /// Reads counters and queues for the next status.
     pub(super) fn observe(&mut self, now: Nanos) {
+        if self.datapath.is_some()
+            && let Some(error) = self.replaced_interface()
+        {
+            self.fail(now, &error);
+        }
         let Some(datapath) = &mut self.datapath else { return };
         let counters = datapath.counters();
         match counters {
@@ -391,6 +417,12 @@ impl Instance {
             }
         }
     }
+}
+
+/// Index of an interface of this thread's namespace.
+fn index_of(name: &str) -> Option<u32> {
+    let socket = socket(AddressFamily::UNIX, SocketType::DGRAM, None).ok()?;
+    name_to_index(socket, name).ok()
 }
 
 /// Time between two statuses.

@@ -121,10 +121,11 @@ fn calls(engine: &Engine, now: Nanos) -> Vec<CallStatus> {
     calls
 }
 
+/// The flows with the highest rates. Only these cost text: there may be many thousands more.
 fn flows(engine: &Engine, now: Nanos) -> Vec<FlowStatus> {
     let observer = engine.controller().observer();
     let horizon = now.saturating_sub(SHOWN);
-    let mut flows: Vec<FlowStatus> = observer
+    let mut flows: Vec<Shown<'_>> = observer
         .active(horizon)
         .filter_map(|(key, flow)| {
             let kind = match flow.kind(now) {
@@ -135,26 +136,50 @@ fn flows(engine: &Engine, now: Nanos) -> Vec<FlowStatus> {
                 FlowKind::Call if engine.guard().is_distrusted(key) => "distrusted",
                 FlowKind::Call => return None,
             };
-            Some(flow_status(kind, now, key, flow, engine.policy()))
+            let (rate, upload) = rate(now, flow);
+            Some(Shown { rate, upload, kind, key, flow })
         })
         .collect();
-    flows.sort_by(|a, b| b.kbps.total_cmp(&a.kbps).then_with(|| a.mesh.cmp(&b.mesh)));
-    flows.truncate(MAX_FLOWS);
-    flows
+    let order = |a: &Shown<'_>, b: &Shown<'_>| b.rate.cmp(&a.rate).then_with(|| a.key.cmp(b.key));
+    if flows.len() > MAX_FLOWS {
+        flows.select_nth_unstable_by(MAX_FLOWS, order);
+        flows.truncate(MAX_FLOWS);
+    }
+    flows.sort_unstable_by(order);
+    flows.iter().map(|flow| flow_status(now, flow, engine.policy())).collect()
 }
 
-fn flow_status(kind: &str, now: Nanos, key: &FlowKey, flow: &Flow, policy: &Policy) -> FlowStatus {
-    let treatment = policy.treatment(now, key);
-    let (rate, upload, base) = match &flow.body {
+/// A flow that may be shown.
+struct Shown<'e> {
+    /// In bits per second.
+    rate: u64,
+    upload: bool,
+    kind: &'static str,
+    key: &'e FlowKey,
+    flow: &'e Flow,
+}
+
+/// The rate of a flow in bits per second, and whether its data comes out of the mesh.
+fn rate(now: Nanos, flow: &Flow) -> (u64, bool) {
+    match &flow.body {
         FlowBody::Tcp(tcp) => {
             let upload = tcp.data_direction() == fairhop_control::Direction::FromMesh;
             let meter = if upload { &tcp.up } else { &tcp.down };
-            (meter.rate(now).0, upload, tcp.mesh_rtt.base())
+            (meter.rate(now).0, upload)
         }
         FlowBody::Udp(udp) => {
             let (down, up) = (udp.down_meter.rate(now).0, udp.up_meter.rate(now).0);
-            (down + up, up > down, udp.mesh_rtt.base())
+            (down + up, up > down)
         }
+    }
+}
+
+fn flow_status(now: Nanos, shown: &Shown<'_>, policy: &Policy) -> FlowStatus {
+    let &Shown { rate, upload, kind, key, flow } = shown;
+    let treatment = policy.treatment(now, key);
+    let base = match &flow.body {
+        FlowBody::Tcp(tcp) => tcp.mesh_rtt.base(),
+        FlowBody::Udp(udp) => udp.mesh_rtt.base(),
     };
     let is_limited = kind == "tcp";
     FlowStatus {

@@ -10,6 +10,7 @@ use fairhop_gateway::engine::{Engine, Settings};
 use fairhop_gateway::record::{FORMAT, Header, Reader, Recorder, replay};
 use fairhop_model::units::Nanos;
 
+use crate::check_recording;
 use crate::support::{call, syn, traffic};
 
 const CONFIG: &str = "mode = \"live\"\n[[gateway]]\nmesh = \"wlan0\"\n[control]\nkind = \"adaptive\"\n";
@@ -209,18 +210,33 @@ fn a_replay_decides_as_recorded_and_another_config_shows_where_it_differs() {
 #[test]
 fn a_damaged_recording_is_an_error_or_a_short_replay_and_never_a_panic() {
     let bytes = recording(&traffic(2, 2));
+    let header = bytes.iter().position(|byte| *byte == b'\n').expect("a header") + 1;
     let mut random = 1_u64;
-    for _ in 0..200 {
+    let mut below = |bound: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as usize % bound
+    };
+    let mut ticks = 0;
+    for n in 0..200 {
         let mut damaged = bytes.clone();
-        for _ in 0..4 {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let at = (random >> 33) as usize % damaged.len();
-            damaged[at] = (random >> 25) as u8;
-        }
-        if let Ok(mut reader) = Reader::new("a.recording", Cursor::new(damaged)) {
-            while reader.next_frame().is_some() {}
+        // Single bytes anywhere, header included; then whole fields, at their minima and maxima.
+        if n % 2 == 0 {
+            for _ in 0..4 {
+                let at = below(damaged.len());
+                damaged[at] = below(256) as u8;
+            }
+            if let Ok(mut reader) = Reader::new("a.recording", Cursor::new(&damaged)) {
+                ticks += replay(&mut reader, settings(CONFIG)).ticks;
+            }
+        } else {
+            for _ in 0..4 {
+                let at = header + below(damaged.len() - header - 8);
+                damaged[at..at + (1 << below(4))].fill([0, 0x7f, 0x80, 0xff][below(4)]);
+            }
+            ticks += check_recording::check(&damaged[header..]).ticks;
         }
     }
+    assert!(ticks > 1000, "{ticks}");
     let error = Reader::new("notes.txt", Cursor::new(b"hello\n".to_vec())).expect_err("no recording");
     assert!(error.to_string().starts_with("notes.txt is not a recording"), "{error}");
 }

@@ -5,9 +5,12 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs)]
 
+#[path = "../../../../fuzz/check_recording.rs"]
+mod check_recording;
 mod daemon;
 mod differential;
 mod engine;
+mod failures;
 mod frames;
 mod namespaces;
 mod network;

@@ -82,10 +82,17 @@ impl Network {
                 fs::write("/proc/sys/net/ipv6/conf/default/accept_dad", "0").unwrap();
             });
         }
-        ip(&format!("link add s0 netns {s} type veth peer name w0 netns {g}"));
-        ip(&format!("link add m0 netns {g} type veth peer name c0 netns {c}"));
-        for (name, device, link, host) in [(s, "s0", 1, 1), (g, "w0", 1, 2), (g, "m0", 2, 2), (c, "c0", 2, 1)]
-        {
+        network.connect([(s, "s0", 1, 1), (g, "w0", 1, 2)]);
+        network.connect_client();
+        Some(network)
+    }
+
+    /// A link between two ends, each with its namespace, device, number of the link and of the host; the default route of
+    /// the first end leads to the second.
+    fn connect(&self, ends: [(&str, &str, u8, u8); 2]) {
+        let [(near, near_device, link, _), (far, far_device, ..)] = ends;
+        ip(&format!("link add {near_device} netns {near} type veth peer name {far_device} netns {far}"));
+        for (name, device, link, host) in ends {
             ip(&format!("-n {name} address add 10.9.{link}.{host}/24 dev {device}"));
             ip(&format!("-n {name} address add fd09:{link}::{host}/64 dev {device} nodad"));
             ip(&format!("-n {name} link set {device} up"));
@@ -93,11 +100,13 @@ impl Network {
             let features = "tso off gso off gro off tx off rx off";
             ip(&format!("netns exec {name} ethtool -K {device} {features}"));
         }
-        for (name, link) in [(s, 1), (c, 2)] {
-            ip(&format!("-n {name} route add default via 10.9.{link}.2"));
-            ip(&format!("-n {name} -6 route add default via fd09:{link}::2"));
-        }
-        Some(network)
+        ip(&format!("-n {near} route add default via 10.9.{link}.2"));
+        ip(&format!("-n {near} -6 route add default via fd09:{link}::2"));
+    }
+
+    /// The link between gateway and client: at the start, and after `m0` was removed.
+    pub(crate) fn connect_client(&self) {
+        self.connect([(&self.client, "c0", 2, 1), (&self.gateway, "m0", 2, 2)]);
     }
 
     /// Does something on a thread in a namespace.
