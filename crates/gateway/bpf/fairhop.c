@@ -753,6 +753,7 @@ INLINE u16 window_of(struct scratch *scratch, u32 direction, u32 limit, struct c
 	struct key *key = &scratch->key;
 	u16 field = digest->halves[0];
 	u8 flags = digest->octets[0];
+	u32 is_known;
 	struct flow *flow;
 
 	if (flags & RST) {
@@ -761,6 +762,7 @@ INLINE u16 window_of(struct scratch *scratch, u32 direction, u32 limit, struct c
 		return field;
 	}
 	flow = map_lookup(&flows, key);
+	is_known = flow != 0;
 	if (!flow)
 		flow = map_lookup(&opening, key);
 	else if ((flags & (SYN | ACK)) == SYN)
@@ -786,7 +788,7 @@ INLINE u16 window_of(struct scratch *scratch, u32 direction, u32 limit, struct c
 		negotiate(flow);
 	} else if (!flow) {
 		return field;
-	} else if (flow->wired.present && flow->mesh.present && !map_lookup(&flows, key)) {
+	} else if (flow->wired.present && flow->mesh.present && !is_known) {
 		scratch->flow = *flow;
 		if (map_update(&flows, key, &scratch->flow, BPF_ANY) < 0) {
 			counters->flows_refused++;
