@@ -244,7 +244,7 @@ def walk(page: str) -> str:
     rows = [re.split(r"\s{2,}", line.strip()) for line in output(page, "python3 walk.py")[1:]]
     seconds = [float(row[0]) - 1 for row in rows]
     end = 144.0
-    svg = Svg("A call while walking through a mesh", 900, 590)
+    svg = Svg("A call while walking through a mesh", 900, 612)
     svg.text(70, 32, "The walk: 10 m/s out and back, one call with node 0", size=16, bold=True)
     metre, high = 1.1, 78.0
     for number, place in enumerate((0, 220, 440)):
@@ -286,10 +286,10 @@ def walk(page: str) -> str:
         svg.note(hops.x(at), 176, words)
     names = {"at once": "routes known at once", "feedback": "AODV with link feedback", "HELLO": "AODV, HELLO alone"}
     for number, (name, colour) in enumerate(ROUTED.items()):
-        svg.line((450 + 150 * number, 353), (470 + 150 * number, 353), colour, 2.5)
-        svg.note(476 + 150 * number, 357, names[name], anchor="start", colour=INK)
-    svg.rect(70, 566, 12, 12, "#F7D2BC")
-    svg.note(88, 576, "silent under HELLO alone: the neighbour is gone, and not missed yet", anchor="start")
+        svg.line((350 + 175 * number, 329), (370 + 175 * number, 329), colour, 2.5)
+        svg.note(376 + 175 * number, 333, names[name], anchor="start", colour=INK)
+    svg.rect(70, 586, 12, 12, "#F7D2BC")
+    svg.note(88, 596, "silent under HELLO alone: the neighbour is gone, and not missed yet", anchor="start")
     return str(svg)
 
 
@@ -298,7 +298,7 @@ def routing(page: str) -> str:
     rows = [re.split(r"\s{2,}", line.strip()) for line in output(page, "python3 compare.py")[1:]]
     colours = {"known at once": GREEN, "HELLO": ORANGE, "feedback": BLUE, "both": PINK}
     panels = (("delivered, %", 2, (0, 25, 50, 75, 100)), ("messages per packet", 3, (0, 0.5, 1, 1.5, 2)))
-    panels += (("silent, % of the time", 5, (0, 10, 20, 30)),)
+    panels += (("silent, % of the time", 5, (0, 10, 20, 30, 40)),)
     svg = Svg("Fifty nodes under four kinds of routing", 900, 350)
     svg.text(30, 32, "Fifty nodes, twenty flows: four kinds of routing, moving and at rest", size=16, bold=True)
     for number, (name, colour) in enumerate(colours.items()):
@@ -306,15 +306,15 @@ def routing(page: str) -> str:
         words = name if name == "known at once" else f"AODV, {name}" + (" alone" if name != "both" else " of them")
         svg.text(80 + 190 * number, 60, words, size=12)
     for panel, (name, column, ticks) in enumerate(panels):
-        chart = Axes(svg, 60 + 285 * panel, 112, 230, 180, (0, 10), (0, ticks[-1]))
+        chart = Axes(svg, 60 + 285 * panel, 112, 230, 180, (0, 10), (0, 1.15 * ticks[-1]))
         chart.grid((), ticks, "", name)
         for slot, row in enumerate(rows):
             left = chart.x(slot + 0.4 + (1 if slot >= len(colours) else 0))
             if row[column] != "-":
                 value = float(row[column].split("±")[0])
-                top = chart.y(min(value, ticks[-1]))
+                top = chart.y(value)
                 svg.rect(left, top, chart.x(0.85) - chart.x(0), chart.y(0) - top, colours[row[1]])
-                svg.note(left + 9, top - 4, f"{value:.3g}")
+                svg.note(left + 9, top - 4, f"{value:.0f}" if value >= 10 else f"{value:.1f}")
         svg.note(chart.x(2.4), chart.y(0) + 18, "moving")
         svg.note(chart.x(7.4), chart.y(0) + 18, "at rest")
     return str(svg)
