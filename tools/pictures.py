@@ -297,8 +297,11 @@ def routing(page: str) -> str:
     """Delivery, silence and messages by kind of routing, moving and at rest."""
     rows = [re.split(r"\s{2,}", line.strip()) for line in output(page, "python3 compare.py")[1:]]
     colours = {"known at once": GREEN, "HELLO": ORANGE, "feedback": BLUE, "both": PINK}
-    panels = (("delivered, %", 2, (0, 25, 50, 75, 100)), ("messages per packet", 3, (0, 0.5, 1, 1.5, 2)))
-    panels += (("silent, % of the time", 5, (0, 10, 20, 30, 40)),)
+    panels: tuple[tuple[str, int, tuple[float, ...]], ...] = (
+        ("delivered, %", 2, (0, 25, 50, 75, 100)),
+        ("messages per packet", 3, (0, 0.5, 1, 1.5, 2)),
+        ("silent, % of the time", 5, (0, 10, 20, 30, 40)),
+    )
     svg = Svg("Fifty nodes under four kinds of routing", 900, 350)
     svg.text(30, 32, "Fifty nodes, twenty flows: four kinds of routing, moving and at rest", size=16, bold=True)
     for number, (name, colour) in enumerate(colours.items()):
