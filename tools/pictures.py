@@ -235,6 +235,94 @@ def village(page: str) -> str:
     return str(svg)
 
 
+#: Networks under routing on the two pages that compare it, with their colours.
+ROUTED = {"at once": GREEN, "feedback": BLUE, "HELLO": ORANGE}
+
+
+def walk(page: str) -> str:
+    """The walk, the hops, and the quality of the call, with what is silent under HELLO alone."""
+    rows = [re.split(r"\s{2,}", line.strip()) for line in output(page, "python3 walk.py")[1:]]
+    seconds = [float(row[0]) - 1 for row in rows]
+    end = 144.0
+    svg = Svg("A call while walking through a mesh", 900, 612)
+    svg.text(70, 32, "The walk: 10 m/s out and back, one call with node 0", size=16, bold=True)
+    metre, high = 1.1, 78.0
+    for number, place in enumerate((0, 220, 440)):
+        svg.node(100 + metre * place, high, str(number))
+    for a, b in ((0, 220), (220, 440)):
+        svg.line((100 + metre * a + 17, high), (100 + metre * b - 17, high), FAINT, 1.5, dash="5 4")
+        svg.note(100 + metre * (a + b) / 2, high - 8, "220 m")
+    svg.arrow((100, high + 36), (100 + metre * 620, high + 36), INK, both=True)
+    svg.note(100 + metre * 310, high + 31, "walker, 620 m and back")
+
+    def steps(column: int) -> list[list[tuple[float, float]]]:
+        """The values of a column over time as lines, with a gap where it has none."""
+        lines: list[list[tuple[float, float]]] = [[]]
+        for begin, until, row in zip(seconds, [*seconds[1:], end], rows, strict=True):
+            if row[column] == "-":
+                lines.append([])
+            else:
+                lines[-1] += [(begin, float(row[column])), (until, float(row[column]))]
+        return [line for line in lines if line]
+
+    hops = Axes(svg, 70, 190, 790, 110, (0, end), (0, 3.5))
+    quality = Axes(svg, 70, 370, 790, 160, (0, end), (1, 4.5))
+    for begin, until, row in zip(seconds, [*seconds[1:], end], rows, strict=True):
+        if row[5] == "-":
+            for chart in (hops, quality):
+                width = chart.x(until) - chart.x(begin)
+                svg.rect(chart.x(begin), chart.top, width, chart.height, "#F7D2BC")
+    hops.grid((), (1, 2, 3), "", "hops")
+    quality.grid(range(0, 145, 20), (1, 2, 3, 4), "seconds", "call, MOS second by second (worse direction)")
+    for column in (4, 5):
+        for line in steps(column):
+            svg.polyline(hops.at(line), BLUE if column == 4 else ORANGE, 2.5 if column == 4 else 1.5)
+    for (name, colour), column in reversed(list(zip(ROUTED.items(), (1, 2, 3), strict=True))):
+        for line in steps(column):
+            svg.polyline(quality.at(line), colour, 2.5 if name == "HELLO" else 2.0, name)
+    marks = {30: "direct link lost", 52: "link to node 1 lost", 104: "hears node 0 again"}
+    for at, words in marks.items():
+        svg.line((hops.x(at), 182), (hops.x(at), 530), FAINT, 1, dash="2 3")
+        svg.note(hops.x(at), 176, words)
+    names = {"at once": "routes known at once", "feedback": "AODV with link feedback", "HELLO": "AODV, HELLO alone"}
+    for number, (name, colour) in enumerate(ROUTED.items()):
+        svg.line((350 + 175 * number, 329), (370 + 175 * number, 329), colour, 2.5)
+        svg.note(376 + 175 * number, 333, names[name], anchor="start", colour=INK)
+    svg.rect(70, 586, 12, 12, "#F7D2BC")
+    svg.note(88, 596, "silent under HELLO alone: the neighbour is gone, and not missed yet", anchor="start")
+    return str(svg)
+
+
+def routing(page: str) -> str:
+    """Delivery, silence and messages by kind of routing, moving and at rest."""
+    rows = [re.split(r"\s{2,}", line.strip()) for line in output(page, "python3 compare.py")[1:]]
+    colours = {"known at once": GREEN, "HELLO": ORANGE, "feedback": BLUE, "both": PINK}
+    panels: tuple[tuple[str, int, tuple[float, ...]], ...] = (
+        ("delivered, %", 2, (0, 25, 50, 75, 100)),
+        ("messages per packet", 3, (0, 0.5, 1, 1.5, 2)),
+        ("silent, % of the time", 5, (0, 10, 20, 30, 40)),
+    )
+    svg = Svg("Fifty nodes under four kinds of routing", 900, 350)
+    svg.text(30, 32, "Fifty nodes, twenty flows: four kinds of routing, moving and at rest", size=16, bold=True)
+    for number, (name, colour) in enumerate(colours.items()):
+        svg.rect(60 + 190 * number, 48, 14, 14, colour)
+        words = name if name == "known at once" else f"AODV, {name}" + (" alone" if name != "both" else " of them")
+        svg.text(80 + 190 * number, 60, words, size=12)
+    for panel, (name, column, ticks) in enumerate(panels):
+        chart = Axes(svg, 60 + 285 * panel, 112, 230, 180, (0, 10), (0, 1.15 * ticks[-1]))
+        chart.grid((), ticks, "", name)
+        for slot, row in enumerate(rows):
+            left = chart.x(slot + 0.4 + (1 if slot >= len(colours) else 0))
+            if row[column] != "-":
+                value = float(row[column].split("±")[0])
+                top = chart.y(value)
+                svg.rect(left, top, chart.x(0.85) - chart.x(0), chart.y(0) - top, colours[row[1]])
+                svg.note(left + 9, top - 4, f"{value:.0f}" if value >= 10 else f"{value:.1f}")
+        svg.note(chart.x(2.4), chart.y(0) + 18, "moving")
+        svg.note(chart.x(7.4), chart.y(0) + 18, "at rest")
+    return str(svg)
+
+
 def of_guides(pages: Mapping[str, str]) -> dict[Path, str]:
     """The pictures of the guides, from the texts of their pages by name."""
     drawings = {
@@ -242,6 +330,8 @@ def of_guides(pages: Mapping[str, str]) -> dict[Path, str]:
         "write-a-scenario": village,
         "teach-hidden-terminals": hidden_terminals,
         "choose-a-window": window,
+        "walk-through-a-mesh": walk,
+        "compare-routing": routing,
     }
     return {GUIDES / f"{name}.svg": draw(pages[f"{name}.md"]) for name, draw in drawings.items()}
 

@@ -3,6 +3,7 @@
     python3 bench/peers/waypoint.py worlds --seeds 5 --out /tmp/rwp                 # movement files, flows, scenarios
     python3 bench/peers/waypoint.py run --seeds 5 --rule first --program PATH       # delivery, routing load, delay
     python3 bench/peers/waypoint.py speed --program PATH                            # against ns-2, user time
+    python3 bench/peers/waypoint.py cost --program PATH                             # moving nodes against resting ones
 
 A world is that of Broch et al. 1998: uniform places, a full pause first, then a uniform destination at a uniform speed.
 `move.tcl` is in ns-2's form, which Fairhop reads (`mobility.file`). Draws are those of Python's `random.Random`, the
@@ -165,10 +166,30 @@ def speed(args: argparse.Namespace) -> None:
     print(f"ratio {min(times['ns-2']) / min(times['fairhop']):.1f}")
 
 
+def cost(args: argparse.Namespace) -> None:
+    """Processor time per frame of 1,000 nodes that move, and of the same at rest, at the density of the 50 nodes."""
+    seconds: dict[str, float] = {}
+    for name, pause in (("at rest", args.duration), ("moving", 0.0)):
+        side = math.sqrt(1000 / 50)
+        world = World(
+            nodes=1000, width=1500 * side, height=300 * side, pause=pause, duration=args.duration, start_max=5
+        )
+        path = world.write(args.out / f"cost-{pause:g}", "first", LIKE_NS2)
+        command = [str(args.program.resolve()), "run", path.name, "--json"]
+        took = min(user_seconds(command, path.parent) for _ in range(args.seeds))
+        frames = sum(
+            node["frames_sent"]
+            for node in fairhop(*command[1:-1], program=args.program.resolve(), folder=path.parent)["nodes"]
+        )
+        seconds[name] = took / frames
+        print(f"{name}: {took:.2f} s of processor time, {frames:.0f} frames, {1e6 * took / frames:.1f} us a frame")
+    print(f"ratio {seconds['moving'] / seconds['at rest']:.2f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("what", choices=("worlds", "run", "speed"))
-    parser.add_argument("--seeds", type=int, default=5, help="worlds, from seed 1 on; of speed: runs")
+    parser.add_argument("what", choices=("worlds", "run", "speed", "cost"))
+    parser.add_argument("--seeds", type=int, default=5, help="worlds, from seed 1 on; of speed and cost: runs")
     parser.add_argument("--rule", default="first", help="capture rule")
     parser.add_argument("--pause", type=float, default=0.0, help="seconds at each place")
     parser.add_argument("--duration", type=float, default=300.0)
@@ -182,8 +203,10 @@ def main() -> None:
             print(world.write(args.out / f"world-{seed}", args.rule, args.routing))
     elif args.what == "run":
         run(args)
-    else:
+    elif args.what == "speed":
         speed(args)
+    else:
+        cost(args)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""AODV on strings: discovery delay, false breaks, captures. Compare with ns-2 and ns-3 on the same strings.
+"""AODV on strings and with a walker: discovery delay, false breaks, handovers, captures. ns-2 and ns-3 had the same.
 
     cargo build --release
     python3 bench/routing                      # everything that has no stored result yet
@@ -6,7 +6,7 @@
     python3 bench/routing --show               # the stored results as tables
     python3 bench/routing captures             # tshark on the captures of one run
 
-Results are stored in bench/routing/results, one line for each run, and are not computed again while they are there.
+Results are stored in out/routing, one line for each run, and are not computed again while they are there.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from simulator import FAIRHOP, fairhop, table
+from simulator import FAIRHOP, ROOT, Result, fairhop, table
+from walker import HANDOVERS_S, ROUTING, SEEDS, Walk, handover, walks
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = ROOT / "out" / "routing"
 #: Of the files of results.
 LOCK = Lock()
 
@@ -63,6 +64,7 @@ class Case:
     duration_s: float
     warmup_s: float = 0.0
     settings: str | None = None
+    options: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -89,6 +91,16 @@ class Case:
             "[mac]\nshort_retry_limit = 7\nlong_retry_limit = 4\nturnaround_us = 0.0\nqueue = { packets = 49 }\n\n"
             f'{routing}\n[[traffic]]\nfrom = 0\nto = "last"\n{flow}\n'
         )
+
+    def kept(self, result: Result, _folder: Path) -> dict[str, Any]:
+        """What is stored of a run."""
+        flow = result["flows"][0]
+        return {
+            "goodput_mbps": flow["goodput_mbps"],
+            "delivered": 1 - flow["loss"],
+            "lost": flow["lost"],
+            "routing": result.get("routing"),
+        }
 
 
 def cbr(kbps: float, payload: int, start_s: float = 0.0) -> str:
@@ -124,7 +136,14 @@ def tcp_cases() -> Iterator[Case]:
                     yield Case("tcp", hops, rule, protocol, seed, "tcp", 70.0, 10.0)
 
 
+#: Cases on strings by table.
 CASES: dict[str, Callable[[], Iterator[Case]]] = {"first": first_cases, "cbr": cbr_cases, "tcp": tcp_cases}
+TABLES = (*CASES, "walker")
+
+
+def cases_of(name: str) -> list[Case] | list[Walk]:
+    """The cases of a table."""
+    return list(walks()) if name == "walker" else list(CASES[name]())
 
 
 @cache
@@ -135,30 +154,23 @@ def store(name: str) -> dict[str, dict[str, Any]]:
     return {result["case"]: result for result in map(json.loads, lines)}
 
 
-def stored(case: Case) -> dict[str, Any] | None:
+def stored(case: Case | Walk) -> dict[str, Any] | None:
     """The result of a case, if it has one."""
     return store(case.table).get(case.name)
 
 
-def run(case: Case, program: Path) -> None:
+def run(case: Case | Walk, program: Path) -> None:
     """Computes a case that has no result."""
     if stored(case) is not None:
         return
-    with tempfile.TemporaryDirectory() as folder:
-        scenario = Path(folder) / "case.toml"
-        scenario.write_text(case.scenario())
-        result = fairhop("run", str(scenario), "--seed", str(case.seed), program=program)
-    flow = result["flows"][0]
-    routing = result.get("routing")
-    kept = {
-        "case": case.name,
-        "goodput_mbps": flow["goodput_mbps"],
-        "delivered": 1 - flow["loss"],
-        "lost": flow["lost"],
-        "routing": routing,
-    }
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "case.toml").write_text(case.scenario(), encoding="utf-8")
+        command = ("run", "case.toml", "--seed", str(case.seed), *case.options)
+        result = fairhop(*command, program=program.resolve(), folder=folder)
+        kept = {"case": case.name, **case.kept(result, folder)}
     with LOCK:
-        RESULTS.mkdir(exist_ok=True)
+        RESULTS.mkdir(parents=True, exist_ok=True)
         with (RESULTS / f"{case.table}.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(kept) + "\n")
         store(case.table)[case.name] = kept
@@ -174,7 +186,7 @@ def mean(values: list[float], digits: int) -> str:
     return text if half < 0.5 * 10**-digits else f"{text} ± {half:.{digits}f}"
 
 
-def of(cases: list[Case], value: Callable[[dict[str, Any]], float | None]) -> list[float]:
+def of(cases: Sequence[Case | Walk], value: Callable[[dict[str, Any]], float | None]) -> list[float]:
     """The figures of those cases that have a result."""
     results = [value(result) for case in cases if (result := stored(case)) is not None]
     return [figure for figure in results if figure is not None]
@@ -208,6 +220,24 @@ def show_grid(name: str, key: Callable[[Case], str], value: Callable[[dict[str, 
     return table(["rule", head, *PROTOCOLS, "false breaks of both"], rows)
 
 
+def show_walker(traffic: str) -> str:
+    """Losses or goodput of the walker's flow, and the silences at its handovers."""
+    rows = []
+    for routing in ROUTING:
+        mine = [Walk(traffic, routing, seed) for seed in range(1, SEEDS[traffic] + 1)]
+        if traffic == "cbr":
+            figure = mean(of(mine, lambda result: sum(result["lost"].values())), 0)
+        else:
+            figure = mean(of(mine, lambda result: result["goodput_mbps"]), 3)
+        silences = []
+        for name in HANDOVERS_S:
+            lengths = of(mine, partial(handover, name))
+            silences.append(f"{min(lengths):.1f} to {max(lengths):.1f}" if any(lengths) else "none")
+        rows.append([routing, figure, *silences])
+    head = "packets lost of 2840" if traffic == "cbr" else "Mb/s"
+    return table(["routing", head, *(f"silence at {name}, s" for name in HANDOVERS_S)], rows)
+
+
 def show(names: list[str]) -> None:
     """Prints stored results."""
     if "first" in names:
@@ -218,10 +248,13 @@ def show(names: list[str]) -> None:
     if "tcp" in names:
         print("One TCP flow, Mb/s\n")
         print(show_grid("tcp", lambda case: str(case.hops), lambda result: result["goodput_mbps"], "hops"))
+    if "walker" in names:
+        print("The walker, CBR of 20 packets of 1000 bytes a second\n\n" + show_walker("cbr"))
+        print("The walker, TCP\n\n" + show_walker("tcp"))
     loops = [
         result["routing"]["loops"]
         for name in names
-        for case in CASES[name]()
+        for case in cases_of(name)
         if (result := stored(case)) is not None and result["routing"]
     ]
     print(f"{len(loops)} runs with AODV, {sum(loops):.0f} loops")
@@ -232,7 +265,7 @@ def captures(program: Path) -> int:
     case = Case("capture", 4, "ns2-none", "both", 1, cbr(400, 1000), 30.0)
     with tempfile.TemporaryDirectory() as folder:
         scenario = Path(folder) / "case.toml"
-        scenario.write_text(case.scenario())
+        scenario.write_text(case.scenario(), encoding="utf-8")
         fairhop("run", str(scenario), "--out", f"{folder}/out", "--pcap", program=program)
         counts: dict[str, int] = {}
         bad = 0
@@ -256,16 +289,16 @@ def main() -> int:
     """The program."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", nargs="?", choices=["tables", "captures"], default="tables")
-    parser.add_argument("--only", help="tables, separated by commas: first, cbr, tcp")
+    parser.add_argument("--only", help=f"tables, separated by commas: {', '.join(TABLES)}")
     parser.add_argument("--show", action="store_true", help="print the stored results and compute nothing")
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time")
     parser.add_argument("--program", type=Path, default=FAIRHOP, help="the program to run")
     arguments = parser.parse_args()
     if arguments.what == "captures":
         return captures(arguments.program)
-    names = arguments.only.split(",") if arguments.only else list(CASES)
+    names = arguments.only.split(",") if arguments.only else list(TABLES)
     if not arguments.show:
-        cases = [case for name in names for case in CASES[name]()]
+        cases = [case for name in names for case in cases_of(name)]
         with ThreadPoolExecutor(arguments.jobs) as pool:
             list(pool.map(lambda case: run(case, arguments.program), cases))
     show(names)

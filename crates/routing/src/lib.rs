@@ -12,6 +12,8 @@
 //! The caller keeps data packets. The machine knows them by a [`Token`].
 
 pub mod aodv;
+#[cfg(test)]
+mod draws;
 pub mod neighbours;
 pub mod pdp;
 mod sequence;

@@ -296,10 +296,19 @@ impl Pdp {
         }
     }
 
-    /// The share of airtime that a flow of this node may use, as a fraction; none if it has sent nothing for long.
+    /// The share of airtime that packets from this node, `source`, may use, as a fraction; none if the flow has carried
+    /// nothing for long. Where the other end has sent first, as a client asks a server, it is the share that the path nodes
+    /// announce.
     pub fn share(&self, source: Address, destination: Address) -> Option<f64> {
-        let association = &self.associations[self.find(source, destination)?];
-        let phi = association.place.filter(|place| place.previous.is_none()).and(association.phi)?;
+        let of_its_own = self.find(source, destination).map(|index| &self.associations[index]);
+        let of_its_own = of_its_own.filter(|known| known.place.is_some_and(|place| place.previous.is_none()));
+        let phi = match of_its_own {
+            Some(association) => association.phi,
+            None => {
+                let answers = &self.associations[self.find(destination, source)?];
+                answers.place.filter(|place| place.next.is_none()).and_then(|_| answers.known_phi())
+            }
+        }?;
         Some(f64::from(phi) / f64::from(WHOLE))
     }
 

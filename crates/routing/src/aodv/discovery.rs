@@ -198,6 +198,8 @@ impl Aodv {
             return;
         }
         let Some(next_hop) = self.use_route(ctx.now, destination) else { return };
+        // Only the node's own packets are buffered.
+        self.on_path(ctx.now, self.address, destination, None);
         self.buffered.retain(|waiting| {
             if waiting.destination == destination {
                 ctx.actions.push(Action::Release { token: waiting.token, next_hop });

@@ -75,6 +75,9 @@ impl Aodv {
 
     /// Informs the precursors of routes that have become invalid, but for the neighbour that is not reached any more.
     pub(super) fn report_lost(&mut self, ctx: &mut Context<'_>, lost: &[Address], gone: Option<Address>) {
+        if let Some(pdp) = &mut self.pdp {
+            pdp.withdraw(lost);
+        }
         let mut unreachable = Vec::new();
         let mut receivers: SmallVec<[Address; 4]> = SmallVec::new();
         for &destination in lost {

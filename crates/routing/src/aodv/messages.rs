@@ -3,7 +3,8 @@
 use fairhop_model::units::Nanos;
 
 use super::{Aodv, invalidate};
-use crate::wire::{Message, Reply, Request};
+use crate::pdp::EXTENSION;
+use crate::wire::{self, Message, Reply, Request};
 use crate::{Action, Address, Context, MessageKind, Sequence};
 
 /// TTL of messages to one neighbour, and of HELLO and RERR.
@@ -257,10 +258,17 @@ impl Aodv {
         ctx: &mut Context<'_>,
         from: Address,
         reply: &Reply,
-        _extensions: &[u8],
+        extensions: &[u8],
     ) {
         if reply.destination != from {
             return;
+        }
+        if let Some(pdp) = &mut self.pdp {
+            for (kind, data) in wire::extensions(extensions).flatten() {
+                if kind == EXTENSION {
+                    pdp.on_extension(ctx.now, from, data);
+                }
+            }
         }
         if self.neighbours.hello(ctx.now, from) >= self.config.hello_needed {
             let until = ctx.now + Nanos::from_millis(u64::from(reply.lifetime_ms));
@@ -281,6 +289,9 @@ impl Aodv {
         };
         let mut bytes = Vec::with_capacity(20);
         Message::Reply(hello).encode(&mut bytes);
+        if let Some(pdp) = &mut self.pdp {
+            pdp.on_hello(ctx.now, &mut bytes);
+        }
         let jitter = self.config.broadcast_jitter;
         self.broadcast_bytes(ctx, MessageKind::Hello, ONE_HOP, bytes, jitter);
     }

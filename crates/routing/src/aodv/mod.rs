@@ -37,6 +37,7 @@ use std::collections::VecDeque;
 use fairhop_model::units::Nanos;
 
 use crate::neighbours::{HelloTimer, Neighbours};
+use crate::pdp::Pdp;
 use crate::wire::{DecodeError, Message};
 use crate::{Action, Address, Context, Datagram, Decision, DropReason, MessageKind, Sequence};
 pub use config::{Config, Hello, OnBreak};
@@ -92,6 +93,8 @@ pub struct Aodv {
     failures: Vec<(Address, u32)>,
     /// When data was last sent, forwarded or received.
     data: Option<Nanos>,
+    /// Shares of airtime, if the node takes part in the path density protocol.
+    pdp: Option<Box<Pdp>>,
     /// Nothing is due before.
     wake: Nanos,
     counters: Counters,
@@ -105,6 +108,10 @@ impl Aodv {
             hello: HelloTimer::new(config.hello_interval, Nanos::MAX),
             request_limit: RateLimit::new(config.rreq_ratelimit),
             error_limit: RateLimit::new(config.rerr_ratelimit),
+            pdp: config.pdp.then(|| {
+                let (interval, loss) = (config.hello_interval, config.allowed_hello_loss);
+                Box::new(Pdp::new(interval, loss, config.active_route_timeout))
+            }),
             config,
             address,
             sequence: Sequence(0),
@@ -172,6 +179,18 @@ impl Aodv {
         &self.neighbours
     }
 
+    /// The share of airtime that the node's own flow to a destination may use, as a fraction, by the path density protocol;
+    /// none without that, or if the flow has sent nothing for long.
+    pub fn share(&self, destination: Address) -> Option<f64> {
+        self.pdp.as_ref()?.share(self.address, destination)
+    }
+
+    /// Sum of the shares that the node knows of the flows in its L-region, as a fraction; 0 without the path density
+    /// protocol.
+    pub fn region_load(&self) -> f64 {
+        self.pdp.as_ref().map_or(0.0, |pdp| pdp.load())
+    }
+
     /// Packets that wait for a route.
     pub fn buffered(&self) -> usize {
         self.buffered.len()
@@ -194,6 +213,7 @@ impl Aodv {
             if let Some(previous) = previous {
                 self.refresh_back(ctx.now, source, previous);
             }
+            self.on_path(ctx.now, source, destination, previous);
             return Decision::Send(next_hop);
         }
         match previous {
@@ -213,6 +233,19 @@ impl Aodv {
     pub fn on_delivered(&mut self, now: Nanos, source: Address, previous: Address) {
         self.data = Some(now);
         self.refresh_back(now, source, previous);
+        if let Some(pdp) = &mut self.pdp {
+            pdp.on_data(now, (source, self.address), Some(previous), None, 0);
+        }
+    }
+
+    /// The node carries a packet that it sends on over its route.
+    #[inline]
+    fn on_path(&mut self, now: Nanos, source: Address, destination: Address, previous: Option<Address>) {
+        if let Some(pdp) = &mut self.pdp
+            && let Some(route) = self.table.valid(now, destination)
+        {
+            pdp.on_data(now, (source, destination), previous, Some(route.next_hop), route.hops);
+        }
     }
 
     /// The next hop to a destination. The route, and the one to the next hop, live on (§6.2).
@@ -315,7 +348,9 @@ impl Aodv {
             Hello::Active => self.is_active(ctx.now),
             Hello::Always => true,
         };
-        if wanted && silent {
+        // What shares it has is said every interval, though a request has announced the node.
+        let is_centre = self.pdp.as_ref().is_some_and(|pdp| pdp.has_region());
+        if wanted && silent || is_centre {
             self.send_hello(ctx);
         }
     }

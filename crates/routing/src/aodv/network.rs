@@ -7,20 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Random;
-
-/// SplitMix64 (Steele et al., OOPSLA 2014).
-#[derive(Clone, Debug)]
-struct Draws(u64);
-
-impl Random for Draws {
-    fn up_to(&mut self, max: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % (u64::from(max) + 1)) as u32
-    }
-}
+use crate::draws::Draws;
 
 /// What happens in a network.
 #[derive(Clone, Debug)]
@@ -70,19 +57,20 @@ impl Network {
                 (linked[a][b], linked[b][a]) = (link, link);
             }
         }
-        let mut random = Draws(seed);
-        let machines = (0..nodes).map(|node| {
+        let mut random = Draws::new(seed);
+        let machine = |node| {
             let mut aodv = Aodv::new(config.clone(), address(node));
             aodv.set_sequence(Sequence(first));
             let mut ctx = Context { now: Nanos::ZERO, random: &mut random, actions: &mut Vec::new() };
             aodv.start(&mut ctx);
             aodv
-        });
+        };
+        let machines = (0..nodes).map(machine).collect();
         Self {
-            nodes: machines.collect(),
+            nodes: machines,
             linked,
             now: Nanos::ZERO,
-            random: random_of(seed),
+            random,
             loss,
             in_flight: BTreeMap::new(),
             sequence: 0,
@@ -249,10 +237,6 @@ impl Network {
             }
         }
     }
-}
-
-const fn random_of(seed: u64) -> Draws {
-    Draws(seed ^ 0x5851_f42d_4c95_7f2d)
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {

@@ -6,6 +6,8 @@ use fairhop_model::share::{c_load_shares, regions};
 use proptest::prelude::*;
 
 use super::*;
+use crate::Random;
+use crate::draws::Draws;
 use crate::wire::extensions;
 
 const INTERVAL: Nanos = Nanos::from_secs(1);
@@ -17,7 +19,7 @@ struct Network {
     linked: Vec<Vec<bool>>,
     paths: Vec<Vec<usize>>,
     interval: u64,
-    state: u64,
+    random: Draws,
     /// Bytes of extensions so far.
     bytes: usize,
 }
@@ -31,17 +33,11 @@ impl Network {
     fn new(linked: Vec<Vec<bool>>, paths: Vec<Vec<usize>>) -> Self {
         let node = || Pdp::new(INTERVAL, 2, Nanos::from_secs(10));
         let nodes = (0..linked.len()).map(|_| node()).collect();
-        Self { nodes, linked, paths, interval: 0, state: 1, bytes: 0 }
-    }
-
-    fn draw(&mut self) -> u64 {
-        self.state =
-            self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.state >> 33
+        Self { nodes, linked, paths, interval: 0, random: Draws::new(1), bytes: 0 }
     }
 
     /// All nodes say HELLO once, at their own phase; each is lost at each receiver with a chance in thousandths.
-    fn step(&mut self, loss: u64) {
+    fn step(&mut self, loss: u32) {
         for node in 0..self.nodes.len() {
             let now = INTERVAL * self.interval + Nanos::from_millis((node as u64 * 613) % 1000);
             for path in &self.paths {
@@ -55,7 +51,7 @@ impl Network {
             self.nodes[node].on_hello(now, &mut out);
             self.bytes += out.len();
             for peer in 0..self.nodes.len() {
-                if self.linked[node][peer] && self.draw() % 1000 >= loss {
+                if self.linked[node][peer] && self.random.up_to(999) >= loss {
                     for extension in extensions(&out) {
                         let (kind, data) = extension.expect("whole");
                         assert_eq!(kind, EXTENSION);
@@ -229,6 +225,18 @@ fn an_unknown_share_counts_as_bound_here_and_the_offer_never_exceeds_the_whole()
     assert_eq!(offer(&[Some(1000), None]), WHOLE - 1000);
     assert_eq!(offer(&[Some(1000), Some(2000)]), WHOLE - 1000);
     assert_eq!(offer(&[Some(WHOLE), Some(WHOLE), Some(WHOLE)]), WHOLE / 3);
+}
+
+#[test]
+fn a_server_uses_the_share_that_the_path_announces_for_its_client() {
+    let mut network = three_and_one();
+    for _ in 0..network.bound() {
+        network.step(0);
+    }
+    let (client, server) = (address(6), address(7));
+    let (asked, answered) = (network.nodes[6].share(client, server), network.nodes[7].share(server, client));
+    assert!(asked.is_some() && asked == answered, "{asked:?} {answered:?}");
+    assert_eq!(network.nodes[5].share(address(5), client), None, "off the path");
 }
 
 #[test]

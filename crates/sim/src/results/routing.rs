@@ -69,6 +69,10 @@ pub struct PathSummary {
     pub longest_interruption_s: f64,
     /// Their sum in seconds.
     pub interrupted_s: f64,
+    /// The share of airtime that its source has learnt by the end, as a fraction; left out without the path density protocol,
+    /// and where the flow has not sent for long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
 }
 
 /// The stream of a flow whose arrivals count.
@@ -91,7 +95,7 @@ pub(super) fn summary(world: &World) -> Option<RoutingSummary> {
         .sum();
     let quantile = |q: f64| record.latencies.quantile(q).map(Nanos::as_millis_f64);
     let first_bin = recorder.warmup.0.div_ceil(recorder.interval.0.max(1)) as usize;
-    let paths = world.flows().iter().zip(data).filter(|(flow, _)| flow.to != BROADCAST);
+    let paths = world.flows().iter().zip(data).enumerate().filter(|(_, (flow, _))| flow.to != BROADCAST);
     Some(RoutingSummary {
         protocol: "aodv".to_owned(),
         messages: of_kinds(|record, kind| record.messages[kind as usize].sent),
@@ -110,7 +114,10 @@ pub(super) fn summary(world: &World) -> Option<RoutingSummary> {
         route_changes: record.route_changes as f64,
         loops: record.loops as f64,
         paths: paths
-            .map(|(flow, stream)| path(&flow.name, record.paths.get(stream as usize), first_bin))
+            .map(|(index, (flow, stream))| PathSummary {
+                share: world.learnt_share(index),
+                ..path(&flow.name, record.paths.get(stream as usize), first_bin)
+            })
             .collect(),
     })
 }
@@ -125,5 +132,6 @@ fn path(name: &str, record: Option<&PathRecord>, first_bin: usize) -> PathSummar
         interruptions: silences.len() as f64,
         longest_interruption_s: lengths.clone().fold(0.0, f64::max),
         interrupted_s: lengths.sum(),
+        share: None,
     }
 }

@@ -12,8 +12,9 @@ pub struct Routing {
     /// What finds the paths.
     #[serde(skip_serializing_if = "Protocol::is_oracle")]
     pub protocol: Protocol,
-    /// Metric of a path. With `protocol = "oracle"` only.
-    pub metric: Metric,
+    /// Metric of a path; `hops` if left out. With `protocol = "oracle"` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<Metric>,
     /// Explicit paths, as node numbers from first to last. They take precedence over the metric and are used in both
     /// directions. With `protocol = "oracle"` only.
     pub paths: Vec<Vec<u32>>,
@@ -28,11 +29,29 @@ pub struct Routing {
 
 impl Default for Routing {
     fn default() -> Self {
-        Self { protocol: Protocol::Oracle, metric: Metric::Hops, paths: Vec::new(), aodv: None, ttl: 64 }
+        Self {
+            protocol: Protocol::Oracle,
+            metric: Some(Metric::Hops),
+            paths: Vec::new(),
+            aodv: None,
+            ttl: 64,
+        }
     }
 }
 
 impl Routing {
+    /// Puts the default metric in where the scenario has none and one has an effect.
+    pub(crate) fn fill_metric(&mut self) {
+        if self.protocol.is_oracle() {
+            self.metric.get_or_insert(Metric::Hops);
+        }
+    }
+
+    /// The metric of paths.
+    pub fn metric(&self) -> Metric {
+        self.metric.unwrap_or(Metric::Hops)
+    }
+
     /// The parameters of AODV, if it finds the paths.
     pub fn aodv(&self) -> Option<AodvSettings> {
         (self.protocol == Protocol::Aodv).then(|| self.aodv.clone().unwrap_or_default())
@@ -153,6 +172,10 @@ pub struct AodvSettings {
     pub gratuitous: bool,
     /// Whether only the destination answers a request (the D flag).
     pub destination_only: bool,
+    /// Whether HELLO messages carry the path density protocol: nodes compute max-min shares of airtime, and with `control =
+    /// { kind = "throttle" }` sources keep to the share that they have learnt.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pdp: bool,
 }
 
 impl Default for AodvSettings {
@@ -182,6 +205,7 @@ impl Default for AodvSettings {
             queue_priority: true,
             gratuitous: true,
             destination_only: false,
+            pdp: false,
         }
     }
 }
@@ -221,7 +245,7 @@ impl AodvSettings {
             },
             gratuitous: self.gratuitous,
             destination_only: self.destination_only,
-            pdp: false,
+            pdp: self.pdp,
         }
     }
 }

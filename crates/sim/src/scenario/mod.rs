@@ -142,6 +142,7 @@ pub fn load_with(
             }
         }
     }
+    loaded.scenario.routing.fill_metric();
     let (findings, uncollected) = loaded.scenario.counted_findings();
     match loaded.document.locate(findings, uncollected) {
         Some(errors) => Err(errors),

@@ -45,20 +45,24 @@ impl Overlay {
         if node >= self.nodes {
             return None;
         }
-        let target = if packet.destination < self.nodes {
-            packet.destination
-        } else {
-            *self.gateways.get(&(packet.source, packet.destination))?
+        let (_, exit) = self.ends(packet.source, packet.destination)?;
+        (exit != node).then_some(NextHop::Routed(exit))
+    }
+
+    /// The nodes where the packets between two places enter the mesh and leave it; none for places that it does not join.
+    pub(super) fn ends(&self, source: NodeId, destination: NodeId) -> Option<(NodeId, NodeId)> {
+        let end = |place: NodeId| {
+            if place < self.nodes {
+                return Some(place);
+            }
+            self.gateways.get(&(source, destination)).copied()
         };
-        (target != node).then_some(NextHop::Routed(target))
+        Some((end(source)?, end(destination)?))
     }
 
     /// The node of the mesh where a packet enters it.
     fn entry(&self, packet: &Packet) -> NodeId {
-        if packet.source < self.nodes {
-            return packet.source;
-        }
-        self.gateways.get(&(packet.source, packet.destination)).copied().unwrap_or(packet.source)
+        self.ends(packet.source, packet.destination).map_or(packet.source, |(entry, _)| entry)
     }
 }
 
@@ -140,6 +144,18 @@ impl Routers {
         &self.routers[node as usize].machine
     }
 
+    /// The share of airtime that the flow from one node to another may use, as its source knows it; none before its first
+    /// packet, and without the path density protocol.
+    pub(super) fn share(&self, from: NodeId, to: NodeId) -> Option<f64> {
+        self.routers[from as usize].machine.share(address(to))
+    }
+
+    /// The next hop and the number of hops from one node to another; none without a route.
+    pub(super) fn hop_towards(&self, now: Nanos, from: NodeId, to: NodeId) -> Option<(NodeId, u8)> {
+        let route = self.routers[from as usize].machine.route(now, address(to))?;
+        Some((node_of(route.next_hop), route.hops))
+    }
+
     /// A node has received a frame: the sender of data and RTS frames is in their header, and who acknowledges or clears is
     /// known to the station that waits for it.
     #[inline]
@@ -149,7 +165,7 @@ impl Routers {
         }
     }
 
-    fn set_next_hop(&mut self, image: ImageId, next_hop: NodeId) {
+    pub(super) fn set_next_hop(&mut self, image: ImageId, next_hop: NodeId) {
         let index = image as usize;
         if self.next_hops.len() <= index {
             self.next_hops.resize(index + 1, BROADCAST);
@@ -216,6 +232,15 @@ impl World {
     /// The routing machine of a node; none without a routing protocol.
     pub fn router(&self, node: NodeId) -> Option<&Aodv> {
         self.core.routing.as_deref().map(|routing| routing.machine(node))
+    }
+
+    /// The share of airtime that the node where a flow enters the mesh has learnt for it, as a fraction; none without the path
+    /// density protocol, and where the flow has not sent for long.
+    pub fn learnt_share(&self, flow: usize) -> Option<f64> {
+        let flow = self.flows().get(flow)?;
+        let (entry, exit) = self.network.overlay.as_deref()?.ends(flow.from, flow.to)?;
+        let routing = self.core.routing.as_deref()?;
+        routing.share(entry, exit).or_else(|| routing.share(exit, entry))
     }
 
     /// Lets the machine of a node act, and does what it asks for.
@@ -354,8 +379,10 @@ impl World {
         }
         // Each node and host on the way has lowered the time to live.
         let between = self.scenario.routing.ttl.saturating_sub(view.header.ttl);
-        let is_host = |place: NodeId| u64::from(place as usize >= self.mesh.len());
-        let wires = is_host(node) + is_host(view.packet.source);
+        let is_host = |place: NodeId| place as usize >= self.mesh.len();
+        let source = view.packet.source;
+        let wires =
+            if is_host(node) || is_host(source) { self.network.wires_beside_mesh(source, node) } else { 0 };
         let hops = (u64::from(between) + 1).saturating_sub(wires);
         record.arrived(view.packet.stream, view.packet.created, events.now(), hops);
     }
@@ -367,6 +394,16 @@ impl World {
         if router.timer.fires(event, events) {
             router.armed = Nanos::MAX;
             self.at_router(event.subject, Aodv::on_timer);
+            self.learn_shares(event.subject);
+        }
+    }
+
+    /// Throttles follow the shares and routes that a node knows now.
+    fn learn_shares(&mut self, node: NodeId) {
+        if let Self { core, mesh, control: Some(control), .. } = self
+            && let Some(throttle) = &mut control.throttle
+        {
+            throttle.learn(core, mesh, node);
         }
     }
 
@@ -454,5 +491,6 @@ impl World {
             destination: node_of(destination),
             over: over.map(|(next_hop, hops)| (node_of(next_hop), hops)),
         });
+        self.learn_shares(node);
     }
 }

@@ -176,7 +176,7 @@ impl World {
         if network.overlay.is_some() {
             return; // the protocol notices for itself
         }
-        let metric = scenario.routing.metric;
+        let metric = scenario.routing.metric();
         let model = HopModel { links: mesh.current_links(), radio: &mesh.radio, mac: &mesh.mac, metric };
         let throttle = control.as_deref_mut().and_then(|control| control.throttle.as_mut());
         if !finder.renew(&model) {
@@ -207,7 +207,7 @@ impl World {
         if network.overlay.is_some() {
             return; // the protocol notices for itself
         }
-        let metric = scenario.routing.metric;
+        let metric = scenario.routing.metric();
         let model = HopModel { links: mesh.current_links(), radio: &mesh.radio, mac: &mesh.mac, metric };
         finder.update(&model, changed);
         let ends = flows_with_ends(&applications.flows).map(|(_, ends)| ends);

@@ -129,6 +129,21 @@ impl Network {
         }
     }
 
+    /// How many wires the packets between two ends cross where a routing protocol takes them through the mesh: those to the
+    /// node where they enter it, and those from the node where they leave it.
+    pub(super) fn wires_beside_mesh(&self, source: NodeId, destination: NodeId) -> u64 {
+        let from = |mut at: NodeId| {
+            let mut wires = 0;
+            while let Some(NextHop::Wire(direction)) = self.routes.next_hop(at, source, destination) {
+                at = self.wired[direction as usize].to();
+                wires += 1;
+            }
+            wires
+        };
+        let exit = self.overlay.as_deref().and_then(|overlay| overlay.ends(source, destination));
+        from(source) + exit.filter(|&(_, exit)| exit != source).map_or(0, |(_, exit)| from(exit))
+    }
+
     /// The wires as path finding wants them, with this many nodes that have a radio.
     pub(super) fn wires(&self, nodes: usize) -> Wires {
         wires(&self.wired, nodes + self.hosts.len())

@@ -8,10 +8,15 @@
 //! A node hands its station one packet at a time, so that the choice between its own and forwarded packets is made when
 //! the station is free. A flow from a wired host belongs to the node where it enters the mesh.
 //!
-//! Left out: how nodes learn the shares of others (the path density protocol; here all know them at once), and the end of a
-//! transfer of finite size, which counts until its stop in the scenario.
+//! With static routes all nodes know the shares at once. Under AODV with the path density protocol
+//! ([`fairhop_routing::pdp`]) a source spaces its packets by the share that it has learnt and by the hops of its route.
+//! Packets wait here with a next hop, so that is looked up again when they leave.
+//!
+//! Left out: the end of a transfer of finite size, which counts until its stop in the scenario, and, under the path density
+//! protocol, that a call takes less than an equal share.
 
 use fairhop_control::throttle::{IngressThrottle, spacing};
+use fairhop_model::airtime;
 use fairhop_model::headers;
 use fairhop_model::phy::Rate;
 use fairhop_model::share::{Chain, Demand, ingress_rate, max_min, regions};
@@ -26,7 +31,7 @@ use super::mesh::Mesh;
 use super::network::Network;
 use crate::engine::{Event, EventKind, Timer};
 use crate::mac::BROADCAST;
-use crate::packet::NodeId;
+use crate::packet::{Body, NodeId};
 use crate::queue::{Refused, Waiting};
 use crate::recorder::Loss;
 use crate::scenario::{Capture, Scenario, Traffic};
@@ -61,6 +66,8 @@ struct Association {
 struct Lane {
     node: NodeId,
     lane: u32,
+    /// Where its packets leave the mesh.
+    exit: NodeId,
 }
 
 /// A node's two queues, and the timer of its own packets.
@@ -80,6 +87,8 @@ pub struct Throttle {
     own: Vec<usize>,
     queue_packets: usize,
     basic: Vec<Rate>,
+    /// Shares are those that nodes have learnt.
+    learns: bool,
     /// Starts and stops of flows, in order.
     changes: Vec<Nanos>,
     changed: usize,
@@ -94,6 +103,32 @@ struct InForce {
     nodes: Vec<NodeThrottle>,
     thr_max: Vec<BitRate>,
     calibration: f64,
+}
+
+impl InForce {
+    /// Size of a flow's packets in bytes, and Thr_max of its path; none for calls.
+    fn thr_max(&self, load: Load, chain: &Chain<'_>) -> Option<(u32, BitRate)> {
+        let measured = self.thr_max.get(chain.rates.len().checked_sub(1)?).copied();
+        match load {
+            Load::Call { .. } => None,
+            Load::Tcp { mss, options, segments_per_ack } => {
+                let bound = || chain.thr_max(mss, options, segments_per_ack, self.calibration);
+                Some((mss, measured.unwrap_or_else(bound)))
+            }
+            Load::Datagrams { payload } => {
+                let bound = chain.thr_max(payload, 0, 2.0, self.calibration);
+                let tcp = measured.unwrap_or(bound);
+                let correction = chain.udp_correction(payload, 0, 2.0);
+                Some((payload, BitRate((tcp.0 as f64 * correction) as u64)))
+            }
+        }
+    }
+
+    fn space(&mut self, lane: Option<Lane>, packet: u32, rate: BitRate) {
+        if let Some(Lane { node, lane, .. }) = lane {
+            self.nodes[node as usize].queues.set_spacing(lane as usize, spacing(packet, rate));
+        }
+    }
 }
 
 /// The parts of a World that throttles are made from.
@@ -121,10 +156,10 @@ impl Throttle {
                 if to == BROADCAST || from == BROADCAST {
                     continue;
                 }
-                if let Some(node) = radio_nodes(around, from, to).first().copied() {
-                    let lane = Lane { node: node as NodeId, lane: own[node] as u32 };
+                if let Some((node, exit)) = mesh_ends(around, from, to) {
+                    let lane = Lane { node, lane: own[node as usize] as u32, exit };
                     lanes[2 * index + back] = Some(lane);
-                    own[node] += 1;
+                    own[node as usize] += 1;
                 }
             }
             let data = data_stream(flow.kind, index);
@@ -151,6 +186,7 @@ impl Throttle {
             own,
             queue_packets,
             basic: around.mesh.mac.basic_rates().to_vec(),
+            learns: around.network.overlay.is_some(),
             changes,
             changed: 0,
             on: None,
@@ -164,6 +200,15 @@ impl Throttle {
             None => Nanos::MAX,
         }
     }
+}
+
+/// Where the packets between two places enter the mesh and leave it.
+fn mesh_ends(around: Surroundings<'_>, from: NodeId, to: NodeId) -> Option<(NodeId, NodeId)> {
+    if let Some(overlay) = &around.network.overlay {
+        return overlay.ends(from, to);
+    }
+    let nodes = radio_nodes(around, from, to);
+    Some((*nodes.first()? as NodeId, *nodes.last()? as NodeId))
 }
 
 /// The nodes of a path's radio hops, in order.
@@ -283,7 +328,7 @@ impl Throttle {
         }
     }
 
-    /// Computes the shares again wactive a flow has started or stopped.
+    /// Computes the shares again where a flow has started or stopped.
     pub(super) fn update_shares(&mut self, core: &mut Core, mesh: &mut Mesh) {
         let now = core.now();
         if self.changes.get(self.changed).is_some_and(|change| *change <= now) {
@@ -296,6 +341,9 @@ impl Throttle {
         let now = core.now();
         let Self { flows, changes, changed, on: Some(in_force), rates, basic, .. } = self else { return };
         *changed = changes.partition_point(|change| *change <= now);
+        if self.learns {
+            return (0..mesh.len() as NodeId).for_each(|node| self.learn(core, mesh, node));
+        }
         let (links, radio, mac) = (mesh.known_links(), &mesh.radio, &mesh.mac);
         let hears = |from: usize, to: usize| {
             links.between(to, from).is_some_and(|link| radio.decodes(mac.broadcast_rate, link.power))
@@ -326,39 +374,62 @@ impl Throttle {
             })
             .collect();
         rates.fill(None);
-        // Every path has a node, and every node a region: tactive is an allocation.
+        // Every path has a node, and every node a region: there is an allocation.
         let Ok(allocation) = max_min(&regions, &demands) else { return };
         for (place, &flow) in active.iter().enumerate() {
             let chain = chain(place);
-            let measured = in_force.thr_max.get(hops[place].len() - 1).copied();
-            let (packet, thr_max) = match flows[flow].load {
-                Load::Call { .. } => continue,
-                Load::Tcp { mss, options, segments_per_ack } => {
-                    let bound = || chain.thr_max(mss, options, segments_per_ack, in_force.calibration);
-                    (mss, measured.unwrap_or_else(bound))
-                }
-                Load::Datagrams { payload } => {
-                    let bound = chain.thr_max(payload, 0, 2.0, in_force.calibration);
-                    let tcp = measured.unwrap_or(bound);
-                    let correction = chain.udp_correction(payload, 0, 2.0);
-                    (payload, BitRate((tcp.0 as f64 * correction) as u64))
-                }
-            };
+            let Some((packet, thr_max)) = in_force.thr_max(flows[flow].load, &chain) else { continue };
             let rate = ingress_rate(allocation.shares[place], thr_max);
             rates[flow] = Some(rate);
-            if let Some(Lane { node, lane }) = flows[flow].lane {
-                let queues = &mut in_force.nodes[node as usize].queues;
-                queues.set_spacing(lane as usize, spacing(packet, rate));
-            }
+            in_force.space(flows[flow].lane, packet, rate);
         }
         for node in 0..mesh.len() as NodeId {
             self.feed(core, mesh, node);
         }
     }
 
+    /// Spaces the flows of a node by the shares and the routes that it knows now. While a flow has no route, it keeps its rate.
+    pub(super) fn learn(&mut self, core: &mut Core, mesh: &mut Mesh, node: NodeId) {
+        let Self { flows, learns: true, on: Some(in_force), rates, basic, .. } = self else { return };
+        let Some(routing) = core.routing.as_deref() else { return };
+        let (now, mac) = (core.now(), &mesh.mac);
+        // On a line of hops near the radio's reach, two hops are sensed.
+        let shared_links = airtime::shared_links(2, mesh.radio.capture != Capture::None);
+        let mut changed = false;
+        for (flow, rate) in flows.iter().zip(rates) {
+            let Some(lane) = flow.lane.filter(|lane| lane.node == node) else { continue };
+            let sends = flow.start <= now && now < flow.stop;
+            let Some(share) = routing.share(node, lane.exit).filter(|_| sends) else {
+                changed |= rate.take().is_some();
+                in_force.nodes[node as usize].queues.set_spacing(lane.lane as usize, Nanos::ZERO);
+                continue;
+            };
+            let Some((next_hop, hops)) = routing.hop_towards(now, node, lane.exit) else { continue };
+            let rates = vec![mac.rate_of_hop(node, next_hop); usize::from(hops.max(1))];
+            let rts_threshold = (mac.rts_threshold < u32::MAX).then_some(mac.rts_threshold);
+            let chain = Chain { phy: mac.phy, rates: &rates, basic, rts_threshold, shared_links };
+            let Some((packet, thr_max)) = in_force.thr_max(flow.load, &chain) else { continue };
+            let new = ingress_rate(share, thr_max);
+            if rate.replace(new) != Some(new) {
+                changed = true;
+                in_force.space(Some(lane), packet, new);
+            }
+        }
+        if changed {
+            self.feed(core, mesh, node);
+        }
+    }
+
     /// Takes a packet that a node sends on by radio.
     pub(super) fn offer(&mut self, core: &mut Core, mesh: &mut Mesh, node: NodeId, waiting: Waiting) {
-        let stream = core.packets.get(waiting.packet).stream;
+        let packet = core.packets.get(waiting.packet);
+        if matches!(packet.body, Body::Routing) {
+            return enqueue(core, mesh, node, waiting);
+        }
+        let stream = packet.stream;
+        if self.learns && self.rates.get(stream as usize / 2).is_some_and(Option::is_none) {
+            self.learn(core, mesh, node); // the first packet of a flow
+        }
         // Real flows, which begin during the run, have no lane.
         let lane = self.lanes.get(stream as usize).copied().flatten().filter(|lane| lane.node == node);
         let Some(in_force) = &mut self.on else { return enqueue(core, mesh, node, waiting) };
@@ -381,7 +452,7 @@ impl Throttle {
 
     /// Gives the station of a throttled node its next packet, if it is free and a packet is due.
     pub(super) fn feed(&mut self, core: &mut Core, mesh: &mut Mesh, node: NodeId) {
-        let Some(in_force) = &mut self.on else { return };
+        let Self { on: Some(in_force), lanes, learns, .. } = self else { return };
         let NodeThrottle { queues, timer } = &mut in_force.nodes[node as usize];
         let now = core.now();
         while mesh.backlog(node as usize) == 0 {
@@ -394,7 +465,10 @@ impl Throttle {
                 }
                 return;
             };
-            enqueue(core, mesh, node, waiting);
+            match if *learns { redirected(core, lanes, node, waiting) } else { Some(waiting) } {
+                Some(waiting) => enqueue(core, mesh, node, waiting),
+                None => core.drop_image(waiting.packet, Loss::RouteBroken),
+            }
         }
     }
 
@@ -410,6 +484,19 @@ impl Throttle {
     pub(super) fn rate(&self, flow: usize) -> Option<BitRate> {
         *self.rates.get(flow)?
     }
+}
+
+/// A packet with the next hop of the route that there is now; none where there is none any more.
+fn redirected(core: &mut Core, lanes: &[Option<Lane>], node: NodeId, waiting: Waiting) -> Option<Waiting> {
+    let now = core.now();
+    let stream = core.packets.get(waiting.packet).stream;
+    let (Some(lane), Some(routing)) = (lanes.get(stream as usize).copied().flatten(), &mut core.routing)
+    else {
+        return Some(waiting);
+    };
+    let (next_hop, _) = routing.hop_towards(now, node, lane.exit)?;
+    routing.set_next_hop(waiting.packet, next_hop);
+    Some(Waiting { next_hop, ..waiting })
 }
 
 fn enqueue(core: &mut Core, mesh: &mut Mesh, node: NodeId, waiting: Waiting) {

@@ -24,7 +24,7 @@ fn etx_prefers_three_good_hops_to_two_bad_ones_and_hop_count_prefers_the_two() {
                 100,
                 ms(10),
             );
-            lab.scenario.routing.metric = metric;
+            lab.scenario.routing.metric = Some(metric);
             let path: Vec<_> = if hops == 2 { vec![(0, 1), (1, 4)] } else { vec![(0, 2), (2, 3), (3, 4)] };
             assert_eq!(lab.runs(1).next().unwrap().hops(0), path, "{metric:?}, {chance}");
         }
@@ -55,7 +55,7 @@ fn etx_uses_a_poor_link_only_where_it_costs_less_or_is_the_only_path() {
     let lab = |links: &[(usize, usize, f64)]| {
         let lab = Lab::of_links(4, links).rate(54.0, &[6.0]).reception(Reception::Sinr);
         let mut lab = lab.packet(node(0), node(3), 100, ms(10));
-        lab.scenario.routing.metric = Metric::Etx;
+        lab.scenario.routing.metric = Some(Metric::Etx);
         lab
     };
     for (links, path) in cases {

@@ -1,5 +1,6 @@
 //! AODV in the World: discovery, broken links, losses by reason, and what worlds without it are spared.
 
+use fairhop_model::units::Nanos;
 use fairhop_routing::MessageKind;
 use fairhop_sim::recorder::{Loss, RoutingRecord};
 use fairhop_sim::scenario::load;
@@ -195,7 +196,7 @@ fn keys_of_the_other_protocol_are_errors_that_say_so() {
     let base =
         "name = \"x\"\nduration_s = 1\n[topology]\nkind = \"string\"\nhops = 2\nspacing_m = 10\n[routing]\n";
     for (keys, message) in [
-        ("protocol = \"aodv\"\nmetric = \"etx\"", "`metric` has an effect with protocol = \"oracle\" only"),
+        ("protocol = \"aodv\"\nmetric = \"hops\"", "`metric` has an effect with protocol = \"oracle\" only"),
         ("protocol = \"aodv\"\npaths = [[0, 1, 2]]", "`paths` has an effect with protocol = \"oracle\" only"),
         ("aodv = { hello = \"off\" }", "`aodv` has an effect with protocol = \"aodv\" only"),
     ] {
@@ -208,4 +209,143 @@ fn keys_of_the_other_protocol_are_errors_that_say_so() {
 fn a_scenario_without_a_protocol_resolves_as_before() {
     let value = serde_json::to_value(fairhop_sim::scenario::Routing::default()).expect("JSON");
     assert_eq!(value, serde_json::json!({ "metric": "hops", "paths": [], "ttl": 64 }));
+}
+
+#[test]
+fn hops_are_those_by_radio_however_many_wires_there_are() {
+    let text = r#"
+        name = "a server behind two wires"
+        duration_s = 8
+        [radio]
+        standard = "802.11b"
+        rate_mbps = 11
+        propagation = { model = "range", receive_m = 250, carrier_sense_m = 550 }
+        [topology]
+        kind = "string"
+        hops = 3
+        spacing_m = 200
+        [wired]
+        hosts = [{ name = "server" }, { name = "router" }]
+        [[wired.links]]
+        between = ["server", "router"]
+        rate_mbps = 100
+        delay_ms = 5
+        [[wired.links]]
+        between = ["router", 0]
+        rate_mbps = 100
+        delay_ms = 5
+        [routing]
+        protocol = "aodv"
+        [[traffic]]
+        kind = "call"
+        from = "server"
+        to = "last"
+        start_s = 1
+        [[traffic]]
+        kind = "cbr"
+        from = "last"
+        to = "server"
+        rate_kbps = 50
+        payload_bytes = 500
+        start_s = 1
+    "#;
+    let scenario = load("wires.toml", text, &[]).expect("a scenario").scenario;
+    let mut world = World::new(&scenario, 1).expect("a network");
+    world.run();
+    for stream in 0..3 {
+        let hops = record(&world).paths[stream].mean_hops(0).expect("arrivals");
+        assert!((hops - 3.0).abs() < 1e-9, "stream {stream}: {hops}");
+    }
+}
+
+/// A network as in osipov2007 with TCP flows between these ends, throttled: 802.11b at 2 Mb/s, decoded to 250 m. Thr_max, in
+/// kb/s, is the same over all lengths.
+fn throttled(places: &[(f64, f64)], ends: &[(usize, usize)], routing: &str, thr_max: u32) -> World {
+    let nodes: Vec<String> = places.iter().map(|(x, y)| format!("{{ x_m = {x}, y_m = {y} }}")).collect();
+    let flow = |(from, to): &(usize, usize)| {
+        format!("[[traffic]]\nkind = \"bulk\"\nfrom = {from}\nto = {to}\nmss_bytes = 600\nstart_s = 1")
+    };
+    let flows: Vec<String> = ends.iter().map(flow).collect();
+    let text = format!(
+        r#"
+        name = "throttled"
+        duration_s = 90
+        record = {{ interval_s = 1.0 }}
+        [radio]
+        standard = "802.11b"
+        rate_mbps = 2
+        basic_rates_mbps = [1]
+        capture = "first"
+        propagation = {{ model = "range", receive_m = 250, carrier_sense_m = 500 }}
+        [topology]
+        kind = "explicit"
+        nodes = [{}]
+        [routing]
+        {routing}
+        [control]
+        kind = "throttle"
+        thr_max_kbps = {:?}
+        {}
+        "#,
+        nodes.join(", "),
+        [thr_max; 5],
+        flows.join("\n")
+    );
+    let scenario = load("throttled.toml", &text, &[]).expect("a scenario").scenario;
+    World::new(&scenario, 1).expect("a network")
+}
+
+const PDP: &str = "protocol = \"aodv\"\naodv = { pdp = true }";
+
+/// Layout a of claim O-MULTI: nodes 126 m apart, shares 1/3, 1/3, 1/3, 2/3.
+fn papers_layout() -> Vec<(f64, f64)> {
+    let line = (0..6).map(|x| (x, 0));
+    let others = [(0, -3), (0, -2), (0, -1), (-2, 0), (-1, 0), (4, -3), (4, -2), (4, -1)];
+    let places = line.chain(others).map(|(x, y)| (126.0 * f64::from(x), 126.0 * f64::from(y)));
+    places.collect()
+}
+
+#[test]
+fn settled_shares_of_the_path_density_protocol_are_the_centralized_ones() {
+    let on_a_string = vec![(0, 4), (5, 7), (8, 9), (1, 2)];
+    let in_the_layout = vec![(0, 5), (6, 8), (9, 10), (11, 13)];
+    for (name, places, ends) in
+        [("string", string(9), on_a_string), ("layout", papers_layout(), in_the_layout)]
+    {
+        let mut central = throttled(&places, &ends, "", 100);
+        central.run_until(Nanos::from_secs(2));
+        let mut world = throttled(&places, &ends, PDP, 100);
+        world.run();
+        assert_eq!(record(&world).loops, 0);
+        for flow in 0..ends.len() {
+            let rate = |world: &World| world.throttled_rate(flow).expect("a rate").0 as f64 / 100e3;
+            let (expected, used) = (rate(&central), rate(&world));
+            let learnt = world.learnt_share(flow).expect("a share");
+            assert!((learnt - expected).abs() <= 1.0 / 16_384.0, "{name}, flow {flow}: {learnt} {expected}");
+            assert!((used - learnt).abs() <= 1.0 / 16_384.0, "{name}, flow {flow}: {used} {learnt}");
+        }
+    }
+}
+
+#[test]
+fn sources_keep_to_the_share_that_they_have_learnt() {
+    let places = [(0.0, 0.0), (200.0, 0.0), (0.0, 20.0), (200.0, 20.0)];
+    let mut world = throttled(&places, &[(0, 1), (2, 3)], PDP, 800);
+    world.run();
+    for stream in [0, 2] {
+        let kbps = world.recorder().streams[stream].delivered_bytes as f64 * 8.0 / 1000.0 / 89.0;
+        assert!((kbps / 400.0 - 1.0).abs() < 0.02, "{kbps} of 400 kb/s");
+    }
+}
+
+#[test]
+fn throttles_need_shares_and_shares_need_hello() {
+    let base = "name = \"x\"\nduration_s = 1\n[topology]\nkind = \"string\"\nhops = 2\nspacing_m = 10\n[routing]\nprotocol = \"aodv\"\n";
+    for (keys, message) in [
+        ("[control]\nkind = \"throttle\"", "throttles take their shares from paths"),
+        ("aodv = { pdp = true, hello = \"off\" }", "carried by HELLO messages"),
+    ] {
+        let errors = load("x.toml", &format!("{base}{keys}\n"), &[]).expect_err(keys);
+        assert!(errors.problems()[0].message().contains(message), "{errors}");
+    }
 }

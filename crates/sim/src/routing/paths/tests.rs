@@ -96,7 +96,7 @@ impl Plan {
             }
         }
         let closed = (self.closed && self.hosts > 0).then_some(nodes as u32);
-        let routing = Routing { metric: self.metric, ..Routing::default() };
+        let routing = Routing { metric: Some(self.metric), ..Routing::default() };
         Network { links, radio: params, mac, wires, routing, closed }
     }
 }
@@ -104,7 +104,7 @@ impl Plan {
 impl Network {
     fn model(&self) -> HopModel<'_> {
         let Self { links, radio, mac, routing, .. } = self;
-        HopModel { links, radio, mac, metric: routing.metric }
+        HopModel { links, radio, mac, metric: routing.metric() }
     }
 
     fn finder(&self) -> PathFinder {

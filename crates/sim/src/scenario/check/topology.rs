@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::sections::Scenario;
 use super::super::topology::Topology;
-use super::super::{Metric, Protocol};
+use super::super::{Hello, Protocol};
 use super::findings::{nodes_are, plural, repeated};
 use super::wired::check_rate;
 use fairhop_config::Findings;
@@ -175,17 +175,26 @@ impl Scenario {
         match routing.protocol {
             Protocol::Oracle => only("aodv", "aodv", routing.aodv.is_some()),
             Protocol::Aodv => {
-                only("metric", "oracle", routing.metric != Metric::Hops);
+                only("metric", "oracle", routing.metric.is_some());
                 only("paths", "oracle", !routing.paths.is_empty());
             }
         }
+        let Some(aodv) = routing.aodv() else { return };
         let throttles = matches!(self.control, Some(Control::Throttle { .. }));
-        if routing.protocol == Protocol::Aodv && throttles {
+        if throttles && !aodv.pdp {
             findings.add(
                 "control",
                 "throttles take their shares from paths that are known everywhere, which AODV has not",
-                "needs protocol = \"oracle\"",
-                "choose another kind of control, or protocol = \"oracle\"",
+                "needs shares",
+                "set routing.aodv.pdp = true, choose another kind of control, or protocol = \"oracle\"",
+            );
+        }
+        if aodv.pdp && aodv.hello == Hello::Off {
+            findings.add(
+                "routing.aodv.pdp",
+                "the path density protocol is carried by HELLO messages, which are off",
+                "needs HELLO",
+                "set hello = \"active\" or \"always\", or pdp = false",
             );
         }
     }

@@ -34,7 +34,7 @@ impl Plan<'_> {
     ) -> Result<(Vec<Vec<u32>>, PathFinder), SetupError> {
         let Surrounds { links, wires, radio, mac } = around;
         let routing = &self.scenario.routing;
-        let model = HopModel { links, radio, mac, metric: routing.metric };
+        let model = HopModel { links, radio, mac, metric: routing.metric() };
         let closed = closed(self.scenario, self.nodes);
         let mut finder = PathFinder::new(&model, wires, routing, closed, interrupt)?;
         if self.scenario.routing.aodv().is_some() {
@@ -131,7 +131,7 @@ impl Plan<'_> {
                 links: &links,
                 radio: around.radio,
                 mac: &mac,
-                metric: self.scenario.routing.metric,
+                metric: self.scenario.routing.metric(),
             };
             finder.update(&model, &changed);
             changed.clear();
