@@ -353,6 +353,10 @@ impl End {
     /// Takes a segment that this end sends; returns its payload bytes that pass again, and the bytes missing before it.
     fn send(&mut self, now: Nanos, tcp: &TcpFields) -> (u64, u64) {
         let (seq, end) = (tcp.seq, tcp.seq_end());
+        if tcp.payload_bytes > 0 {
+            // The echo may answer this segment, which the pace may have held for long.
+            self.waiting_echo = None;
+        }
         if let Some((value, _)) = tcp.timestamps {
             // Only the first segment with a value: an echo may answer any segment with that value.
             if tcp.payload_bytes == 0 && self.waiting_echo.is_none() && value != self.last_timestamp {
