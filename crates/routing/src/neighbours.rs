@@ -1,6 +1,6 @@
 //! Neighbours: who is heard, since when, and when HELLO messages are due.
 //!
-//! A neighbour that has said HELLO is watched: if nothing is heard from it for some intervals, the link is lost (RFC 3561
+//! A neighbour that has said HELLO, or to which data are sent, is watched: if nothing is heard from it for some intervals, the link is lost (RFC 3561
 //! §6.9). Every frame counts as a sign of life, not HELLO messages only: two lost broadcasts in a row are common among
 //! many neighbours. Sending to a neighbour is no sign of life.
 
@@ -84,6 +84,16 @@ impl Neighbours {
                 }
                 1
             }
+        }
+    }
+
+    /// Data are sent to a neighbour: from now on it is watched, though it may not have said HELLO yet. One that is watched already
+    /// is not refreshed.
+    pub fn watch(&mut self, now: Nanos, address: Address) {
+        if let Err(index) = self.find(address)
+            && self.entries.len() < MAX_NEIGHBOURS
+        {
+            self.entries.insert(index, Neighbour { address, heard: now, hello: now, hellos: 0 });
         }
     }
 

@@ -258,6 +258,11 @@ impl Aodv {
         if next_hop != destination {
             self.table.refresh(now, next_hop, until);
         }
+        // A next hop carries data, so it says HELLO or sends requests in their place, and acknowledges frames.
+        if self.config.hello != Hello::Off && self.neighbours.get(next_hop).is_none() {
+            self.neighbours.watch(now, next_hop);
+            self.wake_at(now + self.config.neighbour_timeout());
+        }
         Some(next_hop)
     }
 

@@ -346,6 +346,7 @@ fn rule_10_only_a_node_on_an_active_route_says_hello() {
         for step in 0..40 {
             if active && step < 10 {
                 assert_eq!(node.send(1, FAR), Decision::Send(A));
+                node.aodv.on_heard(node.now, A); // its ACK
             }
             node.wait_ms(1000);
         }
@@ -375,6 +376,20 @@ fn rule_11_sending_to_a_neighbour_is_not_hearing_from_it() {
         });
         assert_eq!(breaks.count(), usize::from(!heard));
     }
+}
+
+#[test]
+fn a_next_hop_that_has_never_said_hello_is_missed_as_well() {
+    let mut node = Node::new(Config { link_feedback: false, hello: Hello::Active, ..quiet() });
+    node.reply(B, reply(FAR, 10, 2));
+    for _ in 0..30 {
+        node.wait_ms(100);
+        let _ = node.send(1, FAR);
+    }
+    let breaks = node.actions.iter().filter(|action| {
+        matches!(action, Action::LinkBroken { neighbour: B, cause: BreakCause::Silence, in_use: true })
+    });
+    assert_eq!(breaks.count(), 1);
 }
 
 #[test]
