@@ -401,6 +401,39 @@ fn a_flow_first_seen_in_its_middle_has_no_scale_and_holes_of_an_upload_are_losse
     assert_eq!(observer.flow(&key(PROTOCOL_TCP, 80)).map(|flow| flow.hops), Some(4));
 }
 
+/// The pace holds the first data for two seconds. Its own round trip counts, not the time since the handshake.
+#[test]
+fn data_that_the_gateway_held_is_no_long_round_trip() {
+    let mut observer = observer();
+    let at = |at, direction, fields| digest(ms(at), direction, PROTOCOL_TCP, 80, 52, Payload::Tcp(fields));
+    let ack = |seq, ack, value, echo| TcpFields {
+        seq,
+        ack,
+        flags: tcp_flag::ACK,
+        timestamps: Some((value, echo)),
+        ..TcpFields::default()
+    };
+    observer.on_digest(&at(0, ToMesh, ack(1, 1, 100, 0)));
+    observer.on_digest(&at(2000, ToMesh, TcpFields { payload_bytes: 1000, ..ack(1, 1, 101, 0) }));
+    observer.on_digest(&at(2020, FromMesh, ack(1, 1001, 900, 101)));
+    assert_eq!(tcp(&observer).mesh_rtt.base(), Some(ms(20)));
+}
+
+#[test]
+fn a_flow_counts_as_held_for_half_a_second() {
+    let mut observer = observer();
+    let flow = key(PROTOCOL_TCP, 80);
+    observer.on_held(ms(0), &flow);
+    observer.on_digest(&digest(ms(10), ToMesh, PROTOCOL_TCP, 80, 1040, segment(1, 1, 1000)));
+    observer.survey(ms(20));
+    assert!(!observer.elastic()[0].is_held, "it was not known yet");
+    observer.on_held(ms(30), &flow);
+    observer.survey(ms(40));
+    assert!(observer.elastic()[0].is_held);
+    observer.survey(ms(531));
+    assert!(!observer.elastic()[0].is_held);
+}
+
 /// Round trips of 20 ms, and ACKs that the receiver delays. `pairs`: two segments at a time; otherwise one every 60 ms.
 fn delayed_acks(delay_ms: u64, queue_ms: u64, pairs: bool) -> Option<Nanos> {
     let mut observer = observer();
