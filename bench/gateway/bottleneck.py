@@ -2,8 +2,8 @@
 
     server - gateway - bottleneck (2 Mb/s, 200 packets each way) - client
 
-Calls are RTP with G.729A, both ways; a second is clear if at most one of its 50 packets is lost or over 60 ms later
-than the fastest packet of the call (two lost packets put the MOS of a second under 3.6). TCP is the kernel's.
+Calls are those of `fairhop call`: G.729A both ways, RTCP every 5 s, a playout buffer of 60 ms over the fastest packet.
+A second is good if its MOS is at least 3.6. TCP is the kernel's.
 No capacity is configured.
 
     python3 bench/gateway/bottleneck.py --program target/release/fairhop [--flows 1 3 10] [--seconds 40] [--without]
@@ -17,7 +17,6 @@ import json
 import selectors
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -27,8 +26,6 @@ from pathlib import Path
 CALLS = 5
 RATE = 2_000_000
 PACKETS = 200
-INTERVAL = 0.02
-PLAYOUT = 0.06
 SETTLE = 10.0
 NAMES = ("fhb-server", "fhb-gateway", "fhb-middle", "fhb-client")
 SERVER, CLIENT = "10.9.1.1", "10.9.3.2"
@@ -87,44 +84,16 @@ def tear_down() -> None:
         subprocess.run(["ip", "netns", "del", name], check=False, stderr=subprocess.DEVNULL)
 
 
-def phones(local: str, peer: str, seconds: float) -> None:
-    """One end of all calls: sends RTP and prints, for each call, the clear seconds and all seconds after SETTLE."""
-    chooser = selectors.DefaultSelector()
-    sockets = []
-    for call in range(CALLS):
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        sock.bind((local, 20000 + 2 * call))
-        sock.setblocking(False)
-        chooser.register(sock, selectors.EVENT_READ, call)
-        sockets.append(sock)
-    began = time.monotonic()
-    heard: list[list[tuple[int, float, float]]] = [[] for _ in range(CALLS)]
-    # Calls have phases of their own.
-    due = [began + 0.5 + INTERVAL * call / CALLS for call in range(CALLS)]
-    number = [0] * CALLS
-    while time.monotonic() < began + seconds + 1:
-        now = time.monotonic()
-        for call in range(CALLS):
-            if due[call] <= now and number[call] * INTERVAL < seconds:
-                head = struct.pack("!BBHII", 0x80, 18, number[call] & 0xFFFF, 160 * number[call], 1000 + call)
-                body = struct.pack("!Id", number[call], now).ljust(20, b"\0")
-                with contextlib.suppress(OSError):
-                    sockets[call].sendto(head + body, (peer, 20000 + 2 * call))
-                number[call] += 1
-                due[call] += INTERVAL
-        for key, _ in chooser.select(max(0.0, min(due) - time.monotonic())):
-            data = key.fileobj.recv(2048)  # type: ignore[union-attr]
-            sent_number, sent = struct.unpack("!Id", data[12:24])
-            heard[key.data].append((sent_number, sent, time.monotonic() - sent))
+def judge(lines: str) -> list[dict[str, int]]:
+    """For each call that an end of `fairhop call --json` has heard: the good seconds and all seconds after SETTLE."""
     figures = []
-    for packets in heard:
-        fastest = min((delay for _, _, delay in packets), default=0.0)
-        in_time = {n for n, _, delay in packets if delay <= fastest + PLAYOUT}
-        per_second = round(1 / INTERVAL)
-        starts = range(round(SETTLE / INTERVAL), round(seconds / INTERVAL) - per_second + 1, per_second)
-        missing = [sum(n not in in_time for n in range(start, start + per_second)) for start in starts]
-        figures.append({"clear": sum(m <= 1 for m in missing), "seconds": len(missing), "missing": sum(missing)})
-    print(json.dumps(figures))
+    for line in lines.splitlines():
+        call = json.loads(line)
+        seconds = range(round(SETTLE), call["whole_seconds"])
+        good = len(seconds) - sum(second in seconds for second in call["bad_seconds"])
+        missing = call["lost"] + call["late"]
+        figures.append({"good": good, "seconds": len(seconds), "missing": missing, "expected": call["expected"]})
+    return figures
 
 
 def sink(address: str, seconds: float) -> None:
@@ -189,12 +158,15 @@ def measure(
             address = CLIENT if direction == "down" else SERVER
             sinks = inside(to, *me, "--sink", address, "--seconds", str(seconds + 2))
             time.sleep(0.5)
-            ends = [
-                inside("fhb-server", *me, "--phones", SERVER, CLIENT, "--seconds", str(seconds)),
-                inside("fhb-client", *me, "--phones", CLIENT, SERVER, "--seconds", str(seconds)),
-            ]
+            phone = [str(program), "call"]
+            answers = inside("fhb-client", *phone, "answer", "--bind", CLIENT, "--json")
+            time.sleep(0.2)
+            words = ["--count", str(CALLS), "--duration", str(seconds), "--json"]
+            makes = inside("fhb-server", *phone, "make", CLIENT, *words)
             sources = inside(fro, *me, "--source", address, str(flows), "--seconds", str(seconds + 1))
-            calls = [figures for end in ends for figures in json.loads(end.communicate()[0])]
+            heard = makes.communicate()[0]
+            answers.send_signal(signal.SIGINT)
+            calls = [figures for lines in (heard, answers.communicate()[0]) for figures in judge(lines.decode())]
             tcp = json.loads(sinks.communicate()[0])
             sources.kill()
             sources.wait()
@@ -205,11 +177,12 @@ def measure(
                 daemon.send_signal(signal.SIGTERM)
                 daemon.wait(10)
             tear_down()
-    packets = sum(call["seconds"] for call in calls) / INTERVAL
+    if len(calls) != 2 * CALLS:
+        sys.exit(f"{len(calls)} of {2 * CALLS} ends of calls have figures")
     return {
-        "worst": min(call["clear"] / call["seconds"] for call in calls),
-        "mean": sum(call["clear"] for call in calls) / sum(call["seconds"] for call in calls),
-        "missing": sum(call["missing"] for call in calls) / packets,
+        "worst": min(call["good"] / call["seconds"] for call in calls),
+        "mean": sum(call["good"] for call in calls) / sum(call["seconds"] for call in calls),
+        "missing": sum(call["missing"] for call in calls) / sum(call["expected"] for call in calls),
         "kbps": tcp["kbps"],
     }
 
@@ -222,18 +195,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--without", action="store_true", help="also measure without the gateway")
     parser.add_argument("--keep", type=Path, help="folder for the gateway's logs and recordings")
-    parser.add_argument("--phones", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--sink", help=argparse.SUPPRESS)
     parser.add_argument("--source", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.phones:
-        phones(args.phones[0], args.phones[1], args.seconds)
-    elif args.sink:
+    if args.sink:
         sink(args.sink, args.seconds)
     elif args.source:
         source(args.source[0], int(args.source[1]), args.seconds)
     else:
-        print("| TCP | gateway | clear seconds, worst call | all calls | packets lost or late | TCP goodput |")
+        print("| TCP | gateway | good seconds, worst call | all calls | packets lost or late | TCP goodput |")
         print("|---|---|---|---|---|---|")
         for direction in args.directions:
             for flows in args.flows:

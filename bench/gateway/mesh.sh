@@ -20,12 +20,12 @@ for name in fh-server "$last"; do
     ip netns exec "$name" sysctl -qw net.ipv4.tcp_no_metrics_save=1
 done
 case $queue in
-    cake) tc -n fh-internet qdisc replace dev fh0 root cake bandwidth "${rate}kbit" dual-dsthost diffserv4 ;;
-    fq_codel)
-        tc -n fh-internet qdisc replace dev fh0 root handle 1: htb default 1
-        tc -n fh-internet class add dev fh0 parent 1: classid 1:1 htb rate "${rate}kbit" burst 1600 cburst 1600
-        tc -n fh-internet qdisc add dev fh0 parent 1:1 fq_codel
-        ;;
+cake) tc -n fh-internet qdisc replace dev fh0 root cake bandwidth "${rate}kbit" dual-dsthost diffserv4 ;;
+fq_codel)
+    tc -n fh-internet qdisc replace dev fh0 root handle 1: htb default 1
+    tc -n fh-internet class add dev fh0 parent 1: classid 1:1 htb rate "${rate}kbit" burst 1600 cburst 1600
+    tc -n fh-internet qdisc add dev fh0 parent 1:1 fq_codel
+    ;;
 esac
 ip netns exec "$last" "$fairhop" call answer --bind 0.0.0.0 >/dev/null 2>&1 &
 ip netns exec "$last" iperf3 -s >/dev/null &

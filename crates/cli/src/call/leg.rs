@@ -11,6 +11,7 @@ use fairhop_control::digest::{Payload, ReceptionReport, RtpFields};
 use fairhop_model::units::Nanos;
 use fairhop_model::voice::{self, Codec};
 use fairhop_sim::engine::Stream;
+use fairhop_sim::results::ACCEPTABLE_MOS;
 use fairhop_sim::rtcp::{Reception, Report, SenderInfo, middle, ntp};
 
 use crate::aimd::measure::Delays;
@@ -25,6 +26,10 @@ pub(super) const RTP_HEADER: usize = 12;
 const UNANSWERED: Nanos = Nanos::from_secs(5);
 /// An answered call without a packet for longer is over.
 const SILENT: Nanos = Nanos::from_secs(15);
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+/// Seconds that are scored one by one: a day. Sequence numbers come from outside.
+const MAX_SECONDS: usize = 86_400;
 
 /// What an end is configured with.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +63,8 @@ struct Heard {
     /// The fastest transit time, by the two clocks.
     min_transit: i64,
     delays: Delays,
+    /// Packets in time, by the second in which they were sent.
+    in_time: Vec<u16>,
 }
 
 /// One end of a call.
@@ -94,6 +101,9 @@ pub(super) struct Figures {
     pub(super) min_round_trip: Option<Nanos>,
     pub(super) reported_lost: Option<i32>,
     pub(super) mos: Option<f64>,
+    /// Whole seconds of the other end's speech, and those of them whose score is not acceptable.
+    pub(super) whole_seconds: usize,
+    pub(super) bad_seconds: Vec<usize>,
 }
 
 impl Leg {
@@ -215,6 +225,7 @@ impl Leg {
                 late: 0,
                 min_transit: transit,
                 delays,
+                in_time: vec![1],
             });
             return self.reception.on_rtp(now, Nanos(u64::from(first) * interval), ssrc, first);
         };
@@ -234,7 +245,14 @@ impl Leg {
         heard.min_transit = heard.min_transit.min(transit);
         let delay = Nanos(transit.abs_diff(heard.min_transit));
         heard.delays.record(delay);
-        heard.late += u64::from(delay > self.config.playout);
+        let is_late = delay > self.config.playout;
+        heard.late += u64::from(is_late);
+        let second = (u64::from(sequence - heard.first) * interval / SECOND) as usize;
+        if second < MAX_SECONDS && !is_late {
+            let length = heard.in_time.len().max(second + 1);
+            heard.in_time.resize(length, 0);
+            heard.in_time[second] = heard.in_time[second].saturating_add(1);
+        }
         self.reception.on_rtp(now, Nanos(sent), rtp.ssrc, sequence);
     }
 
@@ -302,11 +320,22 @@ impl Leg {
             (u64::from(heard.highest - heard.first) + 1, heard.received, heard.late)
         });
         let lost = expected.saturating_sub(received);
-        let mos = (expected > 0).then(|| {
-            let missing = (lost + late) as f64 / expected as f64;
+        let score = |missing: f64| {
             let delay = Nanos(self.min_round_trip.unwrap_or_default().0 / 2);
-            voice::mos(codec, missing.min(1.0), delay, playout)
-        });
+            voice::mos(codec, missing.clamp(0.0, 1.0), delay, playout)
+        };
+        let mos = (expected > 0).then(|| score((lost + late) as f64 / expected as f64));
+        let interval = codec.profile().interval.0;
+        let whole_seconds = ((expected * interval / SECOND) as usize).min(MAX_SECONDS);
+        let in_time = self.heard.as_ref().map_or(&[][..], |heard| &heard.in_time);
+        let is_bad = |second: usize| {
+            // Packets whose sending falls into this second: intervals such as 30 ms do not divide it.
+            let before = |second: usize| (second as u64 * SECOND).div_ceil(interval);
+            let sent = (before(second + 1) - before(second)) as f64;
+            let heard = f64::from(in_time.get(second).copied().unwrap_or(0));
+            score(1.0 - heard / sent) < ACCEPTABLE_MOS
+        };
+        let bad_seconds = (0..whole_seconds).filter(|&second| is_bad(second)).collect();
         Figures {
             codec,
             seconds: now.saturating_sub(self.start).as_secs_f64(),
@@ -319,6 +348,8 @@ impl Leg {
             min_round_trip: self.min_round_trip,
             reported_lost: self.reported_lost,
             mos,
+            whole_seconds,
+            bad_seconds,
         }
     }
 }
@@ -364,7 +395,9 @@ mod tests {
             }
         }
         let (at_a, at_b) = (a.figures(Nanos::from_secs(60)), b.figures(Nanos::from_secs(60) + skew));
-        assert_eq!((at_a.lost, at_a.late), (0, 0));
+        assert_eq!((at_a.lost, at_a.late, at_a.bad_seconds.len()), (0, 0, 0));
+        // One missing packet of 50 is acceptable, and two are not.
+        assert!(at_b.whole_seconds >= 59 && (29..=30).contains(&at_b.bad_seconds.len()), "{at_b:?}");
         assert!((59..=60).contains(&at_b.lost) && (29..=30).contains(&at_b.late), "{at_b:?}");
         let round_trip = at_a.min_round_trip.expect("reports came").as_millis_f64();
         assert!((round_trip - 60.0).abs() < 1.1, "{round_trip} ms");

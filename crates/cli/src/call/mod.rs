@@ -370,6 +370,8 @@ fn print(figures: &Figures, local: &str, peer: SocketAddr, json: bool) -> Result
             "codec": figures.codec.profile().name,
             "seconds": figures.seconds,
             "mos": figures.mos,
+            "whole_seconds": figures.whole_seconds,
+            "bad_seconds": figures.bad_seconds,
             "sent": figures.sent,
             "expected": figures.expected,
             "lost": figures.lost,
@@ -389,11 +391,13 @@ fn print(figures: &Figures, local: &str, peer: SocketAddr, json: bool) -> Result
     let reported = figures.reported_lost.map_or_else(|| NOTHING.to_owned(), |lost| whole(lost.into()));
     ui::print(&format!(
         "{TITLE}Call with {peer}{TITLE:#}, {}, {} s\n\
-         heard    MOS {style}{mos}{style:#}, lost {} % and late {} % of {} packets, jitter {} ms\n\
+         heard    MOS {style}{mos}{style:#}, good in {} of {} s; lost {} % and late {} % of {} packets, jitter {} ms\n\
          delay    {}, above the minimum; fastest round trip {} ms\n\
          sent     {} packets, of which the other end reports {reported} lost\n",
         figures.codec.profile().name,
         fixed(figures.seconds, 1),
+        figures.whole_seconds - figures.bad_seconds.len(),
+        figures.whole_seconds,
         percent(figures.lost, figures.expected),
         percent(figures.late, figures.expected),
         whole(figures.expected as f64),
