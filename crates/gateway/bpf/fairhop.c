@@ -1013,7 +1013,8 @@ INLINE void send_digest(struct digest *digest, struct counters *counters)
 
 INLINE int handle(struct __sk_buff *skb, u32 direction)
 {
-	u32 first = 0, place = 0, window = ~0U, class = 0, datagrams = FREE, major = mesh_major, is_data, is_urgent;
+	u32 first = 0, place = 0, window = ~0U, class = 0, datagrams = FREE, major = mesh_major;
+	u32 is_data, is_urgent, is_ack;
 	struct scratch *scratch = map_lookup(&scratches, &first);
 	struct counters *counters = map_lookup(&counts, &first);
 	struct treatment *treatment = 0;
@@ -1062,19 +1063,17 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 		// The daemon finds out when the packet leaves its class.
 		digest->waited = class;
 	}
-	if (orders && pacing == PACING_DEPARTURES && direction == TO_MESH) {
-		u32 is_ack = is_pure_ack(digest) && orders->up_acks != NONE;
-
+	is_ack = is_pure_ack(digest) && orders && orders->up_acks != NONE;
+	if (orders && pacing == PACING_DEPARTURES && direction == TO_MESH && (is_data || is_ack)) {
 		struct lane *lane = map_lookup(&lanes, &scratch->key);
 
 		schedule = map_lookup(&schedules, &place);
 		// Where pacing has ended, data stays behind the packets of its flow that wait.
-		if (schedule && ((is_data && (orders->paces_data || (lane && lane->left > time))) || is_ack)) {
+		if (schedule && (is_ack || orders->paces_data || (lane && lane->left > time))) {
 			u64 leaves = time, paced = 0;
 
 			if (!lane)
 				lane = lane_of(scratch, counters);
-
 			if (lane && is_data)
 				leaves = depart(schedule, orders, lane, rate, time, digest->bytes, is_urgent, &paced);
 			else if (lane)

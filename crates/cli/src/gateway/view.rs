@@ -2,11 +2,10 @@
 
 use anstyle::Style;
 use fairhop_gateway::status::{CallStatus, DirectionStatus, FlowStatus, GatewayStatus, QueueStatus, Status};
+use fairhop_sim::results::ACCEPTABLE_MOS;
 
 use crate::table::{self, BAD, Cell, FAINT, GOOD, NOTHING, TITLE, Table, fixed};
 
-/// MOS from which a call is good.
-const GOOD_MOS: f64 = 3.6;
 /// Flows in a table; `--json` has more.
 const MAX_ROWS: usize = 30;
 
@@ -34,7 +33,7 @@ pub(super) fn duration(seconds: f64) -> String {
 
 /// The style of a MOS.
 pub(super) fn mos_style(mos: f64) -> Style {
-    if mos >= GOOD_MOS { GOOD } else { BAD }
+    if mos >= ACCEPTABLE_MOS { GOOD } else { BAD }
 }
 
 fn mos_cell(mos: Option<f64>) -> Cell {
@@ -145,7 +144,7 @@ pub(super) fn limits(gateway: &GatewayStatus) -> String {
 /// How the calls are, in a line.
 pub(super) fn calls_line(gateway: &GatewayStatus) -> String {
     let known: Vec<f64> = gateway.calls.iter().filter_map(|call| call.mos).collect();
-    let good = known.iter().filter(|mos| **mos >= GOOD_MOS).count();
+    let good = known.iter().filter(|mos| **mos >= ACCEPTABLE_MOS).count();
     match known.iter().copied().reduce(f64::min) {
         None if gateway.calls.is_empty() => "none".to_owned(),
         None => format!("{}", gateway.calls.len()),

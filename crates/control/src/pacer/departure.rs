@@ -107,10 +107,7 @@ impl Schedule {
     /// Records that a packet of a flow leaves at `at`. A gate makes packets wait for up to a period, which is not their
     /// flow's loss.
     pub fn record(&mut self, flow: &mut Spacing, at: Nanos, bytes: u64) {
-        let slack = self.gate.map_or(Nanos::ZERO, |gate| gate.period());
-        flow.record(at, bytes, slack);
-        self.aggregate.record(at, bytes, slack);
-        self.last = at;
+        self.record_at(flow, at, at, bytes);
     }
 
     /// The departure time of a packet of `bytes` that arrives at `now`, which is recorded.
@@ -123,10 +120,15 @@ impl Schedule {
         // Packets of a flow stay in their order.
         let own = flow.next().min(now.saturating_add(Self::MAX_HELD)).max(flow.left);
         let at = if own >= place { self.through_gate(own, last) } else { place };
+        self.record_at(flow, at, place, bytes);
+        at
+    }
+
+    /// Records that a packet of a flow leaves at `at` and has its place in the aggregate at `place`.
+    fn record_at(&mut self, flow: &mut Spacing, at: Nanos, place: Nanos, bytes: u64) {
         let slack = self.gate.map_or(Nanos::ZERO, |gate| gate.period());
         flow.record(at, bytes, slack);
         self.aggregate.record(place, bytes, slack);
         self.last = place;
-        at
     }
 }

@@ -8,7 +8,6 @@ use fairhop_model::units::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::departures::Departures;
-use super::layout::RawOrders;
 use super::netlink::{Interface, Netlink};
 use super::orders::Written;
 use super::programs::{Constants, MESH_MAJOR, Program, Programs, WIRED_MAJOR};
@@ -67,8 +66,6 @@ pub struct Kernel {
     programs: Option<Programs>,
     queues: Vec<Queues>,
     written: Written,
-    /// When the policy in force expires by itself.
-    policy_expires: Nanos,
     /// Digests of packets that have not left yet.
     departures: Departures,
 }
@@ -132,7 +129,6 @@ impl Kernel {
             programs: None,
             queues: Vec::new(),
             written: Written::default(),
-            policy_expires: Nanos::ZERO,
             departures: Departures::default(),
         };
         kernel.make_queues()?;
@@ -244,8 +240,13 @@ impl Datapath for Kernel {
         &self.features
     }
 
-    fn poll_digests(&mut self, sink: &mut dyn FnMut(&RawDigest)) -> Result<usize, DatapathError> {
+    fn poll_digests(&mut self, sink: &mut dyn FnMut(&RawDigest)) -> Result<(), DatapathError> {
         let Some(programs) = &mut self.programs else { return Self::gone() };
+        if self.features.pacing == Pacing::Off {
+            // Nothing waits.
+            programs.read_digests(|digest| sink(&digest));
+            return Ok(());
+        }
         let departures = &mut self.departures;
         // The look comes before the digests: packets that come after it are told apart by their times. Where nothing waited
         // before, the next one is soon enough.
@@ -263,12 +264,10 @@ impl Datapath for Kernel {
         if let Some((backlogs, header)) = classes {
             departures.look(now, header, &backlogs);
         }
-        let mut count = 0;
         while let Some(digest) = departures.next(now) {
             sink(&digest);
-            count += 1;
         }
-        Ok(count)
+        Ok(())
     }
 
     fn apply(&mut self, orders: &Orders<'_>, now: Nanos) -> Result<(), DatapathError> {
@@ -277,8 +276,7 @@ impl Datapath for Kernel {
             return Ok(());
         }
         let packets = self.settings.queue_packets;
-        self.policy_expires = orders.policy.expires;
-        let expires = self.policy_expires.min(now.saturating_add(LIFETIME));
+        let expires = orders.policy.expires.min(now.saturating_add(LIFETIME));
         // Rates before packets: a class never sends what it got at an older, higher rate.
         for queues in &mut self.queues {
             queues.set(&mut self.netlink, orders.policy, &self.written, packets)?;
@@ -289,13 +287,6 @@ impl Datapath for Kernel {
             queues.set(&mut self.netlink, orders.policy, &self.written, packets)?;
         }
         Ok(())
-    }
-
-    fn renew(&mut self, now: Nanos) -> Result<(), DatapathError> {
-        let Some(programs) = &mut self.programs else { return Self::gone() };
-        let Some(orders) = programs.orders() else { return Ok(()) };
-        let expires = self.policy_expires.min(now.saturating_add(LIFETIME)).0;
-        programs.set_orders(RawOrders { expires, ..orders })
     }
 
     fn waiting(&mut self, _now: Nanos) -> Result<usize, DatapathError> {

@@ -10,8 +10,8 @@
 //! [`Datapath`] is the interface between the two halves of the gateway. Its times are those of `CLOCK_MONOTONIC`, the clock
 //! of the digests: [`fairhop_control::policy::Policy::at`], `expires` and the cycle of the gate count on it too.
 //!
-//! Everything in force expires: unless [`Datapath::apply`] or [`Datapath::renew`] is called within [`LIFETIME`], packets
-//! pass untouched and unshaped.
+//! Everything in force expires: unless [`Datapath::apply`] is called within [`LIFETIME`], packets pass untouched and
+//! unshaped.
 
 mod departures;
 pub mod kernel;
@@ -38,11 +38,11 @@ pub trait Datapath {
     /// What the datapath can do, and how.
     fn features(&self) -> &Features;
 
-    /// Hands over the digests that have come since the last call, in their order, and returns their number. It never waits.
+    /// Hands over the digests that have come since the last call, in their order. It never waits.
     ///
     /// # Errors
     /// The datapath is gone.
-    fn poll_digests(&mut self, sink: &mut dyn FnMut(&RawDigest)) -> Result<usize, DatapathError>;
+    fn poll_digests(&mut self, sink: &mut dyn FnMut(&RawDigest)) -> Result<(), DatapathError>;
 
     /// Puts orders in force in place of those before, until [`LIFETIME`] from `now`, or until the policy expires if that is
     /// sooner.
@@ -50,12 +50,6 @@ pub trait Datapath {
     /// # Errors
     /// The kernel refuses; what was in force stays until it expires.
     fn apply(&mut self, orders: &Orders<'_>, now: Nanos) -> Result<(), DatapathError>;
-
-    /// Keeps what is in force for another [`LIFETIME`] from `now`.
-    ///
-    /// # Errors
-    /// The kernel refuses.
-    fn renew(&mut self, now: Nanos) -> Result<(), DatapathError>;
 
     /// Number of packets that wait in the data pacer: the argument `waiting` of
     /// [`fairhop_control::Controller::tick`].

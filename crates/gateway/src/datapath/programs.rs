@@ -97,7 +97,8 @@ pub(super) struct Programs {
     digests: RingBuf<MapData>,
     /// What is in the map of treatments.
     written: HashMap<RawKey, RawTreatment>,
-    current: Option<(u32, RawOrders)>,
+    /// Place of the orders in force.
+    current: u32,
 }
 
 impl fmt::Debug for Programs {
@@ -186,7 +187,7 @@ impl Programs {
             digests: RingBuf::try_from(take("digests")?).map_err(failed)?,
             ebpf,
             written: HashMap::new(),
-            current: None,
+            current: 0,
         })
     }
 
@@ -219,16 +220,11 @@ impl Programs {
     pub(super) fn set_orders(&mut self, orders: RawOrders) -> Result<(), DatapathError> {
         let failed = |error| io("write orders", error);
         // The other of the two places: a program never reads what is being written.
-        let place = self.current.map_or(0, |(place, _)| 1 - place);
+        let place = 1 - self.current;
         self.orders.set(place, orders, 0).map_err(failed)?;
         self.active.set(0, place, 0).map_err(failed)?;
-        self.current = Some((place, orders));
+        self.current = place;
         Ok(())
-    }
-
-    /// The orders that were set last.
-    pub(super) fn orders(&self) -> Option<RawOrders> {
-        self.current.map(|(_, orders)| orders)
     }
 
     /// Writes the treatments of single flows. Only what has changed costs a system call. Returns the number of those that
@@ -293,13 +289,12 @@ impl Programs {
         packet: &[u8],
         ingress: u32,
         out: &mut [u8],
-        repeat: u32,
     ) -> Result<sys::Done, DatapathError> {
         let failed = |error: ProgramError| io("run a program", error);
         let loaded = self.ebpf.program(program.name()).ok_or_else(|| io("find a program", program.name()))?;
         let classifier: &SchedClassifier = loaded.try_into().map_err(failed)?;
         let fd = classifier.fd().map_err(failed)?;
-        sys::run(std::os::fd::AsFd::as_fd(fd), packet, ingress, out, repeat)
+        sys::run(std::os::fd::AsFd::as_fd(fd), packet, ingress, out)
             .map_err(|error| io("run a program", error))
     }
 }

@@ -40,8 +40,8 @@ const _: () = assert!(size_of::<TestRun>() == 80);
 #[derive(Clone, Copy, Default)]
 pub(super) struct Context {
     words: [u32; 8],
-    pub(super) priority: u32,
-    pub(super) ingress: u32,
+    priority: u32,
+    ingress: u32,
     rest: [u32; 26],
     padding: [u32; 2],
     pub(super) tstamp: u64,
@@ -57,18 +57,10 @@ pub(super) struct Done {
     /// Length of the packet in `out`.
     pub(super) length: usize,
     pub(super) context: Context,
-    /// Mean time of a run in nanoseconds.
-    pub(super) nanoseconds: u32,
 }
 
-/// Runs a program on a packet `repeat` times.
-pub(super) fn run(
-    program: BorrowedFd<'_>,
-    packet: &[u8],
-    ingress: u32,
-    out: &mut [u8],
-    repeat: u32,
-) -> io::Result<Done> {
+/// Runs a program on a packet.
+pub(super) fn run(program: BorrowedFd<'_>, packet: &[u8], ingress: u32, out: &mut [u8]) -> io::Result<Done> {
     let context = Context { ingress, ..Context::default() };
     let mut after = Context::default();
     let mut call = TestRun {
@@ -77,7 +69,7 @@ pub(super) fn run(
         out_len: out.len() as u32,
         packet: packet.as_ptr() as u64,
         out: out.as_mut_ptr() as u64,
-        repeat,
+        repeat: 1,
         context_len: size_of::<Context>() as u32,
         context_out_len: size_of::<Context>() as u32,
         context: &raw const context as u64,
@@ -90,12 +82,7 @@ pub(super) fn run(
     if done < 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(Done {
-        verdict: call.verdict.cast_signed(),
-        length: call.out_len as usize,
-        context: after,
-        nanoseconds: call.duration,
-    })
+    Ok(Done { verdict: call.verdict.cast_signed(), length: call.out_len as usize, context: after })
 }
 
 /// Asks the kernel for its reasons when it refuses a request (`NETLINK_EXT_ACK`).

@@ -1,5 +1,5 @@
 //! The programs on single packets, without interfaces (`BPF_PROG_TEST_RUN`), at times that the caller sets: for tests that
-//! compare them with the code that they follow, and for measurements.
+//! compare them with the code that they follow.
 
 use fairhop_control::policy::Policy;
 use fairhop_control::raw::RawDigest;
@@ -21,10 +21,6 @@ pub struct Outcome<'a> {
     pub digest: Option<RawDigest>,
     /// When it may leave (`skb->tstamp`); zero at once.
     pub departure: Nanos,
-    /// Its class (`skb->priority`): the minor number; zero without one.
-    pub class: u16,
-    /// Mean time of a run in nanoseconds.
-    pub nanoseconds: u32,
 }
 
 /// Programs without interfaces.
@@ -86,21 +82,7 @@ impl Trial {
         packet: &[u8],
     ) -> Result<Outcome<'_>, DatapathError> {
         self.programs.set_clock(now)?;
-        self.repeat(program, ingress, packet, 1)
-    }
-
-    /// Runs a program several times on the same packet, at the time set last. The digest is that of the last run.
-    ///
-    /// # Errors
-    /// As [`Trial::run`].
-    pub fn repeat(
-        &mut self,
-        program: Program,
-        ingress: u32,
-        packet: &[u8],
-        times: u32,
-    ) -> Result<Outcome<'_>, DatapathError> {
-        let done = self.programs.run(program, packet, ingress, &mut self.out, times)?;
+        let done = self.programs.run(program, packet, ingress, &mut self.out)?;
         let mut digest = None;
         self.programs.read_digests(|read| digest = Some(read));
         Ok(Outcome {
@@ -108,8 +90,6 @@ impl Trial {
             packet: self.out.get(..done.length).unwrap_or_default(),
             digest,
             departure: Nanos(done.context.tstamp),
-            class: done.context.priority as u16,
-            nanoseconds: done.nanoseconds,
         })
     }
 

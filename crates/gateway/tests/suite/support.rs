@@ -133,11 +133,11 @@ impl Datapath for Fake {
         &self.features
     }
 
-    fn poll_digests(&mut self, sink: &mut dyn FnMut(&RawDigest)) -> Result<usize, DatapathError> {
+    fn poll_digests(&mut self, sink: &mut dyn FnMut(&RawDigest)) -> Result<(), DatapathError> {
         self.check()?;
         let digests = std::mem::take(&mut self.seen.lock().unwrap().digests);
         digests.iter().for_each(sink);
-        Ok(digests.len())
+        Ok(())
     }
 
     fn apply(&mut self, orders: &Orders<'_>, _now: Nanos) -> Result<(), DatapathError> {
@@ -146,10 +146,6 @@ impl Datapath for Fake {
         seen.applied += 1;
         seen.down = orders.policy.down.map(|rate| rate.0);
         Ok(())
-    }
-
-    fn renew(&mut self, _now: Nanos) -> Result<(), DatapathError> {
-        self.check()
     }
 
     fn waiting(&mut self, _now: Nanos) -> Result<usize, DatapathError> {
