@@ -162,6 +162,8 @@ pub(super) struct Adaptive {
     noise: Noise,
     /// Factor on windows computed from round trips, at least 1.
     window_factor: f64,
+    /// A flow has sent as much as its window allows.
+    is_window_limited: bool,
     calls: Vec<KnownCall>,
     /// Interval and phase of each call's packets out of the mesh.
     cadences: Vec<(Nanos, Nanos)>,
@@ -227,6 +229,7 @@ impl Adaptive {
             tolerant_since: Nanos::ZERO,
             noise: Noise::default(),
             window_factor: 1.0,
+            is_window_limited: false,
             calls: Vec::new(),
             cadences: Vec::new(),
             arrivals: Vec::new(),

@@ -44,8 +44,8 @@ impl Adaptive {
         of(&tcp.mesh_rtt).saturating_add(of(&tcp.wired_rtt))
     }
 
-    /// Widens windows while the budget is not used and stress is low, since the round trip they come from may be estimated too
-    /// short; narrows them where queues grow.
+    /// Widens windows while flows that fill theirs do not use the budget and stress is low, since the round trip they come from
+    /// may be estimated too short; narrows them where queues grow.
     pub(super) fn adjust_windows(&mut self, seconds: f64, used: f64, stress: &Stress) {
         let is_queue = matches!(
             stress.reason,
@@ -53,7 +53,7 @@ impl Adaptive {
         );
         if stress.level > 1.0 && is_queue {
             self.window_factor = (self.window_factor * (1.0 - seconds * self.tuning.window_speed)).max(1.0);
-        } else if used < self.tuning.used * self.budget && stress.level < 0.8 {
+        } else if self.is_window_limited && used < self.tuning.used * self.budget && stress.level < 0.8 {
             self.window_factor =
                 (self.window_factor * (1.0 + seconds * self.tuning.window_speed)).min(MAX_WINDOW_FACTOR);
         }
@@ -123,6 +123,7 @@ impl Adaptive {
         let equal = budget / self.claims.len().max(1) as f64;
         let (mut down, mut up) = (0.0, 0.0);
         let (mut windows_fit, mut bursts_are_small) = (true, true);
+        self.is_window_limited = false;
         for (claim, rate) in self.claims.iter().zip(rates) {
             let mut treatment = Treatment { rate: Some(rate_of(rate)), ..Treatment::default() };
             if let Some(Flow { body: FlowBody::Tcp(tcp), .. }) = observer.flow(&claim.key) {
@@ -140,6 +141,7 @@ impl Adaptive {
                 let one = self.has_uploads && self.window_factor * fair / 8.0 * with_delay < mss;
                 let window = if one { ONE_SEGMENT * mss } else { self.window_factor * in_path + 2.0 * mss };
                 treatment.window = Some(window.min(f64::from(u32::MAX)) as u32);
+                self.is_window_limited |= f64::from(tcp.in_flight()) + mss > window;
                 if tcp.data_direction() == Direction::FromMesh {
                     treatment.ack_rate = treatment.rate.take();
                     up += rate;
