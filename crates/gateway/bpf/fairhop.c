@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// What the kernel does with packets at a gateway: three programs for `tc` hooks.
+// What the kernel does with packets at a gateway: programs for `tc` hooks.
 //
 //   fairhop_to_mesh    egress of the mesh's interface      digest, clamp, pacing
 //   fairhop_from_mesh  ingress of the mesh's interface     digest, clamp
 //   fairhop_to_wired   egress of the wired interface       pacing of ACKs that came out of the mesh
+//   fairhop_park       egress of the way in to the park    puts packets off
+//   fairhop_unpark     ingress of the way out of the park  sends them to fairhop_to_mesh again
 //
 // The reference is crates/control: `digest` (what is read), `window` (the clamp), `pacer::departure` (when a packet may
 // leave), `raw` (layout of digests and clamps). A test runs generated packets through both. All structs here have a mirror
@@ -41,6 +43,8 @@ static long (*const load_bytes)(const struct __sk_buff *skb, u32 at, void *to, u
 static long (*const store_bytes)(struct __sk_buff *skb, u32 at, const void *from, u32 length, u64 flags) = (void *)BPF_FUNC_skb_store_bytes;
 static long (*const replace_sum)(struct __sk_buff *skb, u32 at, u64 from, u64 to, u64 flags) = (void *)BPF_FUNC_l4_csum_replace;
 static long (*const ring_output)(void *ring, void *data, u64 size, u64 flags) = (void *)BPF_FUNC_ringbuf_output;
+static long (*const redirect)(u32 interface, u64 flags) = (void *)BPF_FUNC_redirect;
+static long (*const change_head)(struct __sk_buff *skb, u32 length, u64 flags) = (void *)BPF_FUNC_skb_change_head;
 static void (*const lock)(struct bpf_spin_lock *lock) = (void *)BPF_FUNC_spin_lock;
 static void (*const unlock)(struct bpf_spin_lock *lock) = (void *)BPF_FUNC_spin_unlock;
 
@@ -55,10 +59,15 @@ enum { MAX_EXTENSIONS = 8, RTCP_BYTES = 256, MAX_OPENINGS = 32, MAX_SCALE = 14, 
 enum { CLASS_INTERACTIVE = 0x10, CLASS_LANE = 0x100, LANES = 16 };
 
 #define NONE (~0ULL)
+#define TOO_EARLY (~1ULL)
 #define SECOND 1000000000ULL
 #define URGENT_BURST (SECOND / 10)
 #define OPEN_FOR (SECOND / 1000)
 #define MAX_HELD (SECOND / 2)
+// Departures are fixed that long ahead, and packets that would leave later parked for so long. What is fixed is more than a
+// stay, so that the pacer never runs dry; a new rate takes effect as soon.
+#define HORIZON (SECOND * 15 / 100)
+#define STAY (SECOND / 20)
 
 // Set before the programs are loaded.
 const volatile u32 pacing = PACING_OFF;
@@ -69,6 +78,9 @@ const volatile u32 mesh_index = 0;
 const volatile u32 sample = 1;
 // Major number of the queues' handles, in its place.
 const volatile u32 mesh_major = 0;
+// The two ends of the park; zero without one.
+const volatile u32 park_index = 0;
+const volatile u32 unpark_index = 0;
 // Tests set the time.
 const volatile u32 has_test_clock = 0;
 
@@ -168,6 +180,9 @@ struct lane {
 	struct spacing data;
 	// Departure of the last packet with data.
 	u64 left;
+	// Until then packets of the flow are parked; until then the first of them is.
+	u64 parked;
+	u64 first_parked;
 	u32 acked[2];
 	u32 present;
 	u32 zero;
@@ -881,8 +896,9 @@ INLINE u64 through_gate(struct orders *orders, u64 last, u64 at)
 	return has_next ? next : cycle + period + first;
 }
 
-// When a packet with data may leave; NONE if the pacer is full.
-INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane *lane, u64 flow_rate, u64 time, u32 bytes, u32 is_urgent, u64 *paced)
+// When a packet with data may leave; NONE if the pacer is full, TOO_EARLY if that is to be decided later. A flow's packets stay
+// in their order: a new one is parked while others are, and one that was parked while the first of them is.
+INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane *lane, u64 flow_rate, u64 time, u32 bytes, u32 is_urgent, u32 was_parked, u64 *paced)
 {
 	u64 flow_next, aggregate_next, urgent_next, place, at, last;
 	u64 slack = orders->gate_period;
@@ -913,8 +929,20 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 	last = max64(schedule->last, lane->left);
 	place = through_gate(orders, last, max64(aggregate_next, max64(time, schedule->last)));
 	// Packets of a flow stay in their order.
-	at = max64(min64(flow_next, time + MAX_HELD), lane->left);
+	at = max64(park_index ? flow_next : min64(flow_next, time + MAX_HELD), lane->left);
 	at = at >= place ? through_gate(orders, last, at) : place;
+	if (park_index) {
+		u32 is_behind = time < (was_parked ? lane->first_parked : lane->parked);
+
+		if (is_behind || at - time > HORIZON) {
+			if (!is_behind && was_parked)
+				lane->first_parked = time + STAY;
+			// A little longer, for its way back.
+			lane->parked = time + STAY + SECOND / 1000;
+			unlock(&schedule->lock);
+			return TOO_EARLY;
+		}
+	}
 	if (at - time > orders->max_wait) {
 		unlock(&schedule->lock);
 		return NONE;
@@ -985,8 +1013,8 @@ INLINE u32 lane_class(struct key *key)
 
 // ---- Programs ----
 
-// Returns how many of its class have passed before.
-INLINE u64 count(struct counters *counters, u32 direction, struct digest *digest, u32 is_paced_udp)
+// Returns how many of its class have passed before. A packet that was parked has been counted.
+INLINE u64 count(struct counters *counters, u32 direction, struct digest *digest, u32 is_paced_udp, u32 was_parked)
 {
 	u32 class = OTHER;
 	struct count *count;
@@ -998,6 +1026,8 @@ INLINE u64 count(struct counters *counters, u32 direction, struct digest *digest
 	else if (digest->payload == KIND_RTP || digest->payload == KIND_RTCP)
 		class = VOICE;
 	count = &counters->by_class[direction & 1][class];
+	if (was_parked)
+		return count->packets;
 	count->bytes += digest->bytes;
 	return count->packets++;
 }
@@ -1011,10 +1041,23 @@ INLINE void send_digest(struct digest *digest, struct counters *counters)
 		counters->digests++;
 }
 
+// Sends a packet into the park.
+INLINE int park(struct __sk_buff *skb)
+{
+	// The park is Ethernet.
+	if (mesh_is_ip) {
+		u16 type = (u16)skb->protocol;
+
+		if (change_head(skb, 14, 0) < 0 || store_bytes(skb, 12, &type, 2, 0) < 0)
+			return DROP;
+	}
+	return (int)redirect(park_index, 0);
+}
+
 INLINE int handle(struct __sk_buff *skb, u32 direction)
 {
 	u32 first = 0, place = 0, window = ~0U, class = 0, datagrams = FREE, major = mesh_major;
-	u32 is_data, is_urgent, is_ack;
+	u32 is_data, is_urgent, is_ack, was_parked;
 	struct scratch *scratch = map_lookup(&scratches, &first);
 	struct counters *counters = map_lookup(&counts, &first);
 	struct treatment *treatment = 0;
@@ -1026,7 +1069,8 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 
 	if (!scratch || !counters)
 		return PASS;
-	if (skb->gso_segs > 1)
+	was_parked = direction == TO_MESH && unpark_index && skb->ingress_ifindex == unpark_index;
+	if (skb->gso_segs > 1 && !was_parked)
 		counters->super_packets++;
 	at = read_packet(skb, mesh_is_ip, direction, scratch);
 	if (at < 0) {
@@ -1053,7 +1097,7 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 	} else {
 		counters->unlimited++;
 	}
-	passed = count(counters, direction, digest, datagrams != FREE && digest->payload != KIND_TCP);
+	passed = count(counters, direction, digest, datagrams != FREE && digest->payload != KIND_TCP, was_parked);
 
 	is_data = digest->payload == KIND_TCP ? digest->words[2] > 0 : datagrams != FREE && digest->payload != KIND_RTCP;
 	is_urgent = datagrams == INTERACTIVE && digest->payload != KIND_TCP && orders && orders->interactive != NONE;
@@ -1075,9 +1119,11 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 			if (!lane)
 				lane = lane_of(scratch, counters);
 			if (lane && is_data)
-				leaves = depart(schedule, orders, lane, rate, time, digest->bytes, is_urgent, &paced);
+				leaves = depart(schedule, orders, lane, rate, time, digest->bytes, is_urgent, was_parked, &paced);
 			else if (lane)
 				leaves = depart_ack(schedule, lane, direction, orders->up_acks, orders->max_ack_wait, time, digest->words[1]);
+			if (leaves == TOO_EARLY)
+				return park(skb);
 			if (leaves == NONE) {
 				counters->dropped++;
 				return DROP;
@@ -1145,6 +1191,20 @@ int fairhop_to_wired(struct __sk_buff *skb)
 	}
 	skb->tstamp = leaves;
 	return PASS;
+}
+
+SEC("classifier/park")
+int fairhop_park(struct __sk_buff *skb)
+{
+	skb->tstamp = now() + STAY;
+	return PASS;
+}
+
+SEC("classifier/unpark")
+int fairhop_unpark(struct __sk_buff *skb)
+{
+	(void)skb;
+	return (int)redirect(mesh_index, 0);
 }
 
 // Some helpers are for programs under the GPL only.

@@ -1,6 +1,7 @@
 //! The datapath of the kernel: programs on the interfaces, queues behind them.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fairhop_control::policy::Policy;
 use fairhop_control::raw::RawDigest;
@@ -10,9 +11,13 @@ use rustix::time::{ClockId, clock_gettime};
 use super::departures::Departures;
 use super::netlink::{Interface, Netlink};
 use super::orders::Written;
+use super::park::{self, Park};
 use super::programs::{Constants, MESH_MAJOR, Program, Programs, WIRED_MAJOR};
 use super::queues::{self, Queues};
 use super::{Attachment, Counters, Datapath, DatapathError, Features, LIFETIME, Orders, Pacing, Queue};
+
+/// A stay in the park (`STAY` of the programs), and the way back.
+const PARKED_FOR: Duration = Duration::from_millis(60);
 
 /// What a datapath has to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +70,8 @@ pub struct Kernel {
     /// None after the end.
     programs: Option<Programs>,
     queues: Vec<Queues>,
+    /// With departure times.
+    park: Option<Park>,
     written: Written,
     /// Digests of packets that have not left yet.
     departures: Departures,
@@ -128,6 +135,7 @@ impl Kernel {
             wired,
             programs: None,
             queues: Vec::new(),
+            park: None,
             written: Written::default(),
             departures: Departures::default(),
         };
@@ -150,6 +158,7 @@ impl Kernel {
             match self.make_queues_for(pacing) {
                 Ok(()) => {
                     self.features.pacing = pacing;
+                    self.make_park();
                     self.features.has_gate = pacing == Pacing::DepartureTimes;
                     self.features.paces_down_acks = pacing == Pacing::DepartureTimes && self.wired.is_some();
                     if pacing == Pacing::Classes {
@@ -170,6 +179,19 @@ impl Kernel {
                 .into(),
         );
         Ok(())
+    }
+
+    /// Without a park, departure times are fixed on arrival.
+    fn make_park(&mut self) {
+        if self.features.pacing != Pacing::DepartureTimes {
+            return;
+        }
+        match Park::make(&mut self.netlink, &self.mesh, self.settings.queue_packets) {
+            Ok(park) => self.park = Some(park),
+            Err(error) => self.features.notes.push(format!(
+                "rates take effect late where many packets wait: no pair of interfaces to park them (CONFIG_VETH): {error}"
+            )),
+        }
     }
 
     fn make_queues_for(&mut self, pacing: Pacing) -> Result<(), DatapathError> {
@@ -201,6 +223,7 @@ impl Kernel {
             mesh_is_ip: !self.mesh.is_ethernet,
             wired_is_ip: self.wired.as_ref().is_some_and(|wired| !wired.is_ethernet),
             mesh_index: self.mesh.index,
+            park: self.park.as_ref().map_or((0, 0), |park| (park.way_in.index, park.way_out.index)),
             sample: self.settings.sample.max(1),
             flows: self.settings.flows,
             has_test_clock: false,
@@ -209,6 +232,10 @@ impl Kernel {
             vec![(Program::ToMesh, self.mesh.name.clone()), (Program::FromMesh, self.mesh.name.clone())];
         if let Some(wired) = self.wired.as_ref().filter(|_| self.features.pacing != Pacing::Off) {
             wanted.push((Program::ToWired, wired.name.clone()));
+        }
+        if let Some(park) = &self.park {
+            wanted.push((Program::Park, park.way_in.name.clone()));
+            wanted.push((Program::Unpark, park.way_out.name.clone()));
         }
         let only: Vec<Program> = wanted.iter().map(|(program, _)| *program).collect();
         let mut programs = Programs::load(&constants, &only)?;
@@ -225,6 +252,12 @@ impl Kernel {
         self.features.attachment = attachment;
         self.programs = Some(programs);
         Ok(())
+    }
+
+    fn parked(&mut self) -> Result<Option<Queue>, DatapathError> {
+        let Some(park) = &self.park else { return Ok(None) };
+        let failed = |source| DatapathError::Io { action: "list the queue of the park".into(), source };
+        park.queue(&mut self.netlink).map(Some).map_err(failed)
     }
 
     fn gone<T>() -> Result<T, DatapathError> {
@@ -290,9 +323,10 @@ impl Datapath for Kernel {
     }
 
     fn waiting(&mut self, _now: Nanos) -> Result<usize, DatapathError> {
+        let parked = self.parked()?.map_or(0, |queue| queue.waiting as usize);
         match (self.features.pacing, self.queues.first()) {
             (Pacing::Off, _) | (_, None) => Ok(0),
-            (_, Some(queues)) => queues.waiting(&mut self.netlink),
+            (_, Some(queues)) => Ok(queues.waiting(&mut self.netlink)? + parked),
         }
     }
 
@@ -308,6 +342,7 @@ impl Datapath for Kernel {
         for queues in &self.queues {
             all.extend(queues.list(&mut self.netlink)?);
         }
+        all.extend(self.parked()?);
         Ok(all)
     }
 
@@ -317,6 +352,10 @@ impl Datapath for Kernel {
         let expired = Policy { expires: Nanos::ZERO, ..Policy::none() };
         let orders = Orders { policy: &expired, datagrams: &[] };
         let lifted = self.written.write(&mut programs, &orders, Nanos::ZERO, 1, Pacing::Off);
+        // What is parked comes back and passes.
+        if lifted.is_ok() && self.parked().is_ok_and(|park| park.is_some_and(|park| park.waiting > 0)) {
+            std::thread::sleep(PARKED_FOR);
+        }
         // Dropping the programs detaches them.
         drop(programs);
         let removed = self.remove_queues();
@@ -334,6 +373,11 @@ impl Kernel {
         let mut result = Ok(());
         for queues in self.queues.drain(..) {
             result = result.and(queues.remove(&mut self.netlink));
+        }
+        if self.park.take().is_some() {
+            let removed = park::clean(&mut self.netlink, &self.mesh.name);
+            let failed = |source| DatapathError::Io { action: "remove the park".into(), source };
+            result = result.and(removed.map(drop).map_err(failed));
         }
         result
     }

@@ -18,6 +18,7 @@ pub mod kernel;
 mod layout;
 mod netlink;
 mod orders;
+mod park;
 mod programs;
 mod queues;
 mod sys;

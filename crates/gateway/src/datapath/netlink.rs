@@ -11,6 +11,8 @@ use rustix::net::{
 
 /// Message types (`linux/rtnetlink.h`).
 pub(super) mod message {
+    pub(crate) const NEW_LINK: u16 = 16;
+    pub(crate) const DELETE_LINK: u16 = 17;
     pub(crate) const GET_LINK: u16 = 18;
     pub(crate) const NEW_QDISC: u16 = 36;
     pub(crate) const DELETE_QDISC: u16 = 37;
@@ -26,6 +28,7 @@ pub(super) mod flag {
     pub(crate) const DUMP: u16 = 0x300;
     pub(crate) const CREATE: u16 = 0x400;
     pub(crate) const EXCLUSIVE: u16 = 0x200;
+    pub(crate) const REPLACE: u16 = 0x100;
 }
 
 /// Attributes of queues.
@@ -42,7 +45,7 @@ pub(super) const CLSACT: u32 = 0xffff_fff1;
 pub(super) const INGRESS_FILTERS: u32 = 0xffff_fff2;
 pub(super) const EGRESS_FILTERS: u32 = 0xffff_fff3;
 
-/// A request about a queue, a class or filters (`struct tcmsg`).
+/// A request about a queue, a class or filters (`struct tcmsg`), or about an interface (`struct ifinfomsg`).
 #[derive(Clone, Debug)]
 pub(super) struct Request(Vec<u8>);
 
@@ -56,6 +59,17 @@ impl Request {
             bytes.extend(word.to_ne_bytes());
         }
         Self(bytes)
+    }
+
+    /// A request about an interface; `up` also sets its flags: up, and without ARP.
+    pub(super) fn link(kind: u16, flags: u16, interface: u32, up: bool) -> Self {
+        /// `IFF_UP` and `IFF_NOARP`.
+        const FLAGS: u32 = 0x81;
+        let set = if up { FLAGS } else { 0 };
+        // `struct ifinfomsg` has 16 bytes, four less than `struct tcmsg`.
+        let mut request = Self::new(kind, flags, interface, set, set);
+        request.0.truncate(32);
+        request
     }
 
     /// Adds an attribute.
@@ -259,9 +273,7 @@ impl Netlink {
 
     /// An interface by its name.
     pub(super) fn interface(&mut self, name: &str) -> io::Result<Option<Interface>> {
-        // `struct ifinfomsg` has 16 bytes, four less than `struct tcmsg`.
-        let mut request = Request::new(message::GET_LINK, flag::DUMP, 0, 0, 0);
-        request.0.truncate(32);
+        let request = Request::link(message::GET_LINK, flag::DUMP, 0, false);
         let found = self.list(&request)?;
         let read = |message: &Vec<u8>| {
             let attributes = message.get(16..)?;

@@ -25,11 +25,15 @@ pub enum Program {
     FromMesh,
     /// Egress of the wired interface.
     ToWired,
+    /// Egress of the way in to the park.
+    Park,
+    /// Ingress of the way out of the park.
+    Unpark,
 }
 
 impl Program {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::ToMesh, Self::FromMesh, Self::ToWired];
+    pub const ALL: [Self; 5] = [Self::ToMesh, Self::FromMesh, Self::ToWired, Self::Park, Self::Unpark];
 
     /// Its name in the kernel.
     pub const fn name(self) -> &'static str {
@@ -37,13 +41,15 @@ impl Program {
             Self::ToMesh => "fairhop_to_mesh",
             Self::FromMesh => "fairhop_from_mesh",
             Self::ToWired => "fairhop_to_wired",
+            Self::Park => "fairhop_park",
+            Self::Unpark => "fairhop_unpark",
         }
     }
 
     const fn hook(self) -> TcAttachType {
         match self {
-            Self::ToMesh | Self::ToWired => TcAttachType::Egress,
-            Self::FromMesh => TcAttachType::Ingress,
+            Self::ToMesh | Self::ToWired | Self::Park => TcAttachType::Egress,
+            Self::FromMesh | Self::Unpark => TcAttachType::Ingress,
         }
     }
 }
@@ -59,6 +65,8 @@ pub struct Constants {
     pub wired_is_ip: bool,
     /// Index of the mesh's interface.
     pub mesh_index: u32,
+    /// Indices of the interfaces into the park and out of it; zero without one.
+    pub park: (u32, u32),
     /// One of so many packets of paced flows has a digest; losses and round trips can only be seen with 1.
     pub sample: u32,
     /// Number of TCP flows.
@@ -74,6 +82,7 @@ impl Default for Constants {
             mesh_is_ip: false,
             wired_is_ip: false,
             mesh_index: 0,
+            park: (0, 0),
             sample: 1,
             flows: 16_384,
             has_test_clock: false,
@@ -160,6 +169,8 @@ impl Programs {
             .override_global("mesh_is_ip", &mesh_is_ip, true)
             .override_global("wired_is_ip", &wired_is_ip, true)
             .override_global("mesh_index", &constants.mesh_index, true)
+            .override_global("park_index", &constants.park.0, true)
+            .override_global("unpark_index", &constants.park.1, true)
             .override_global("sample", &constants.sample, true)
             .override_global("mesh_major", &mesh_major, true)
             .override_global("has_test_clock", &has_test_clock, true);

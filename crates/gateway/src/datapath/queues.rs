@@ -26,7 +26,7 @@ use super::netlink::{
     message, put,
 };
 use super::orders::{CLASS_LISTED, LISTED, Written};
-use super::{Count, DatapathError, Pacing, Queue};
+use super::{Count, DatapathError, Pacing, Queue, park};
 
 /// Minor numbers of classes; those of the programs, `CLASS_…` there.
 const DATA: u16 = 1;
@@ -151,15 +151,9 @@ impl Queues {
     }
 
     fn make_fq(&self, netlink: &mut Netlink) -> io::Result<()> {
-        /// Attributes of `fq`, and packets of a flow and of all.
-        const LIMIT: u16 = 1;
-        const FLOW_LIMIT: u16 = 2;
+        /// The programs bound what waits.
         const PACKETS: u32 = 10_000;
-        let mut options = Vec::new();
-        put(&mut options, LIMIT, &PACKETS.to_ne_bytes());
-        // The programs bound what waits; `fq` would drop after 100 packets of a flow.
-        put(&mut options, FLOW_LIMIT, &PACKETS.to_ne_bytes());
-        let request = self.queue(self.handle(0), ROOT, "fq").with(attribute::OPTIONS, &options);
+        let request = self.queue(self.handle(0), ROOT, "fq").with(attribute::OPTIONS, &fq_options(PACKETS));
         netlink.request(&[request])
     }
 
@@ -192,7 +186,7 @@ impl Queues {
 
     fn queue(&self, handle: u32, parent: u32, kind: &str) -> Request {
         // A root queue with another handle is replaced.
-        let flags = flag::ACK | flag::CREATE | if parent == ROOT { 0x100 } else { flag::EXCLUSIVE };
+        let flags = flag::ACK | flag::CREATE | if parent == ROOT { flag::REPLACE } else { flag::EXCLUSIVE };
         Request::new(message::NEW_QDISC, flags, self.interface.index, handle, parent).kind(kind)
     }
 
@@ -367,6 +361,17 @@ impl Queues {
     }
 }
 
+/// Options of an `fq` for so many packets.
+pub(super) fn fq_options(packets: u32) -> Vec<u8> {
+    /// Packets of all, and of a flow, of which there would be 100.
+    const LIMIT: u16 = 1;
+    const FLOW_LIMIT: u16 = 2;
+    let mut options = Vec::new();
+    put(&mut options, LIMIT, &packets.to_ne_bytes());
+    put(&mut options, FLOW_LIMIT, &packets.to_ne_bytes());
+    options
+}
+
 /// The file with the queue that was on an interface.
 fn saved_file(folder: &Path, interface: &str) -> PathBuf {
     // Names of interfaces have no slash, but may have dots.
@@ -402,7 +407,7 @@ fn remove(netlink: &mut Netlink, interface: &Interface, saved: &Path) -> Result<
         let delete = Request::new(message::DELETE_QDISC, flag::ACK, interface.index, 0, ROOT);
         netlink.request(&[delete]).map_err(failed(format!("remove the queues of {name}")))?;
         if let Some((handle, kind, options)) = read_saved(saved) {
-            let flags = flag::ACK | flag::CREATE | 0x100;
+            let flags = flag::ACK | flag::CREATE | flag::REPLACE;
             let request = Request::new(message::NEW_QDISC, flags, interface.index, handle, ROOT)
                 .kind(&kind)
                 .with(attribute::OPTIONS, &options);
@@ -430,6 +435,8 @@ pub(super) fn clean(
         }
     }
     remove(netlink, interface, &saved_file(folder, name))?;
+    let park = park::clean(netlink, name).map_err(failed(format!("remove the park of {name}")))?;
+    removed.extend(park.map(|park| format!("interface {park}")));
     if !queues.iter().any(|queue| queue.kind == "clsact") {
         return Ok(removed);
     }
