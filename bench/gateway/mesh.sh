@@ -28,8 +28,14 @@ fq_codel)
     ;;
 esac
 ip netns exec "$last" "$fairhop" call answer --bind 0.0.0.0 >/dev/null 2>&1 &
-ip netns exec "$last" iperf3 -s >/dev/null &
+# A client of its own for each flow: one iperf3 opens its connections one after the other, thirty of them within 11 s.
+for ((port = 5201; port < 5201 + flows; port++)); do
+    ip netns exec "$last" iperf3 -s -p "$port" >/dev/null &
+done
 sleep 0.1
 ip netns exec fh-internet "$fairhop" call make "$address" --count "$calls" --duration 10000 >/dev/null &
 sleep 0.9
-exec ip netns exec fh-server iperf3 -c "$address" -C "$variant" -P "$flows" -t 10000 >/dev/null
+for ((port = 5201; port < 5201 + flows; port++)); do
+    ip netns exec fh-server iperf3 -c "$address" -p "$port" -C "$variant" -t 10000 >/dev/null &
+done
+wait
