@@ -34,7 +34,8 @@ pub(super) struct Park {
 /// The same names for the same mesh interface, so that what a gateway that was killed has left is found.
 fn names(mesh: &str) -> [String; 2] {
     // FNV-1a: names of interfaces have at most 15 characters, and so may that of the mesh.
-    let hash = mesh.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let hash =
+        mesh.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     ["i", "o"].map(|end| format!("fhpark{hash:08x}{end}"))
 }
 
@@ -62,8 +63,14 @@ impl Park {
         })
     }
 
-    fn finish(netlink: &mut Netlink, mesh: &Interface, names: &[String; 2], packets: u32) -> io::Result<Self> {
-        let mut find = |name: &str| netlink.interface(name)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
+    fn finish(
+        netlink: &mut Netlink,
+        mesh: &Interface,
+        names: &[String; 2],
+        packets: u32,
+    ) -> io::Result<Self> {
+        let mut find =
+            |name: &str| netlink.interface(name)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
         let (way_in, way_out) = (find(&names[0])?, find(&names[1])?);
         // No addresses of its own (`IN6_ADDR_GEN_MODE_NONE`), or IPv6 would send packets into it. A kernel without IPv6 refuses.
         let none = nested(&[(libc::AF_INET6 as u16, nested(&[(8, vec![1])]))]);
