@@ -23,6 +23,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from network import Daemon, add, forward, inside, remove, run
+
 CALLS = 5
 RATE = 2_000_000
 PACKETS = 200
@@ -44,18 +46,12 @@ token_file = "{folder}/token"
 """
 
 
-def run(*command: str) -> None:
-    subprocess.run(command, check=True)
-
-
-def inside(name: str, *command: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(["ip", "netns", "exec", name, *command], stdout=subprocess.PIPE)
+def start(namespace: str, *command: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(inside(namespace, *command), stdout=subprocess.PIPE)
 
 
 def set_up() -> None:
-    for name in NAMES:
-        run("ip", "netns", "add", name)
-        run("ip", "-n", name, "link", "set", "lo", "up")
+    add(NAMES)
     ends = [
         ("fhb-server", "wired", f"{SERVER}/24", "fhb-gateway", "wired", "10.9.1.2/24"),
         ("fhb-gateway", "mesh", "10.9.2.1/24", "fhb-middle", "near", "10.9.2.2/24"),
@@ -67,7 +63,7 @@ def set_up() -> None:
             run("ip", "-n", name, "addr", "add", address, "dev", device)
             run("ip", "-n", name, "link", "set", device, "gso_max_segs", "1", "up")
     for name in ("fhb-gateway", "fhb-middle"):
-        run("ip", "netns", "exec", name, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+        forward(name)
     run("ip", "-n", "fhb-server", "route", "add", "default", "via", "10.9.1.2")
     run("ip", "-n", "fhb-gateway", "route", "add", "10.9.3.0/24", "via", "10.9.2.2")
     run("ip", "-n", "fhb-middle", "route", "add", "10.9.1.0/24", "via", "10.9.2.1")
@@ -77,11 +73,6 @@ def set_up() -> None:
             *("tc", "-n", "fhb-middle", "qdisc", "add", "dev", device, "root", "tbf"),
             *("rate", str(RATE), "burst", "1540", "limit", str(PACKETS * 1514)),
         )
-
-
-def tear_down() -> None:
-    for name in NAMES:
-        subprocess.run(["ip", "netns", "del", name], check=False, stderr=subprocess.DEVNULL)
 
 
 def judge(lines: str) -> list[dict[str, int]]:
@@ -135,48 +126,36 @@ def measure(
     program: Path, flows: int, direction: str, seconds: float, with_gateway: bool, keep: Path | None = None
 ) -> dict[str, float]:
     me = [sys.executable, str(Path(__file__).resolve())]
-    tear_down()
-    daemon = None
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            set_up()
-            if with_gateway:
-                config = Path(folder) / "gateway.toml"
-                config.write_text(CONFIG.format(folder=folder))
-                log = (Path(folder) / "log").open("wb")
-                command = ["ip", "netns", "exec", "fhb-gateway", str(program), "gateway", "run", str(config)]
-                if keep is not None:
-                    keep.mkdir(parents=True, exist_ok=True)
-                    command += ["--record", str(keep / f"{flows}-{direction}.recording")]
-                daemon = subprocess.Popen(command, stderr=log)
-                deadline = time.monotonic() + 20
-                while "event=ready" not in (Path(folder) / "log").read_text():
-                    if daemon.poll() is not None or time.monotonic() > deadline:
-                        sys.exit((Path(folder) / "log").read_text())
-                    time.sleep(0.1)
-            to, fro = ("fhb-client", "fhb-server") if direction == "down" else ("fhb-server", "fhb-client")
-            address = CLIENT if direction == "down" else SERVER
-            sinks = inside(to, *me, "--sink", address, "--seconds", str(seconds + 2))
-            time.sleep(0.5)
-            phone = [str(program), "call"]
-            answers = inside("fhb-client", *phone, "answer", "--bind", CLIENT, "--json")
-            time.sleep(0.2)
-            words = ["--count", str(CALLS), "--duration", str(seconds), "--json"]
-            makes = inside("fhb-server", *phone, "make", CLIENT, *words)
-            sources = inside(fro, *me, "--source", address, str(flows), "--seconds", str(seconds + 1))
-            heard = makes.communicate()[0]
-            answers.send_signal(signal.SIGINT)
-            calls = [figures for lines in (heard, answers.communicate()[0]) for figures in judge(lines.decode())]
-            tcp = json.loads(sinks.communicate()[0])
-            sources.kill()
-            sources.wait()
-            if keep is not None and with_gateway:
-                (keep / f"{flows}-{direction}.log").write_text((Path(folder) / "log").read_text())
-        finally:
-            if daemon is not None:
-                daemon.send_signal(signal.SIGTERM)
-                daemon.wait(10)
-            tear_down()
+    remove(NAMES)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stack.callback(remove, NAMES)
+        set_up()
+        if with_gateway:
+            recording = []
+            if keep is not None:
+                keep.mkdir(parents=True, exist_ok=True)
+                recording = ["--record", str(keep / f"{flows}-{direction}.recording")]
+            config = CONFIG.format(folder=folder)
+            stack.enter_context(Daemon(program, "fhb-gateway", folder, config, recording))
+        to, fro = ("fhb-client", "fhb-server") if direction == "down" else ("fhb-server", "fhb-client")
+        address = CLIENT if direction == "down" else SERVER
+        sinks = start(to, *me, "--sink", address, "--seconds", str(seconds + 2))
+        time.sleep(0.5)
+        phone = [str(program), "call"]
+        answers = start("fhb-client", *phone, "answer", "--bind", CLIENT, "--json")
+        time.sleep(0.2)
+        words = ["--count", str(CALLS), "--duration", str(seconds), "--json"]
+        makes = start("fhb-server", *phone, "make", CLIENT, *words)
+        sources = start(fro, *me, "--source", address, str(flows), "--seconds", str(seconds + 1))
+        heard = makes.communicate()[0]
+        answers.send_signal(signal.SIGINT)
+        calls = [figures for lines in (heard, answers.communicate()[0]) for figures in judge(lines.decode())]
+        tcp = json.loads(sinks.communicate()[0])
+        sources.kill()
+        sources.wait()
+        if keep is not None and with_gateway:
+            (keep / f"{flows}-{direction}.log").write_text((folder / "log").read_text())
     if len(calls) != 2 * CALLS:
         sys.exit(f"{len(calls)} of {2 * CALLS} ends of calls have figures")
     return {

@@ -17,7 +17,6 @@ import argparse
 import ctypes
 import json
 import os
-import signal
 import socket
 import statistics
 import struct
@@ -29,12 +28,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-GENERATOR, GATEWAY = "fhc-generator", "fhc-gateway"
+from network import Daemon, add, forward, inside, remove, run
+
+NAMES = GENERATOR, GATEWAY = "fhc-generator", "fhc-gateway"
 WIRED_MAC, MESH_MAC, NOBODY = b"\x02\0\0\0\0\x01", b"\x02\0\0\0\0\x02", b"\x02\0\0\0\0\x09"
 BURST = 512
 HOSTS = 250
-# As the service has it (crates/gateway/package/fairhop-gateway.service).
-ENVIRONMENT = {"MIMALLOC_ALLOW_THP": "0", "MIMALLOC_PURGE_DELAY": "0"}
 CONFIG = """\
 mode = "{mode}"
 [[gateway]]
@@ -74,18 +73,12 @@ VARIANTS = {
 }
 
 
-def run(*command: str) -> None:
-    subprocess.run(command, check=True)
-
-
 def mac(address: bytes) -> str:
     return address.hex(":")
 
 
 def set_up() -> None:
-    for name in (GENERATOR, GATEWAY):
-        run("ip", "netns", "add", name)
-        run("ip", "-n", name, "link", "set", "lo", "up")
+    add(NAMES)
     ends = (("server", "wired", WIRED_MAC, "10.9.1"), ("client", "mesh", MESH_MAC, "10.9.2"))
     for near, far, address, network in ends:
         run("ip", "link", "add", near, "netns", GENERATOR, "type", "veth", "peer", "name", far, "netns", GATEWAY)
@@ -99,12 +92,7 @@ def set_up() -> None:
     # It drops what no other device has sent to it.
     run("ip", "-n", GENERATOR, "link", "add", "nowhere", "type", "ifb")
     run("ip", "-n", GENERATOR, "link", "set", "nowhere", "up")
-    run("ip", "netns", "exec", GATEWAY, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0")
-
-
-def tear_down() -> None:
-    for name in (GENERATOR, GATEWAY):
-        subprocess.run(["ip", "netns", "del", name], check=False, stderr=subprocess.DEVNULL)
+    forward(GATEWAY, "net.ipv4.conf.all.rp_filter=0")
 
 
 def checksum(data: bytes) -> int:
@@ -246,38 +234,9 @@ def memory_mb(pid: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
 
 
-class Gateway:
-    """A running daemon."""
-
-    def __init__(self, program: Path, variant: Variant, flows: int, folder: Path) -> None:
-        config, self.log = folder / "gateway.toml", folder / "log"
-        config.write_text(CONFIG.format(folder=folder, flows=flows, **variant._asdict()))
-        command = ["ip", "netns", "exec", GATEWAY, str(program), "gateway", "run", str(config)]
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(command, stderr=log, env=os.environ | ENVIRONMENT)
-        deadline = time.monotonic() + 20
-        while "event=ready" not in self.log.read_text():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.process.kill()
-                raise RuntimeError(self.log.read_text())
-            time.sleep(0.05)
-
-    def counters(self, program: Path) -> dict[str, float]:
-        command = ["ip", "netns", "exec", GATEWAY, str(program), "gateway", "status", "--json"]
-        answer = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-        counters: dict[str, float] = answer["gateways"][0]["counters"]
-        return counters
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(10)
-
-
 def measure(program: Path, names: list[str], flows: int, rate: float, rounds: int, seconds: float) -> None:
     me = [sys.executable, str(Path(__file__).resolve()), "--generate", "--flows", str(flows), "--rate", str(rate)]
-    generator = subprocess.Popen(
-        ["ip", "netns", "exec", GENERATOR, *me], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    generator = subprocess.Popen(inside(GENERATOR, *me), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(line: str) -> str:
         assert generator.stdin is not None and generator.stdout is not None
@@ -310,24 +269,23 @@ def measure(program: Path, names: list[str], flows: int, rate: float, rounds: in
             share.append(own())
             plain.append(cost())
             with tempfile.TemporaryDirectory() as folder:
+                config = CONFIG.format(folder=folder, flows=flows, **VARIANTS[name]._asdict())
                 try:
-                    gateway = Gateway(program, VARIANTS[name], flows, Path(folder))
+                    daemon = Daemon(program, GATEWAY, Path(folder), config)
                 except RuntimeError as error:
                     print(f"| {name} | not possible here: {str(error).strip().splitlines()[-1]} |")
                     break
-                try:
+                with daemon:
                     ask("open")
-                    pid = gateway.process.pid
+                    pid = daemon.process.pid
                     cpu, before = cpu_seconds(pid), time.monotonic()
                     with_gateway.append(cost())
                     daemon_share.append((cpu_seconds(pid) - cpu) / (time.monotonic() - before))
                     daemon_memory = max(daemon_memory, memory_mb(pid))
                     time.sleep(0.6)
-                    counters = gateway.counters(program)
+                    counters = daemon.status()["gateways"][0]["counters"]
                     run_ns.append(1e9 * counters["run_s"] / max(counters["runs"], 1))
                     lost += counters["digests_lost"]
-                finally:
-                    gateway.stop()
             ratios.append((plain[-1] - share[-1]) / (with_gateway[-1] - share[-1]))
         if ratios:
             whole = statistics.median(plain) / statistics.median(with_gateway)
@@ -369,7 +327,7 @@ def main() -> None:
     if args.generate:
         generate(args.flows, args.rate)
         return
-    tear_down()
+    remove(NAMES)
     try:
         set_up()
 
@@ -381,7 +339,7 @@ def main() -> None:
         else:
             act()
     finally:
-        tear_down()
+        remove(NAMES)
 
 
 if __name__ == "__main__":

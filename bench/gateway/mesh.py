@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "adaptive"))
 
 from grid import COUNTED, PAYLOAD, SHAPED, Cell, speed_test, whole_grid
 from kept import Store
-from simulator import FREE, ROOT, replace_between
+from simulator import FREE, ROOT, replace_between, table
 
 FOLDER = Path(__file__).resolve().parent
 PAGE = ROOT / "docs" / "validation" / "gateway.md"
@@ -88,10 +88,6 @@ def real(store: Store, cell: Cell, way: str, kernel: str) -> Figures:
     command = (str(cell.hops), str(cell.calls), str(cell.flows), str(cell.delay_ms), cell.variant, *shaper)
     options = ("--virtual", "--kernel", kernel, "--duration", str(DURATION_S), "--set", f"warmup_s={WARMUP_S}")
     return Figures.of(store.run("emulate", SCENARIO, *words, *places, *gateway, *options, "--", "./mesh.sh", *command))
-
-
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    return "".join(f"| {' | '.join(line)} |\n" for line in (head, ("---",) * len(head), *rows))
 
 
 def report(store: Store, cells: list[Cell], args: argparse.Namespace) -> str:

@@ -1,10 +1,8 @@
 #!/bin/bash
 # mesh.sh LAST CALLS FLOWS DELAY_MS VARIANT [QUEUE RATE_KBPS]: calls between fh-internet and fh-LAST, and downloads of the
 # kernel's TCP from a server that is DELAY_MS behind fh-internet, until the emulation ends. A QUEUE, cake or fq_codel, shapes
-# what enters the mesh to RATE_KBPS.
+# what enters the mesh to RATE_KBPS. FAIRHOP is the program of the emulation.
 last=fh-$1 address=10.77.0.$1 calls=$2 flows=$3 delay=$4 variant=$5 queue=$6 rate=$7
-# The program that runs this script.
-fairhop=$(readlink "/proc/$PPID/exe")
 ip netns add fh-server
 ip link add wired netns fh-internet type veth peer name wired netns fh-server
 ip -n fh-internet addr add 10.79.0.1/24 dev wired
@@ -32,8 +30,9 @@ ip netns exec "$last" "$fairhop" call answer --bind 0.0.0.0 >/dev/null 2>&1 &
 for ((port = 5201; port < 5201 + flows; port++)); do
     ip netns exec "$last" iperf3 -s -p "$port" >/dev/null &
 done
+ip netns exec "$last" "$FAIRHOP" call answer --bind 0.0.0.0 >/dev/null 2>&1 &
 sleep 0.1
-ip netns exec fh-internet "$fairhop" call make "$address" --count "$calls" --duration 10000 >/dev/null &
+ip netns exec fh-internet "$FAIRHOP" call make "$address" --count "$calls" --duration 10000 >/dev/null &
 sleep 0.9
 for ((port = 5201; port < 5201 + flows; port++)); do
     ip netns exec fh-server iperf3 -c "$address" -p "$port" -C "$variant" -t 10000 >/dev/null &

@@ -91,7 +91,13 @@ pub(crate) fn run(args: &EmulateArgs, scenario: &Scenario, interrupt: &Interrupt
         }
     }
     let host_files = if options.host_files { HostFiles::Shared } else { HostFiles::Listed };
-    let guest = Guest { kernel: options.kernel, host_files, timeout: PATIENCE, ..Guest::default() };
+    let guest = Guest {
+        kernel: options.kernel,
+        host_files,
+        timeout: PATIENCE,
+        seed: scenario.seed,
+        ..Guest::default()
+    };
     if host_files == HostFiles::Listed && options.guest_file.is_empty() {
         for interpreter in command.interpreters()? {
             let has =

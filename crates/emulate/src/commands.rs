@@ -156,9 +156,6 @@ impl Planned {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace, "sh", "-c", &self.text]);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        if let Ok(program) = std::env::current_exe() {
-            command.env("FAIRHOP", program);
-        }
         // A group of its own: a signal reaches what the shell starts.
         command.stdin(Stdio::null()).process_group(0);
         match output {
@@ -182,11 +179,15 @@ fn signal(child: &Child, signal: Signal) {
     }
 }
 
-/// Starts a program that ends with the emulation. The calling thread must live as long as the program shall.
+/// Starts a program that ends with the emulation. The calling thread must live as long as the program shall. Its variable
+/// `FAIRHOP` is the path of this program.
 ///
 /// # Errors
 /// The program cannot be started.
 pub fn start(command: &mut Command, text: &str) -> Result<Child, EmulateError> {
+    if let Ok(program) = std::env::current_exe() {
+        command.env("FAIRHOP", program);
+    }
     sys::end_with_parent(command)
         .spawn()
         .map_err(|source| EmulateError::Command { command: text.to_owned(), source })

@@ -567,7 +567,7 @@ fn a_second_emulation_a_taken_name_and_an_unknown_place_are_refused() {
 fn the_run_ends_with_its_command_and_has_its_exit_code() {
     let Some(_turn) = turn() else { return };
     let folder = scenario("");
-    for (command, code) in [("exit 0", 0), ("exit 7", 7)] {
+    for (command, code) in [(r#""$FAIRHOP" --version"#, 0), ("exit 7", 7)] {
         let arguments =
             ["emulate", "string.toml", "--attach", "0", "--attach", "1", "--", "sh", "-c", command];
         let output = in_folder(folder.path(), &arguments);

@@ -25,6 +25,7 @@ propagation = { model = "range", receive_m = 250, carrier_sense_m = 550 }
 
 /// Sixty datagrams at once, which take some 70 ms of air, and what fq_codel holds of them, at once and later.
 const FLOOD: &str = "#!/bin/bash
+\"$FAIRHOP\" --version
 ip -n fh-0 neigh replace 10.77.0.1 lladdr 02:00:00:00:00:01 dev fh0
 ip netns exec fh-0 tc qdisc replace dev fh0 parent 2:1 fq_codel
 ip netns exec fh-0 bash -c 'exec 3>/dev/udp/10.77.0.1/9; for i in {1..60}; do printf %1400s x >&3; done'
@@ -97,6 +98,7 @@ fn a_guest_brings_back_results_and_captures_and_its_qdiscs_hold_the_backlog_of_a
     let output = in_folder(folder.path(), &arguments);
     let (said, errors) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{said}{errors}");
+    assert!(said.contains(concat!("fairhop ", env!("CARGO_PKG_VERSION"))), "{said}{errors}");
     let waiting = |when: &str| -> u32 {
         let line = said.lines().find_map(|line| line.strip_prefix(when));
         line.and_then(|line| line.trim().parse().ok()).unwrap_or_else(|| panic!("{said}{errors}"))

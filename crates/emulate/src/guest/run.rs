@@ -54,6 +54,8 @@ pub struct Guest {
     pub host_files: HostFiles,
     /// Wall time after which it is ended.
     pub timeout: Duration,
+    /// Seed of its processor's random numbers, which seed those of its kernel.
+    pub seed: u64,
 }
 
 impl Default for Guest {
@@ -63,6 +65,7 @@ impl Default for Guest {
             memory_mib: 1024,
             host_files: HostFiles::Listed,
             timeout: Duration::from_secs(3600),
+            seed: 1,
         }
     }
 }
@@ -172,14 +175,14 @@ impl Guest {
         };
         command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "pc"]);
         command.args(["-accel", "tcg,thread=single,tb-size=256", "-icount", "shift=0,sleep=off"]);
-        // A fixed date, and a fixed seed of what the guest's processor and firmware have for random numbers.
+        // A fixed date, and a seed of what the guest's processor and firmware have for random numbers.
         command.args([
             "-smp",
             "1",
             "-cpu",
             PROCESSOR,
             "-seed",
-            "1",
+            &self.seed.to_string(),
             "-rtc",
             "base=2026-01-01T00:00:00,clock=vm",
         ]);

@@ -9,6 +9,7 @@ use fairhop_control::{Controller, ObserverConfig};
 use fairhop_model::units::{BitRate, Nanos};
 
 use super::World;
+use super::applications::real::SECOND;
 use super::gateway::Gateway;
 use super::mesh::Mesh;
 use super::throttle::Throttle;
@@ -228,11 +229,16 @@ impl World {
         while let Some(setting) = self.control.as_deref_mut().and_then(|control| control.begin_stage(now)) {
             self.begin_stage(&setting);
         }
-        let Self { control: Some(control), core, mesh, .. } = self else { return };
+        let Self { control: Some(control), core, mesh, applications, .. } = self else { return };
         if let Some(throttle) = &mut control.throttle {
             throttle.update_shares(core, mesh);
         }
-        if control.tick(now, &self.mesh) {
+        if control.tick(now, mesh) {
+            if now >= core.recorder.warmup + SECOND && now.0 % SECOND.0 == 0 {
+                for gateway in &control.gateways {
+                    applications.real.judge(gateway.controller().observer().calls(now, SECOND));
+                }
+            }
             self.poll_gateways();
         }
         let Self { control: Some(control), core, .. } = self else { return };

@@ -237,11 +237,10 @@ impl Gateway {
 
     /// A packet leaves for the mesh: the controller learns of it, and its window may become smaller.
     fn enter_mesh(&mut self, core: &mut Core, image: ImageId, backlog: usize) {
-        if matches!(core.packets.get(image).body, Body::Rtp { .. }) {
+        let digest = self.digest(core.now(), core.packets.view(image), Direction::ToMesh);
+        if matches!(digest.payload, Payload::Rtp(_)) {
             self.pipeline.own_queue(core.now(), backlog as u32);
         }
-
-        let digest = self.digest(core.now(), core.packets.view(image), Direction::ToMesh);
         let window = self.pipeline.crossing(&digest);
         set_window(core, image, window);
     }

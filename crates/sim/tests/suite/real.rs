@@ -268,6 +268,44 @@ fn real_rtp_both_ways_is_a_call_with_the_score_of_its_delay_and_loss() {
     assert!(summary.flows.is_empty());
 }
 
+/// A download whose packets wait 300 ms at the gateway, and a call that does not wait.
+#[test]
+fn a_gateway_that_paces_a_download_does_not_see_a_queue_in_the_mesh() {
+    let control = format!("{EDGES}\n[control]\nkind = \"data-pacing\"\nrate_kbps = 240\n");
+    let mut world = world(&control, &["duration_s=10", "warmup_s=4"]);
+    let syn = |from, to, ack, flags| tcp(from, to, (999, ack, 65_000), flags, &[]);
+    world.inject(HOST, &syn(INTERNET, node(3), 0, 0x02)).expect("accepted");
+    run(&mut world, 50);
+    world.inject(3, &syn(node(3), INTERNET, 1_000, 0x12)).expect("accepted");
+    let (mut sent, mut acked) = (1_000, 1_000);
+    for number in 0..500 {
+        world.inject(0, &rtp(node(0), node(3), number, 1)).expect("accepted");
+        world.inject(3, &rtp(node(3), node(0), number, 2)).expect("accepted");
+        // One segment at a time at first: the shortest round trip.
+        let window = if number < 50 { 1_000 } else { 9_000 };
+        while sent + 1_000 <= acked + window {
+            let data = tcp(INTERNET, node(3), (sent, 1_000, 65_000), 0x18, &[7; 1_000]);
+            world.inject(HOST, &data).expect("accepted");
+            sent += 1_000;
+        }
+        for packet in run(&mut world, 20) {
+            if packet.node == 3 && packet.bytes.len() > 1_000 {
+                let ack = tcp(node(3), INTERNET, (1_000, acked + 1_000, 65_000), 0x10, &[]);
+                world.inject(3, &ack).expect("accepted");
+            } else if packet.node == HOST {
+                acked += 1_000;
+            }
+        }
+    }
+    world.run();
+    let summary = Summary::of(&world, false);
+    let download = summary.flows.iter().find(|flow| flow.kind == "real-tcp").expect("a flow");
+    assert!(download.delay.p50_ms > 250.0, "{:?}", download.delay);
+    let call = &summary.calls[0];
+    let seen = call.observed.as_ref().and_then(|observed| observed.mos);
+    assert!(call.mos.zip(seen).is_some_and(|(mos, seen)| mos > 4.3 && seen > 4.2), "{:?} {seen:?}", call.mos);
+}
+
 #[test]
 fn simulated_and_real_traffic_share_the_air() {
     let cbr = "\n[[traffic]]\nkind = \"cbr\"\nfrom = 1\nto = 2\nrate_kbps = 20000\npayload_bytes = 1000\nstart_s = 1\n";

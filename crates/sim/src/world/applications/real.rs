@@ -6,15 +6,16 @@
 //! Goodput is payload that arrived, and for TCP the bytes that the receiver's ACKs cover when they enter the network: in
 //! order and once. A UDP flow of which nine packets in ten are RTP of a known payload type is a call.
 //!
-//! Calls are also judged by the observer of `fairhop_control`, as a gateway would ([`Observed`]): by what passes one end of
-//! the flow, that without a radio, or at a gateway node, or else the end whose packet came first.
+//! Calls are also judged by the observer of `fairhop_control`, as a gateway would ([`Observed`]). Where gateways control, by
+//! theirs, which see packets when they leave the pacers. Otherwise by one of its own: by what passes one end of the flow,
+//! that without a radio, or at a gateway node, or else the end whose packet came first.
 //!
 //! Left out: calls whose payload type is dynamic (96 to 127), and flows of later fragments, which have no ports.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use fairhop_control::digest::{Digest, Direction, PROTOCOL_TCP, PROTOCOL_UDP, Payload, tcp_flag};
-use fairhop_control::observer::Quality;
+use fairhop_control::observer::{CallNow, Quality};
 use fairhop_control::{Address, Observer, ObserverConfig};
 use fairhop_model::units::Nanos;
 use fairhop_model::voice::{self, Codec};
@@ -289,6 +290,8 @@ pub struct RealFlows {
     /// Places without radio begin with this number.
     hosts: NodeId,
     gateways: BTreeSet<NodeId>,
+    /// Calls are judged by the observers of gateways, and not here.
+    is_judged_by_gateways: bool,
     /// Made with the first flow.
     observer: Option<Box<Observer>>,
     /// Seconds that the observer was asked about.
@@ -298,7 +301,7 @@ pub struct RealFlows {
 }
 
 /// The time over which calls are judged.
-const SECOND: Nanos = Nanos::from_secs(1);
+pub(in crate::world) const SECOND: Nanos = Nanos::from_secs(1);
 
 impl RealFlows {
     /// Real traffic between places with these addresses. Packets to any other address go to `default`.
@@ -317,6 +320,26 @@ impl RealFlows {
         self
     }
 
+    /// Leaves the observation to gateways under control, whose World calls [`RealFlows::judge`].
+    pub(in crate::world) fn leave_to_gateways(&mut self) {
+        self.is_judged_by_gateways = true;
+    }
+
+    /// Counts the last second of calls, as an observer sees them.
+    pub(in crate::world) fn judge(&mut self, calls: impl Iterator<Item = CallNow>) {
+        for call in calls {
+            let key = Key::Ip {
+                protocol: call.key.protocol,
+                source: (call.key.wired, call.key.wired_port),
+                destination: (call.key.mesh, call.key.mesh_port),
+            };
+            let index = self.known.get(&key).or_else(|| self.known.get(&key.reverse()));
+            if let (Some(&index), Some(mos)) = (index, call.mos()) {
+                self.flows[index].observed.add(call.up, call.down, mos);
+            }
+        }
+    }
+
     /// The end of a flow that is observed.
     fn observed_end(&self, from: NodeId, to: NodeId) -> NodeId {
         let rank = |node| if node >= self.hosts { 2 } else { u8::from(self.gateways.contains(&node)) };
@@ -325,8 +348,11 @@ impl RealFlows {
 
     /// A packet passes the observed end of its flow. Whole seconds that have ended are judged first.
     fn show(&mut self, digest: &Digest, warmup: Nanos) {
+        if self.is_judged_by_gateways {
+            return;
+        }
         let playout = self.playout;
-        let observer = self.observer.get_or_insert_with(|| {
+        let mut observer = self.observer.take().unwrap_or_else(|| {
             let config = ObserverConfig { flows: MAX_FLOWS, playout, ..ObserverConfig::default() };
             Box::new(Observer::new(config))
         });
@@ -334,23 +360,13 @@ impl RealFlows {
             && end <= digest.at
         {
             self.seconds += 1;
-            if end < warmup + SECOND {
-                continue;
-            }
-            observer.survey(end);
-            for call in observer.calls(end, SECOND) {
-                let key = Key::Ip {
-                    protocol: call.key.protocol,
-                    source: (call.key.wired, call.key.wired_port),
-                    destination: (call.key.mesh, call.key.mesh_port),
-                };
-                let index = self.known.get(&key).or_else(|| self.known.get(&key.reverse()));
-                if let (Some(&index), Some(mos)) = (index, call.mos()) {
-                    self.flows[index].observed.add(call.up, call.down, mos);
-                }
+            if end >= warmup + SECOND {
+                observer.survey(end);
+                self.judge(observer.calls(end, SECOND));
             }
         }
         observer.on_digest(digest);
+        self.observer = Some(observer);
     }
 
     /// What is known of a flow.

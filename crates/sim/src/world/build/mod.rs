@@ -104,7 +104,7 @@ impl World {
                 (routes, Some(Box::new(overlay)))
             }
         };
-        let Plan { applications, measured, starts, .. } = plan;
+        let Plan { mut applications, measured, starts, .. } = plan;
         let network = Network { routes, hosts, wired, overlay };
 
         // The disciplines need the time that a packet takes at best.
@@ -138,6 +138,9 @@ impl World {
             .is_some()
             .then(|| Control::new(scenario, addresses, Throttle::new(surroundings)))
             .flatten();
+        if control.as_deref().is_some_and(|control| control.gateways().next().is_some()) {
+            applications.real.leave_to_gateways();
+        }
         let changes = Changes::new(scenario, finder);
         let duration = Nanos::from_secs_f64(scenario.duration_s);
         let mut recorder = recorder(scenario, duration, &applications, &measured, &mesh);

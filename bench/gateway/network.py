@@ -1,0 +1,88 @@
+"""Network namespaces, and the gateway's daemon in one of them (as root)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+#: How long the daemon has to start, and to stop after SIGTERM, in seconds.
+START_S, STOP_S = 20, 10
+# As the service has it (crates/gateway/package/fairhop-gateway.service).
+ENVIRONMENT = {"MIMALLOC_ALLOW_THP": "0", "MIMALLOC_PURGE_DELAY": "0"}
+
+
+def run(*command: str) -> None:
+    """Runs a command.
+
+    Raises:
+        CalledProcessError: It failed.
+    """
+    subprocess.run(command, check=True)
+
+
+def inside(namespace: str, *command: str) -> list[str]:
+    """The command line that runs a command in a namespace."""
+    return ["ip", "netns", "exec", namespace, *command]
+
+
+def add(namespaces: Sequence[str]) -> None:
+    """Makes namespaces whose loopback is up."""
+    for name in namespaces:
+        run("ip", "netns", "add", name)
+        run("ip", "-n", name, "link", "set", "lo", "up")
+
+
+def forward(namespace: str, *settings: str) -> None:
+    """Lets a namespace forward IPv4, with more settings of sysctl."""
+    run(*inside(namespace, "sysctl", "-qw", "net.ipv4.ip_forward=1", *settings))
+
+
+def remove(namespaces: Sequence[str]) -> None:
+    """Removes the namespaces that exist."""
+    for name in namespaces:
+        subprocess.run(["ip", "netns", "del", name], check=False, stderr=subprocess.DEVNULL)
+
+
+class Daemon:
+    """`fairhop gateway run` in a namespace, from when it is ready until the end of a `with` block.
+
+    Raises:
+        RuntimeError: It does not become ready; the message is its log.
+    """
+
+    def __init__(self, program: Path, namespace: str, folder: Path, config: str, options: Sequence[str] = ()) -> None:
+        self.program, self.namespace, self.log = program, namespace, folder / "log"
+        file = folder / "gateway.toml"
+        file.write_text(config)
+        command = inside(namespace, str(program), "gateway", "run", str(file), *options)
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(command, stderr=log, env=os.environ | ENVIRONMENT)
+        deadline = time.monotonic() + START_S
+        while "event=ready" not in self.log.read_text():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.process.kill()
+                self.process.wait()
+                raise RuntimeError(self.log.read_text())
+            time.sleep(0.05)
+
+    def status(self) -> dict[str, Any]:
+        """What `fairhop gateway status --json` says."""
+        command = inside(self.namespace, str(self.program), "gateway", "status", "--json")
+        answer: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        return answer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(STOP_S)
