@@ -25,7 +25,6 @@ fq_codel)
     tc -n fh-internet qdisc add dev fh0 parent 1:1 fq_codel
     ;;
 esac
-ip netns exec "$last" "$fairhop" call answer --bind 0.0.0.0 >/dev/null 2>&1 &
 # A client of its own for each flow: one iperf3 opens its connections one after the other, thirty of them within 11 s.
 for ((port = 5201; port < 5201 + flows; port++)); do
     ip netns exec "$last" iperf3 -s -p "$port" >/dev/null &

@@ -180,9 +180,11 @@ struct lane {
 	struct spacing data;
 	// Departure of the last packet with data.
 	u64 left;
-	// Until then packets of the flow are parked; until then the first of them is.
-	u64 parked;
-	u64 first_parked;
+	// Parked packets have numbers: that of the first one, and the next to be given. When the first one was last seen.
+	u16 first;
+	u16 next;
+	u32 nothing;
+	u64 seen;
 	u32 acked[2];
 	u32 present;
 	u32 zero;
@@ -896,18 +898,44 @@ INLINE u64 through_gate(struct orders *orders, u64 last, u64 at)
 	return has_next ? next : cycle + period + first;
 }
 
-// When a packet with data may leave; NONE if the pacer is full, TOO_EARLY if that is to be decided later. A flow's packets stay
-// in their order: a new one is parked while others are, and one that was parked while the first of them is.
-INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane *lane, u64 flow_rate, u64 time, u32 bytes, u32 is_urgent, u32 was_parked, u64 *paced)
+// Whether other packets of the flow that are parked come before this one, which has a number if it was parked.
+INLINE u32 is_behind(struct lane *lane, u64 time, u32 was_parked, u16 number)
+{
+	u16 before = was_parked ? number - lane->first : lane->next - lane->first;
+
+	if (was_parked && before > 0x7fff)
+		return 0;
+	if (before && time - lane->seen > 3 * STAY) {
+		// The first one was lost.
+		lane->first = was_parked ? number : lane->next;
+		before = 0;
+	}
+	if (before == 0)
+		lane->seen = time;
+	return before;
+}
+
+INLINE void unpark(struct lane *lane, u32 was_parked, u16 number)
+{
+	if (was_parked && number == lane->first)
+		lane->first++;
+}
+
+// When a packet with data may leave; NONE if the pacer is full, TOO_EARLY if that is to be decided later. `number` is that of a
+// parked packet: packets of a flow stay in their order.
+INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane *lane, u64 flow_rate, u64 time, u32 bytes, u32 is_urgent, u32 was_parked, u16 *number, u64 *paced)
 {
 	u64 flow_next, aggregate_next, urgent_next, place, at, last;
 	u64 slack = orders->gate_period;
+	u32 behind;
 
 	lock(&schedule->lock);
+	behind = park_index && is_behind(lane, time, was_parked, *number);
 	flow_next = next_of(&lane->data, lane->present & HAS_DATA, flow_rate);
 	aggregate_next = next_of(&schedule->aggregate, schedule->present & HAS_AGGREGATE, orders->down);
 	urgent_next = next_of(&schedule->urgent, schedule->present & HAS_URGENT, orders->interactive);
-	if (is_urgent && urgent_next <= time && flow_next <= time) {
+	if (is_urgent && !behind && urgent_next <= time && flow_next <= time) {
+		unpark(lane, was_parked, *number);
 		// Ahead of what has been given its time, but on the account of the aggregate.
 		if (aggregate_next > time && schedule->aggregate.bytes < 1U << 30) {
 			schedule->aggregate.bytes += bytes;
@@ -931,18 +959,13 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 	// Packets of a flow stay in their order.
 	at = max64(park_index ? flow_next : min64(flow_next, time + MAX_HELD), lane->left);
 	at = at >= place ? through_gate(orders, last, at) : place;
-	if (park_index) {
-		u32 is_behind = time < (was_parked ? lane->first_parked : lane->parked);
-
-		if (is_behind || at - time > HORIZON) {
-			if (!is_behind && was_parked)
-				lane->first_parked = time + STAY;
-			// A little longer, for its way back.
-			lane->parked = time + STAY + SECOND / 1000;
-			unlock(&schedule->lock);
-			return TOO_EARLY;
-		}
+	if (park_index && (behind || at - time > HORIZON)) {
+		if (!was_parked)
+			*number = lane->next++;
+		unlock(&schedule->lock);
+		return TOO_EARLY;
 	}
+	unpark(lane, was_parked, *number);
 	if (at - time > orders->max_wait) {
 		unlock(&schedule->lock);
 		return NONE;
@@ -1041,6 +1064,24 @@ INLINE void send_digest(struct digest *digest, struct counters *counters)
 		counters->digests++;
 }
 
+// The number of a parked packet is in `tc_index`, which test runs do not have. It is volatile, or the compiler would choose between
+// two addresses in `skb`, which the kernel refuses.
+INLINE u16 read_number(volatile struct __sk_buff *skb)
+{
+	u32 number = skb->tc_index;
+
+	if (has_test_clock)
+		number = skb->mark;
+	return number;
+}
+
+INLINE void write_number(volatile struct __sk_buff *skb, u16 number)
+{
+	skb->tc_index = number;
+	if (has_test_clock)
+		skb->mark = number;
+}
+
 // Sends a packet into the park.
 INLINE int park(struct __sk_buff *skb)
 {
@@ -1115,15 +1156,18 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 		// Where pacing has ended, data stays behind the packets of its flow that wait.
 		if (schedule && (is_ack || orders->paces_data || (lane && lane->left > time))) {
 			u64 leaves = time, paced = 0;
+			u16 number = was_parked ? read_number(skb) : 0;
 
 			if (!lane)
 				lane = lane_of(scratch, counters);
 			if (lane && is_data)
-				leaves = depart(schedule, orders, lane, rate, time, digest->bytes, is_urgent, was_parked, &paced);
+				leaves = depart(schedule, orders, lane, rate, time, digest->bytes, is_urgent, was_parked, &number, &paced);
 			else if (lane)
 				leaves = depart_ack(schedule, lane, direction, orders->up_acks, orders->max_ack_wait, time, digest->words[1]);
-			if (leaves == TOO_EARLY)
+			if (leaves == TOO_EARLY) {
+				write_number(skb, number);
 				return park(skb);
+			}
 			if (leaves == NONE) {
 				counters->dropped++;
 				return DROP;

@@ -66,6 +66,7 @@ fn old_kernels_accept_the_programs_of_the_gateway_and_pace_by_departure_times() 
             let started = said.lines().find(|line| line.contains("event=started")).unwrap_or_default();
             let how = ["attachment=clsact", "pacing=\"departure times\"", "gate=true"];
             assert!(how.iter().all(|what| started.contains(what)), "{kernel}: {said}");
+            assert!(!said.contains("rates take effect late"), "{kernel} has no park: {said}");
         })
     };
     for guest in ["5.10", "6.1"].map(run) {

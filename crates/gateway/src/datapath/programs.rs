@@ -299,13 +299,14 @@ impl Programs {
         program: Program,
         packet: &[u8],
         ingress: u32,
+        mark: u32,
         out: &mut [u8],
     ) -> Result<sys::Done, DatapathError> {
         let failed = |error: ProgramError| io("run a program", error);
         let loaded = self.ebpf.program(program.name()).ok_or_else(|| io("find a program", program.name()))?;
         let classifier: &SchedClassifier = loaded.try_into().map_err(failed)?;
         let fd = classifier.fd().map_err(failed)?;
-        sys::run(std::os::fd::AsFd::as_fd(fd), packet, ingress, out)
+        sys::run(std::os::fd::AsFd::as_fd(fd), packet, ingress, mark, out)
             .map_err(|error| io("run a program", error))
     }
 }

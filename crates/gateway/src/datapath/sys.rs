@@ -39,7 +39,9 @@ const _: () = assert!(size_of::<TestRun>() == 80);
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct Context {
-    words: [u32; 8],
+    words: [u32; 2],
+    pub(super) mark: u32,
+    more: [u32; 5],
     priority: u32,
     ingress: u32,
     rest: [u32; 26],
@@ -60,8 +62,14 @@ pub(super) struct Done {
 }
 
 /// Runs a program on a packet.
-pub(super) fn run(program: BorrowedFd<'_>, packet: &[u8], ingress: u32, out: &mut [u8]) -> io::Result<Done> {
-    let context = Context { ingress, ..Context::default() };
+pub(super) fn run(
+    program: BorrowedFd<'_>,
+    packet: &[u8],
+    ingress: u32,
+    mark: u32,
+    out: &mut [u8],
+) -> io::Result<Done> {
+    let context = Context { ingress, mark, ..Context::default() };
     let mut after = Context::default();
     let mut call = TestRun {
         program: program.as_raw_fd().cast_unsigned(),

@@ -13,8 +13,10 @@ use super::{Counters, DatapathError, Orders, Pacing};
 /// What a program has done with a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome<'a> {
-    /// It passes; otherwise it is dropped.
+    /// It passes; otherwise it is dropped or parked.
     pub passes: bool,
+    /// It goes into the park with this number.
+    pub parked: Option<u32>,
     /// The packet afterwards.
     pub packet: &'a [u8],
     /// Its digest, if it has one.
@@ -22,6 +24,10 @@ pub struct Outcome<'a> {
     /// When it may leave (`skb->tstamp`); zero at once.
     pub departure: Nanos,
 }
+
+/// Verdicts (`TC_ACT_SHOT` and `TC_ACT_REDIRECT` of `linux/pkt_cls.h`).
+const DROP: i32 = 2;
+const REDIRECT: i32 = 7;
 
 /// Programs without interfaces.
 #[derive(Debug)]
@@ -81,12 +87,28 @@ impl Trial {
         ingress: u32,
         packet: &[u8],
     ) -> Result<Outcome<'_>, DatapathError> {
+        self.run_again(program, now, ingress, 0, packet)
+    }
+
+    /// As [`Trial::run`], for a packet that comes out of the park with the number that it got there.
+    ///
+    /// # Errors
+    /// As [`Trial::run`].
+    pub fn run_again(
+        &mut self,
+        program: Program,
+        now: Nanos,
+        ingress: u32,
+        number: u32,
+        packet: &[u8],
+    ) -> Result<Outcome<'_>, DatapathError> {
         self.programs.set_clock(now)?;
-        let done = self.programs.run(program, packet, ingress, &mut self.out)?;
+        let done = self.programs.run(program, packet, ingress, number, &mut self.out)?;
         let mut digest = None;
         self.programs.read_digests(|read| digest = Some(read));
         Ok(Outcome {
-            passes: done.verdict != 2,
+            passes: !matches!(done.verdict, DROP | REDIRECT),
+            parked: (done.verdict == REDIRECT).then_some(done.context.mark),
             packet: self.out.get(..done.length).unwrap_or_default(),
             digest,
             departure: Nanos(done.context.tstamp),

@@ -90,6 +90,69 @@ fn packets_leave_when_the_pacer_of_the_laboratory_says() {
     assert!(paced > 1000, "{paced}");
 }
 
+/// Eight flows with many packets at once, in random order. All leave at the rate in force then, those of a flow in their order,
+/// and a new rate takes effect within the 150 ms for which departures are fixed, and a stay in the park.
+#[test]
+fn packets_that_are_too_early_are_parked_and_leave_in_order_at_the_rate_of_then() {
+    const STAY: Nanos = Nanos::from_millis(50);
+    const HORIZON: Nanos = Nanos::from_millis(150);
+    const UNPARK: u32 = 8;
+    let Some(mut trial) = trial(Constants { park: (7, UNPARK), ..departures() }) else { return };
+    let changed = START.saturating_add(Nanos::from_millis(800));
+    let (slow, fast) = (BitRate(400_000), BitRate(4_000_000));
+    let spacing = |rate: BitRate| rate.time_for(1040);
+    let mut random = Random(3);
+    // Time of arrival, flow, number of the packet, and the one it got in the park.
+    let mut coming: Vec<(Nanos, u8, usize, Option<u32>)> = (0..160)
+        .map(|number| {
+            let at = START.saturating_add(Nanos(number as u64 * 1_000_000 + random.below(900_000)));
+            (at, random.below(8) as u8, number, None)
+        })
+        .collect();
+    let mut left: Vec<(Nanos, u8, usize)> = Vec::new();
+    let mut stays = 0;
+    trial.order(&Policy { down: Some(slow), ..Policy::none() }, Nanos::MAX, QUEUE).unwrap();
+    let mut is_fast = false;
+    while !coming.is_empty() {
+        coming.sort();
+        let (now, flow, number, parked) = coming.remove(0);
+        if now >= changed && !is_fast {
+            trial.order(&Policy { down: Some(fast), ..Policy::none() }, Nanos::MAX, QUEUE).unwrap();
+            is_fast = true;
+        }
+        let frame = segment(flow, Direction::ToMesh, 1, ACK, 1000);
+        let ingress = if parked.is_some() { UNPARK } else { 0 };
+        let outcome = trial.run_again(Program::ToMesh, now, ingress, parked.unwrap_or(0), &frame).unwrap();
+        if outcome.parked.is_some() {
+            assert_eq!(outcome.digest, None, "a digest is sent once");
+            stays += 1;
+            // Its timer is late by what it may be.
+            let back = now.saturating_add(STAY).saturating_add(Nanos(11_000));
+            coming.push((back, flow, number, outcome.parked));
+        } else {
+            assert!(outcome.passes && outcome.departure.saturating_sub(now) <= HORIZON);
+            left.push((outcome.departure.max(now), flow, number));
+        }
+    }
+    assert_eq!(trial.counters().unwrap().to_mesh.tcp.packets, 160, "packets are counted once");
+    assert!(stays > 160, "{stays}");
+    left.sort();
+    for flow in 0..8 {
+        let of_flow = left.iter().filter(|(_, which, _)| *which == flow).map(|(_, _, number)| *number);
+        assert!(of_flow.is_sorted(), "flow {flow}");
+    }
+    for pair in left.windows(2) {
+        let gap = pair[1].0.saturating_sub(pair[0].0);
+        assert!(gap >= spacing(fast) && (gap >= spacing(slow) || pair[1].0 >= changed), "{gap:?}");
+    }
+    // The pacer does not run dry at the old rate, and all have left soon after the change.
+    let before = left.iter().filter(|(at, ..)| *at < changed).count();
+    assert!((before as u64) >= changed.saturating_sub(START).0 / spacing(slow).0, "{before}");
+    let rest = Nanos(spacing(fast).0 * (160 - before as u64));
+    let end = changed.saturating_add(HORIZON).saturating_add(STAY).saturating_add(rest);
+    assert!(left.last().unwrap().0 < end.saturating_add(STAY), "{:?}", left.last());
+}
+
 /// ACKs into the mesh and out of it, charged what they acknowledge, duplicates free of charge: to the nanosecond.
 #[test]
 fn acks_leave_when_the_ack_pacer_of_the_laboratory_says() {
