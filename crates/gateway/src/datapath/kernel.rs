@@ -69,6 +69,8 @@ pub struct Kernel {
     written: Written,
     /// When the policy in force expires by itself.
     policy_expires: Nanos,
+    /// Until when packets may have been given departures.
+    given_until: Nanos,
     /// Digests of packets that have not left yet.
     departures: Departures,
 }
@@ -133,6 +135,7 @@ impl Kernel {
             queues: Vec::new(),
             written: Written::default(),
             policy_expires: Nanos::ZERO,
+            given_until: Nanos::ZERO,
             departures: Departures::default(),
         };
         kernel.make_queues()?;
@@ -283,7 +286,9 @@ impl Datapath for Kernel {
         for queues in &mut self.queues {
             queues.set(&mut self.netlink, orders.policy, &self.written, packets)?;
         }
-        self.written.write(programs, orders, expires, packets, self.features.pacing)?;
+        let given = self.given_until.saturating_sub(now);
+        let given = self.written.write(programs, orders, expires, packets, self.features.pacing, given)?;
+        self.given_until = now.saturating_add(given);
         // Classes that have just been given to flows.
         for queues in &mut self.queues {
             queues.set(&mut self.netlink, orders.policy, &self.written, packets)?;
@@ -325,7 +330,7 @@ impl Datapath for Kernel {
         // Nothing is limited from now on, whatever fails below.
         let expired = Policy { expires: Nanos::ZERO, ..Policy::none() };
         let orders = Orders { policy: &expired, datagrams: &[] };
-        let lifted = self.written.write(&mut programs, &orders, Nanos::ZERO, 1, Pacing::Off);
+        let lifted = self.written.write(&mut programs, &orders, Nanos::ZERO, 1, Pacing::Off, Nanos::ZERO);
         // Dropping the programs detaches them.
         drop(programs);
         let removed = self.remove_queues();
@@ -334,7 +339,7 @@ impl Datapath for Kernel {
                 queues::clean(&mut self.netlink, interface, &self.settings.state_dir)?;
             }
         }
-        lifted.and(removed)
+        lifted.map(drop).and(removed)
     }
 }
 

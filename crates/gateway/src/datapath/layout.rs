@@ -118,11 +118,19 @@ impl RawOrders {
     /// Bytes of a full packet.
     const PACKET: u64 = 1500;
 
-    /// The orders of a policy that expires at `expires`. The data pacer holds as many full packets as `queue_packets`.
+    /// How long `queue_packets` full packets take; none where no rate is in force.
+    pub(super) fn full_wait(policy: &Policy, queue_packets: u32) -> Option<Nanos> {
+        let rates = policy.flows.iter().map(|flow| flow.treatment.rate).chain([policy.others.rate]);
+        let slowest = policy.down.or(rates.flatten().min())?;
+        Some(slowest.time_for(u64::from(queue_packets) * Self::PACKET).min(Self::MAX_WAIT))
+    }
+
+    /// The orders of a policy that expires at `expires`. The data pacer holds packets for `max_wait`; without one, a gate
+    /// alone lets pass what it lets pass.
     pub(super) fn new(
         policy: &Policy,
         expires: Nanos,
-        queue_packets: u32,
+        max_wait: Option<Nanos>,
         has_gate: bool,
         treatments: u32,
     ) -> Self {
@@ -131,11 +139,6 @@ impl RawOrders {
         for (place, opening) in openings.iter_mut().zip(gate.map_or(&[][..], Gate::openings)) {
             *place = opening.0;
         }
-        let rates = policy.flows.iter().map(|flow| flow.treatment.rate).chain([policy.others.rate]);
-        let slowest = policy.down.or(rates.flatten().min());
-        let full = slowest.map_or(Nanos::ZERO, |rate| rate.time_for(u64::from(queue_packets) * Self::PACKET));
-        // A gate alone lets pass what it lets pass.
-        let full = if slowest.is_none() { Self::MAX_WAIT } else { full };
         Self {
             expires: expires.0,
             down: raw_rate(policy.down),
@@ -143,7 +146,7 @@ impl RawOrders {
             up_acks: raw_rate(policy.up_acks),
             down_acks: raw_rate(policy.down_acks),
             others_rate: raw_rate(policy.others.rate),
-            max_wait: full.min(Self::MAX_WAIT).0,
+            max_wait: max_wait.unwrap_or(Self::MAX_WAIT).0,
             max_ack_wait: Self::MAX_ACK_WAIT.0,
             gate_period: gate.map_or(0, |gate| gate.period().0),
             openings,

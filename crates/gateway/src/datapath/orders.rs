@@ -21,7 +21,8 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// Writes orders.
+    /// Writes orders. The data pacer holds as many full packets as `queue_packets`, and those that got a departure at an older,
+    /// lower rate, up to `given` from now: else a rise of the rate drops what comes behind them. Returns the new `given`.
     pub(super) fn write(
         &mut self,
         programs: &mut Programs,
@@ -29,7 +30,8 @@ impl Written {
         expires: Nanos,
         queue_packets: u32,
         pacing: Pacing,
-    ) -> Result<(), DatapathError> {
+        given: Nanos,
+    ) -> Result<Nanos, DatapathError> {
         if pacing == Pacing::Classes {
             self.assign(orders);
         }
@@ -55,7 +57,9 @@ impl Written {
         }
         programs.set_treatments(&wanted);
         let has_gate = pacing == Pacing::DepartureTimes;
-        programs.set_orders(RawOrders::new(policy, expires, queue_packets, has_gate, wanted.len() as u32))
+        let max_wait = RawOrders::full_wait(policy, queue_packets).map(|full| full.max(given));
+        programs.set_orders(RawOrders::new(policy, expires, max_wait, has_gate, wanted.len() as u32))?;
+        Ok(max_wait.unwrap_or(given))
     }
 
     /// Gives each flow with a rate of its own a class, as far as there are.

@@ -71,7 +71,9 @@ impl Trial {
         expires: Nanos,
         queue_packets: u32,
     ) -> Result<(), DatapathError> {
-        self.written.write(&mut self.programs, orders, expires, queue_packets, self.pacing)
+        self.written
+            .write(&mut self.programs, orders, expires, queue_packets, self.pacing, Nanos::ZERO)
+            .map(drop)
     }
 
     /// Runs a program on a packet that came in by interface `ingress`.
