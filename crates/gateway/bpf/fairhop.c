@@ -966,7 +966,8 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 		return TOO_EARLY;
 	}
 	unpark(lane, was_parked, *number);
-	if (at - time > orders->max_wait) {
+	// The park has a limit of its own.
+	if (!park_index && at - time > orders->max_wait) {
 		unlock(&schedule->lock);
 		return NONE;
 	}

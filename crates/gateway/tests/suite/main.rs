@@ -15,4 +15,5 @@ mod frames;
 mod namespaces;
 mod network;
 mod pacing;
+mod spacing;
 mod support;

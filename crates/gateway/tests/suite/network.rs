@@ -200,11 +200,16 @@ impl Network {
 
     /// Segments with wrong checksums that an end has received.
     pub(crate) fn checksum_errors(&self, name: &str) -> u64 {
-        self.within(name, || {
+        self.tcp_counter(name, "InCsumErrors")
+    }
+
+    /// A counter of TCP of an end (RFC 4022).
+    pub(crate) fn tcp_counter(&self, name: &str, counter: &'static str) -> u64 {
+        self.within(name, move || {
             let text = fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
             let mut lines = text.lines().filter(|line| line.starts_with("Tcp:"));
             let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-            let place = names.split(' ').position(|name| name == "InCsumErrors").unwrap();
+            let place = names.split(' ').position(|name| name == counter).unwrap();
             values.split(' ').nth(place).unwrap().parse().unwrap()
         })
     }

@@ -234,7 +234,7 @@ impl World {
             throttle.update_shares(core, mesh);
         }
         if control.tick(now, mesh) {
-            if now >= core.recorder.warmup + SECOND && now.0 % SECOND.0 == 0 {
+            if now >= core.recorder.warmup + SECOND && now.0.is_multiple_of(SECOND.0) {
                 for gateway in &control.gateways {
                     applications.real.judge(gateway.controller().observer().calls(now, SECOND));
                 }
