@@ -434,7 +434,7 @@ impl Observer for Observed<'_> {
         }
     }
 
-    fn after_slice(&mut self, now: Nanos) {
+    fn after_slice(&mut self, now: Nanos, _step: Nanos) {
         let Some(capture) = &mut self.capture else { return };
         let Replicating { campaign, loaded, seeds, announced, .. } = self.replications;
         campaign.progress.captured(capture.step());
