@@ -43,7 +43,12 @@ impl Campaign {
 
     /// Runs a network to its end or to an interrupt: see [`campaign::drive`].
     pub(crate) fn drive(&self, job: &Job, world: &mut World, observer: &mut impl Observer) -> bool {
-        campaign::drive(job, world, || self.interrupt.is_requested(), &mut Watched { campaign: self, observer })
+        campaign::drive(
+            job,
+            world,
+            || self.interrupt.is_requested(),
+            &mut Watched { campaign: self, observer },
+        )
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use fairhop_sim::output::OutputError;
 use fairhop_sim::scenario::ScenarioErrors;
 pub(crate) use fairhop_study::source::reason;
-use fairhop_study::source::{SourceError, Unavailable};
+use fairhop_study::source::{BuildError, SourceError, Unavailable};
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -104,5 +104,14 @@ impl From<SourceError> for Failure {
 impl From<Unavailable> for Failure {
     fn from(error: Unavailable) -> Self {
         Self::new(error.message, error.help)
+    }
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::Wrong(errors) => errors.into(),
+            BuildError::Other(_) => Self::new(error.to_string(), ""),
+        }
     }
 }

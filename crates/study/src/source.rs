@@ -3,9 +3,10 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fairhop_sim::scenario::{self, Loaded, Override, ScenarioErrors};
+use fairhop_sim::world::World;
 
 /// Files larger than a scenario may be are not read to their end.
 const MAX_BYTES: u64 = scenario::MAX_TEXT_BYTES as u64;
@@ -50,7 +51,7 @@ pub struct Source {
     /// The text.
     pub text: String,
     /// The folder to which paths in the text are relative.
-    pub folder: std::path::PathBuf,
+    pub folder: PathBuf,
 }
 
 impl Source {
@@ -61,7 +62,31 @@ impl Source {
     /// It cannot be found or read.
     pub fn find(which: &Path) -> Result<Self, Unavailable> {
         let (name, text) = find(which)?;
-        Ok(Self { name, text, folder: which.parent().unwrap_or_else(|| Path::new("")).to_owned() })
+        Ok(Self { name, text, folder: folder_of(which) })
+    }
+
+    /// Reads the scenario of a file.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn file(path: &Path) -> Result<Self, Unavailable> {
+        let name = path.display().to_string();
+        let text = match fs::metadata(path) {
+            Ok(found) if found.is_dir() => return Err(directory(&name)),
+            Ok(_) => read(&name, File::open(path).map_err(|error| unreadable(&name, &error))?)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(unknown(path, Wanted::File)),
+            Err(error) => return Err(unreadable(&name, &error)),
+        };
+        Ok(Self { name, text, folder: folder_of(path) })
+    }
+
+    /// A ready-made scenario.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn ready_made(name: &str) -> Result<Self, Unavailable> {
+        let ready = scenario::ready_made(name).ok_or_else(|| unknown(Path::new(name), Wanted::ReadyMade))?;
+        Ok(Self { name: ready.file_name(), text: ready.text.to_owned(), folder: PathBuf::new() })
     }
 
     /// Checks the scenario with changes.
@@ -90,6 +115,37 @@ pub fn load(which: &Path, overrides: &[Override]) -> Result<Loaded, SourceError>
     Ok(Source::find(which)?.load(overrides)?)
 }
 
+/// Why a checked scenario cannot be simulated.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// At places in its text: no route, nodes that cannot be connected.
+    #[error(transparent)]
+    Wrong(#[from] ScenarioErrors),
+    /// Without a place.
+    #[error("the scenario cannot be simulated: {0}")]
+    Other(String),
+}
+
+/// The network of a scenario. Problems that only show once nodes are placed are reported at their place in the text.
+///
+/// # Errors
+/// It cannot be built: no route, nodes that cannot be connected.
+pub fn build(loaded: &Loaded, seed: u64) -> Result<World, BuildError> {
+    World::new(&loaded.scenario, seed).map_err(|findings| {
+        let text = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        match loaded.locate(findings) {
+            Some(errors) => BuildError::Wrong(errors),
+            None => BuildError::Other(text),
+        }
+    })
+}
+
+/// Consecutive seeds; none if there are not that many from `first` on.
+pub fn seeds(first: u64, count: u32) -> Option<Vec<u64>> {
+    let last = first.checked_add(u64::from(count).checked_sub(1)?)?;
+    Some((first..=last).collect())
+}
+
 /// The system's message without its number.
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
@@ -108,10 +164,7 @@ fn find(which: &Path) -> Result<(String, String), Unavailable> {
     let ready = scenario::ready_made(&name);
     match (fs::metadata(which), ready) {
         (Ok(found), Some(ready)) if found.is_dir() => Ok((ready.file_name(), ready.text.to_owned())),
-        (Ok(found), None) if found.is_dir() => Err(Unavailable::new(
-            format!("{name} is a directory, not a scenario"),
-            "give a file in it that ends in .toml, or a ready-made scenario (`fairhop scenarios` lists them)",
-        )),
+        (Ok(found), None) if found.is_dir() => Err(directory(&name)),
         (Ok(_), _) => {
             let file = File::open(which).map_err(|error| unreadable(&name, &error))?;
             Ok((name.clone(), read(&name, file)?))
@@ -120,6 +173,17 @@ fn find(which: &Path) -> Result<(String, String), Unavailable> {
         (Err(error), None) if error.kind() == io::ErrorKind::NotFound => Err(unknown(which, Wanted::Any)),
         (Err(error), None) => Err(unreadable(&name, &error)),
     }
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    path.parent().unwrap_or_else(|| Path::new("")).to_owned()
+}
+
+fn directory(name: &str) -> Unavailable {
+    Unavailable::new(
+        format!("{name} is a directory, not a scenario"),
+        "give a file in it that ends in .toml, or a ready-made scenario (`fairhop scenarios` lists them)",
+    )
 }
 
 fn read(name: &str, source: impl Read) -> Result<String, Unavailable> {
@@ -148,6 +212,8 @@ fn unreadable(name: &str, error: &io::Error) -> Unavailable {
 pub enum Wanted {
     /// A file or a ready-made scenario.
     Any,
+    /// A file.
+    File,
     /// A ready-made scenario.
     ReadyMade,
 }
@@ -160,6 +226,7 @@ pub fn unknown(which: &Path, wanted: Wanted) -> Unavailable {
     let looks_like_file = which.extension().is_some() || which.components().count() > 1;
     let message = match wanted {
         Wanted::ReadyMade => format!("there is no ready-made scenario called {name}"),
+        Wanted::File => format!("there is no file {name}"),
         Wanted::Any if looks_like_file => format!("there is no file {name}"),
         Wanted::Any => format!("there is neither a file nor a ready-made scenario called {name}"),
     };
