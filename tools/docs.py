@@ -38,8 +38,8 @@ TIMEOUT_S = 300
 
 #: Other programs whose output does not depend on their version.
 STABLE = ("cat", "ls", "python3")
-#: Modules that are no part of Python, in the versions of tools/requirements.txt. Where they are installed, documents about
-#: them are checked: in the environment of tools/try_wheel.py.
+#: Modules that are no part of Python, in the versions of tools/requirements.txt. Where they are installed, documents
+#: about them are checked: in the environment of tools/try_wheel.py.
 STABLE_MODULES = frozenset({"fairhop", "polars"})
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -70,6 +70,9 @@ pub(crate) fn mos_of_r(r: f64) -> f64 {
     voice::mos_of_r(r)
 }
 
+/// Shares, the regions that limit them, and overloaded regions.
+type Allocation = (Vec<f64>, Vec<Option<usize>>, Vec<usize>);
+
 /// Max-min shares of associations with weights and limits; those whose load is not NaN are calls.
 #[pyfunction]
 pub(crate) fn max_min(
@@ -77,7 +80,7 @@ pub(crate) fn max_min(
     weights: Vec<f64>,
     limits: Vec<f64>,
     loads: Vec<f64>,
-) -> PyResult<(Vec<f64>, Vec<Option<usize>>, Vec<usize>)> {
+) -> PyResult<Allocation> {
     let regions: Vec<Region> = regions
         .into_iter()
         .enumerate()

@@ -1,18 +1,26 @@
 //! Sweeps: the runs of a plan that are not kept yet, on all cores.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use fairhop_model::stats;
 use fairhop_sim::output::tables::RunTables;
 use fairhop_sim::results::Summary;
+use fairhop_sim::scenario::Loaded;
 
 use crate::campaign::{Campaign, CampaignError, Job, drive};
 use crate::plan::{Sweep, named};
 use crate::source::{self, BuildError};
 use crate::store::{Key, Store, StoreError};
+
+/// Runs that are written at a time. File systems synchronize several files together.
+const WRITERS: usize = 8;
+/// How often the calling thread looks whether all runs are kept, at the end.
+const CHECK: Duration = Duration::from_millis(5);
 
 /// Why a sweep ended early. What was kept before stays.
 #[derive(Debug, thiserror::Error)]
@@ -151,17 +159,28 @@ pub fn sweep(
                 wall: began.elapsed(),
             }
         };
+        let writers = Writers::start(store, [&made, &round])?;
         let job = {
             let (missing, sweep, store, stop) = (missing.clone(), sweep.clone(), store.clone(), stop.clone());
-            let (made, round) = (made.clone(), round.clone());
-            move |job: &Job| one(job, &missing[job.index], &sweep, &store, &stop, [&made, &round])
+            let (writers, round) = (writers.clone(), round.clone());
+            move |job: &Job| one(job, &missing[job.index], &sweep, &store, &stop, &writers, &round)
         };
-        let campaign = Campaign { stop: stop.clone(), threads };
-        let outcome =
-            campaign.run_all(missing.len(), || waiting(progress()), job).map_err(|error| match error {
-                CampaignError::Job(error) => error,
-                CampaignError::Thread(error) => SweepError::Thread(error),
-            })?;
+        let campaign = {
+            let (stop, writers) = (stop.clone(), writers.clone());
+            Campaign { stop: move || stop() || writers.has_failed(), threads }
+        };
+        let outcome = campaign.run_all(missing.len(), || waiting(progress()), job);
+        while writers.are_busy() {
+            thread::sleep(CHECK);
+            waiting(progress());
+        }
+        let outcome = outcome.map_err(|error| match error {
+            CampaignError::Job(error) => error,
+            CampaignError::Thread(error) => SweepError::Thread(error),
+        })?;
+        if let Some(error) = writers.take_failure() {
+            return Err(error.into());
+        }
         waiting(progress());
         if let Some((index, message)) = outcome.panics.into_iter().next() {
             let (point, seed, _) = missing[index];
@@ -205,28 +224,96 @@ fn further(sweep: &Sweep, store: &Store, report: &Report) -> Vec<(usize, u64)> {
     wanted
 }
 
-/// Makes and keeps one run.
+/// Makes one run, and hands it to the writers.
 fn one(
     job: &Job,
     (point, seed, key): &(usize, u64, Key),
     sweep: &Sweep,
     store: &Store,
     stop: &impl Fn() -> bool,
-    counters: [&AtomicUsize; 2],
+    writers: &Writers,
+    round: &AtomicUsize,
 ) -> Result<(), SweepError> {
-    let [made, round] = counters;
     // Another sweep may have made it meanwhile.
-    if !store.has(key) {
-        let point = &sweep.points[*point];
-        let mut world = source::build(&point.loaded, *seed)
-            .map_err(|source| SweepError::Build { point: named(&point.keys), source })?;
-        if !drive(job, &mut world, stop, &mut ()) {
-            return Ok(());
-        }
-        let (summary, tables) = (Summary::of(&world, false), RunTables::collect(&world, false));
-        store.keep(key, &point.loaded.scenario, &summary, tables)?;
-        made.fetch_add(1, Ordering::Relaxed);
+    if store.has(key) {
+        round.fetch_add(1, Ordering::Relaxed);
+        return Ok(());
     }
-    round.fetch_add(1, Ordering::Relaxed);
+    let point = &sweep.points[*point];
+    let mut world = source::build(&point.loaded, *seed)
+        .map_err(|source| SweepError::Build { point: named(&point.keys), source })?;
+    if drive(job, &mut world, || stop() || writers.has_failed(), &mut ()) {
+        let (summary, tables) = (Summary::of(&world, false), RunTables::collect(&world, false));
+        writers.hand(Made { key: key.clone(), loaded: point.loaded.clone(), summary, tables });
+    }
     Ok(())
+}
+
+/// A run that is to be kept.
+struct Made {
+    key: Key,
+    loaded: Arc<Loaded>,
+    summary: Summary,
+    tables: RunTables,
+}
+
+/// Threads that keep runs. A disk may take 100 ms to synchronize a file, in which a core can simulate.
+#[derive(Clone)]
+struct Writers {
+    send: SyncSender<Made>,
+    /// Runs that have been handed over and are not kept yet.
+    pending: Arc<AtomicUsize>,
+    failed: Arc<AtomicBool>,
+    failure: Arc<Mutex<Option<StoreError>>>,
+}
+
+impl Writers {
+    /// Starts the threads. They count the runs that they keep, and end when nobody can hand them any more.
+    fn start(store: &Store, counters: [&Arc<AtomicUsize>; 2]) -> Result<Self, SweepError> {
+        let (send, receive) = mpsc::sync_channel::<Made>(WRITERS);
+        let receive = Arc::new(Mutex::new(receive));
+        let writers = Self { send, pending: Arc::default(), failed: Arc::default(), failure: Arc::default() };
+        for _ in 0..WRITERS {
+            let (store, receive, counters) = (store.clone(), receive.clone(), counters.map(Arc::clone));
+            let Self { pending, failed, failure, .. } = writers.clone();
+            let work = move || {
+                loop {
+                    let next = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let Ok(Made { key, loaded, summary, tables }) = next else { break };
+                    match store.keep(&key, &loaded.scenario, &summary, tables) {
+                        Ok(()) => counters.iter().for_each(|counter| {
+                            counter.fetch_add(1, Ordering::Relaxed);
+                        }),
+                        Err(error) => {
+                            failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                            failed.store(true, Ordering::SeqCst);
+                        }
+                    }
+                    pending.fetch_sub(1, Ordering::SeqCst);
+                }
+            };
+            thread::Builder::new().name("keep".to_owned()).spawn(work).map_err(SweepError::Thread)?;
+        }
+        Ok(writers)
+    }
+
+    /// Hands over a run; waits where many are waiting to be kept.
+    fn hand(&self, made: Made) {
+        self.pending.fetch_add(1, Ordering::SeqCst);
+        if self.send.send(made).is_err() {
+            self.pending.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn are_busy(&self) -> bool {
+        self.pending.load(Ordering::SeqCst) > 0
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
+    }
+
+    fn take_failure(&self) -> Option<StoreError> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
