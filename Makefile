@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs deb bench claims adaptive-grid peers clean
+.PHONY: help demo test lint docs deb wheel bench claims adaptive-grid peers clean
 
 # Rust may have been installed after this shell was started.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -28,7 +28,7 @@ demo: ## Three downloads and five calls over four radio hops: a table, and pictu
 	@echo "  $(TARGET_DIR)/release/fairhop emulate k-real --gateway     and without --gateway, to see the difference"
 
 test: ## All tests
-	@tools/prepare rust compiler clang python tshark iproute ethtool daemons guests
+	@tools/prepare rust compiler clang python tshark iproute ethtool daemons guests venv
 	@echo "» all tests: about 14 minutes on 2 cores from a clean clone, compilation included"
 	cargo test --workspace --locked --no-run
 	python3 tools/docs.py --check --program $(TARGET_DIR)/debug/fairhop
@@ -43,7 +43,8 @@ lint: ## All checks that are not tests: formatting, lints, types, licences
 	@if [[ -x .venv/bin/mypy ]]; then set -x; \
 		.venv/bin/ruff check $(PYTHON_FILES); \
 		.venv/bin/ruff format --check $(PYTHON_FILES); \
-		for folder in $(PYTHON_FOLDERS); do .venv/bin/mypy --strict "$$folder"/*.py; done; fi
+		for folder in $(PYTHON_FOLDERS); do .venv/bin/mypy --strict "$$folder"/*.py; done; \
+		.venv/bin/ruff check python; .venv/bin/ruff format --check python; .venv/bin/mypy --strict python/fairhop; fi
 	@if command -v shellcheck >/dev/null; then set -x; shellcheck $(SHELL_FILES); fi
 	@if command -v shfmt >/dev/null; then set -x; shfmt -d $(SHELL_FILES); fi
 	@if cargo deny --version >/dev/null 2>&1; then set -x; cargo deny --locked check; \
@@ -62,6 +63,12 @@ deb: ## A Debian package of the program with its gateway, in out/
 	cargo build --release --locked --package fairhop
 	tools/deb $(TARGET_DIR)/release/fairhop out
 	@echo "Next: dpkg -i out/fairhop_*.deb, and docs/guides/gateway.md; tools/try-deb out/fairhop_*.deb tries it in a fresh root"
+
+wheel: ## The Python package, with the program, as a wheel in out/
+	@tools/prepare rust compiler clang python
+	cargo build --release --locked --package fairhop --package fairhop-python
+	python3 tools/wheel.py --library $(TARGET_DIR)/release/lib_native.so --program $(TARGET_DIR)/release/fairhop --out out
+	@echo "Next: pip install out/fairhop-*.whl, and docs/guides/python.md"
 
 bench: ## Speed: cost by network size, the gateway's observer, and the ratio to ns-2 in the same run
 	@tools/prepare rust compiler python ns2

@@ -38,6 +38,9 @@ TIMEOUT_S = 300
 
 #: Other programs whose output does not depend on their version.
 STABLE = ("cat", "ls", "python3")
+#: Modules that are no part of Python, in the versions of tools/requirements.txt. Where they are installed, documents
+#: about them are checked: in the environment of tools/try_wheel.py.
+STABLE_MODULES = frozenset({"fairhop", "polars"})
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"^# ([\w-]+\.\w+)\n")
@@ -55,17 +58,19 @@ class Shell:
     stable_only: bool
 
     def modules(self, command: str) -> set[str]:
-        """The modules that the Python files of a command import."""
+        """The modules that the Python files of a command import, or the commands of the program that are in Python."""
+        if command.startswith(("fairhop query", "fairhop plot")):
+            return {"fairhop"}
         scripts = [self.directory / word for word in command.split() if word.endswith(".py")]
         return {name for script in scripts for name in IMPORT.findall(script.read_text(encoding="utf-8"))}
 
     def runs(self, command: str) -> bool:
         """Whether to run the command: its program and its Python modules are installed."""
         program = command.split()[0]
-        if program == "fairhop":
-            return True
         modules = self.modules(command)
-        if self.stable_only and (program not in STABLE or not modules <= sys.stdlib_module_names):
+        if program == "fairhop":
+            return all(importlib.util.find_spec(name) for name in modules)
+        if self.stable_only and (program not in STABLE or not modules <= sys.stdlib_module_names | STABLE_MODULES):
             return False
         return shutil.which(program) is not None and all(importlib.util.find_spec(name) for name in modules)
 
@@ -134,13 +139,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--program", type=Path, required=True, help="the fairhop to run")
     parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if something differs")
+    parser.add_argument("--only", type=Path, nargs="*", metavar="DOCUMENT", help="these documents, and no picture")
     args = parser.parse_args()
 
     program = args.program.resolve()
     documents = sorted(path for pattern in DOCUMENTS for path in ROOT.glob(pattern))
+    if args.only is not None:
+        documents = [ROOT / path for path in args.only]
     fresh = {path: refresh(path, program, args.check) for path in documents}
-    fresh[PICTURE] = redraw(program)
-    fresh |= pictures.of_guides({path.name: fresh[path] for path in documents})
+    if args.only is None:
+        fresh[PICTURE] = redraw(program)
+        fresh |= pictures.of_guides({path.name: fresh[path] for path in documents})
     stale = 0
     for path, new in fresh.items():
         name = path.relative_to(ROOT)

@@ -1,27 +1,13 @@
-//! Runs on all cores, each in slices, so that they can be watched and interrupted.
-
-use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
-use std::thread;
-use std::time::{Duration, Instant};
+//! The runs of a command, with its progress and its Ctrl-C.
 
 use fairhop_model::units::Nanos;
 use fairhop_sim::world::World;
+use fairhop_study::campaign::{self, CampaignError};
+pub(crate) use fairhop_study::campaign::{Job, Observer, Outcome};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-
-/// Wall time that a slice should take: short enough for Ctrl-C and the progress bar, long enough that slicing costs
-/// nothing.
-const SLICE: Duration = Duration::from_millis(20);
-/// First slice, in simulated time. A large network may need more than [`SLICE`] for a millisecond.
-const FIRST_SLICE: Nanos = Nanos::from_micros(10);
-/// Longest slice, in simulated time. A quiet network may become busy within a slice.
-const LONGEST_SLICE: Nanos = Nanos::from_millis(100);
-/// How often the main thread checks for an interrupt while it waits for results.
-const CHECK: Duration = Duration::from_millis(50);
 
 /// What all runs of a command share.
 pub(crate) struct Campaign {
@@ -33,208 +19,56 @@ pub(crate) struct Campaign {
     pub(crate) threads: Option<usize>,
 }
 
-/// What several jobs returned, in the order of their numbers.
-#[derive(Debug)]
-pub(crate) struct Outcome<T> {
-    /// `None`: not begun before an interrupt, interrupted during setup, or panicked.
-    pub(crate) results: Vec<Option<T>>,
-    /// Numbers of the jobs that panicked, with the message of the panic.
-    pub(crate) panics: Vec<(usize, String)>,
-}
-
-/// One job of [`Campaign::run_all`], from the inside.
-pub(crate) struct Job {
-    /// Number of the job, from 0.
-    pub(crate) index: usize,
-    progress: Arc<Vec<AtomicBool>>,
-}
-
-impl Job {
-    /// Setup is done. An interrupt now waits for the job's result; before, it abandons the job.
-    fn begin(&self) {
-        self.progress[self.index].store(true, Ordering::SeqCst);
-    }
-}
-
-/// What observes a run from slice to slice.
-pub(crate) trait Observer {
-    /// Simulated time between two calls of [`Observer::sample`].
-    fn interval(&self) -> Nanos {
-        Nanos::MAX
-    }
-
-    /// The run is at `at`, a multiple of the interval.
-    fn sample(&mut self, _world: &World, _at: Nanos) {}
-
-    /// A slice has ended at `now`.
-    fn after_slice(&mut self, _now: Nanos) {}
-}
-
-impl Observer for () {}
-
 impl Campaign {
-    /// Does `job` for 0, 1, …, `count` − 1, several at a time. Results are in this order, whatever the threads did.
-    ///
-    /// A job that panics does not stop the others. After an interrupt no job begins, jobs that are being driven return
-    /// what they have, and jobs in setup are abandoned: their threads end with the program.
+    /// Does `job` for 0, 1, …, `count` − 1: see [`campaign::Campaign::run_all`].
     ///
     /// # Errors
-    /// The first job that failed; no further jobs begin, and running ones are abandoned. Or no thread can be started.
+    /// The first job that failed, or no thread can be started.
     pub(crate) fn run_all<T: Send + 'static>(
         &self,
         count: usize,
         job: impl Fn(&Job) -> Result<T, Failure> + Send + Sync + 'static,
     ) -> Result<Outcome<T>, Failure> {
         let _polling = self.interrupt.poll();
-        let job = Arc::new(job);
-        let next = Arc::new(AtomicUsize::new(0));
-        let begun: Arc<Vec<AtomicBool>> = Arc::new((0..count).map(|_| AtomicBool::new(false)).collect());
-        let (send, receive) = mpsc::channel();
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        for _ in 0..self.threads.unwrap_or(cores).min(count) {
-            let (job, next, begun, send) = (job.clone(), next.clone(), begun.clone(), send.clone());
-            let interrupt = self.interrupt.clone();
-            let work = move || {
-                while !interrupt.is_requested() {
-                    let index = next.fetch_add(1, Ordering::SeqCst);
-                    let one = Job { index, progress: begun.clone() };
-                    // A caught job shares nothing mutable with the others but counters.
-                    let run = || panic::catch_unwind(AssertUnwindSafe(|| job(&one)));
-                    if index >= count || send.send((index, run())).is_err() {
-                        break;
-                    }
-                }
-            };
-            thread::Builder::new().name("run".to_owned()).spawn(work).map_err(|error| {
-                Failure::new(
-                    format!("cannot start a thread: {error}"),
-                    "run fewer seeds at a time: --threads 1",
-                )
-            })?;
-        }
-        drop(send);
-
-        let mut outcome = Outcome { results: (0..count).map(|_| None).collect(), panics: Vec::new() };
-        let mut received = vec![false; count];
-        loop {
-            match receive.recv_timeout(CHECK) {
-                Ok((index, result)) => {
-                    received[index] = true;
-                    match result {
-                        Ok(result) => outcome.results[index] = Some(result?),
-                        Err(payload) => outcome.panics.push((index, message_of(&*payload))),
-                    }
-                }
-                Err(mpsc::RecvTimeoutError::Disconnected) => break,
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
-            }
-            let driven =
-                || begun.iter().zip(&received).any(|(begun, got)| begun.load(Ordering::SeqCst) && !got);
-            if self.interrupt.is_requested() && !driven() {
-                break;
-            }
-        }
-        outcome.panics.sort();
-        Ok(outcome)
+        let interrupt = self.interrupt.clone();
+        let runs = campaign::Campaign { stop: move || interrupt.is_requested(), threads: self.threads };
+        runs.run_all(count, || {}, job).map_err(|error| match error {
+            CampaignError::Job(failure) => failure,
+            CampaignError::Thread(error) => Failure::new(
+                format!("cannot start a thread: {error}"),
+                "run fewer seeds at a time: --threads 1",
+            ),
+        })
     }
 
-    /// Runs a network to its end or to an interrupt. Returns whether it reached its end. Slices do not change what the
-    /// network does.
+    /// Runs a network to its end or to an interrupt: see [`campaign::drive`].
     pub(crate) fn drive(&self, job: &Job, world: &mut World, observer: &mut impl Observer) -> bool {
-        job.begin();
-        let interval = observer.interval();
-        let mut next_sample = Nanos::ZERO.saturating_add(interval);
-        let end = world.end();
-        let mut now = Nanos::ZERO;
-        let mut slice = FIRST_SLICE;
-        while now < end {
-            if self.interrupt.is_requested() {
-                world.stop(now);
-                return false;
-            }
-            let began = Instant::now();
-            let until = now.saturating_add(slice).min(end);
-            while next_sample <= until {
-                world.run_until(next_sample);
-                observer.sample(world, next_sample);
-                next_sample = next_sample.saturating_add(interval);
-            }
-            world.run_until(until);
-            self.progress.advance(until - now);
-            now = until;
-            observer.after_slice(now);
-            slice = next_slice(slice, began.elapsed());
-        }
-        world.run();
-        true
+        campaign::drive(
+            job,
+            world,
+            || self.interrupt.is_requested(),
+            &mut Watched { campaign: self, observer },
+        )
     }
 }
 
-/// The length of the next slice, from that of the last one and the wall time it took.
-fn next_slice(slice: Nanos, took: Duration) -> Nanos {
-    let ratio = SLICE.as_secs_f64() / took.as_secs_f64().max(1e-9);
-    Nanos((slice.0 as f64 * ratio.min(2.0)) as u64).max(Nanos(1)).min(LONGEST_SLICE)
+/// Shows the progress, and passes everything on.
+struct Watched<'a, O> {
+    campaign: &'a Campaign,
+    observer: &'a mut O,
 }
 
-/// The text of a panic.
-fn message_of(payload: &(dyn std::any::Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn campaign(threads: usize) -> Campaign {
-        Campaign {
-            interrupt: Interrupt::default(),
-            progress: Progress::new(Nanos::ZERO),
-            threads: Some(threads),
-        }
+impl<O: Observer> Observer for Watched<'_, O> {
+    fn interval(&self) -> Nanos {
+        self.observer.interval()
     }
 
-    #[test]
-    fn a_job_that_panics_does_not_stop_the_others() {
-        for threads in [1, 3] {
-            let outcome = campaign(threads)
-                .run_all(5, |job| {
-                    assert!(job.index != 2, "job {} fails", job.index);
-                    Ok(job.index * 10)
-                })
-                .expect("no failure");
-            assert_eq!(outcome.results, [Some(0), Some(10), None, Some(30), Some(40)]);
-            assert_eq!(outcome.panics, [(2, "job 2 fails".to_owned())]);
-        }
+    fn sample(&mut self, world: &World, at: Nanos) {
+        self.observer.sample(world, at);
     }
 
-    #[test]
-    fn an_interrupt_abandons_a_job_in_setup_and_waits_for_one_that_is_driven() {
-        let campaign = campaign(2);
-        let interrupt = campaign.interrupt.clone();
-        let began = Instant::now();
-        let outcome = campaign
-            .run_all(3, move |job| {
-                if job.index == 0 {
-                    // A setup that takes for ever.
-                    thread::sleep(Duration::from_secs(60));
-                }
-                job.begin();
-                interrupt.request();
-                thread::sleep(Duration::from_millis(200));
-                Ok(job.index)
-            })
-            .expect("no failure");
-        assert_eq!(outcome.results, [None, Some(1), None], "the third one does not begin");
-        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    }
-
-    #[test]
-    fn slices_approach_their_wall_time_and_have_bounds() {
-        let ms = Nanos::from_millis;
-        assert_eq!(next_slice(ms(1), Duration::from_millis(40)), Nanos::from_micros(500));
-        assert_eq!(next_slice(ms(1), Duration::from_micros(1)), ms(2));
-        assert_eq!(next_slice(LONGEST_SLICE, Duration::ZERO), LONGEST_SLICE);
-        assert_eq!(next_slice(Nanos(1), Duration::from_secs(3600)), Nanos(1));
+    fn after_slice(&mut self, now: Nanos, step: Nanos) {
+        self.campaign.progress.advance(step);
+        self.observer.after_slice(now, step);
     }
 }

@@ -1,9 +1,11 @@
 //! What ends a command early: diagnostics for `miette`, and the exit code that goes with them.
 
-use std::{fmt, io};
+use std::fmt;
 
 use fairhop_sim::output::OutputError;
 use fairhop_sim::scenario::ScenarioErrors;
+pub(crate) use fairhop_study::source::reason;
+use fairhop_study::source::{BuildError, SourceError, Unavailable};
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -90,11 +92,26 @@ impl From<OutputError> for Failure {
     }
 }
 
-/// The system's message without its number.
-pub(crate) fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.find(" (os error") {
-        Some(end) => text[..end].to_owned(),
-        None => text,
+impl From<SourceError> for Failure {
+    fn from(error: SourceError) -> Self {
+        match error {
+            SourceError::Unavailable(error) => error.into(),
+            SourceError::Wrong(errors) => errors.into(),
+        }
+    }
+}
+
+impl From<Unavailable> for Failure {
+    fn from(error: Unavailable) -> Self {
+        Self::new(error.message, error.help)
+    }
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::Wrong(errors) => errors.into(),
+            BuildError::Other(_) => Self::new(error.to_string(), ""),
+        }
     }
 }

@@ -45,12 +45,6 @@ impl Interrupt {
         self.0.requested.load(Ordering::SeqCst)
     }
 
-    /// As a signal does.
-    #[cfg(test)]
-    pub(crate) fn request(&self) {
-        self.0.requested.store(true, Ordering::SeqCst);
-    }
-
     /// Until the guard is dropped, the first signal only sets the flag. The caller has to poll it.
     pub(crate) fn poll(&self) -> Polling<'_> {
         self.0.polling.fetch_add(1, Ordering::SeqCst);

@@ -2,7 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`run`], [`emulate`], [`gateway`], [`demo`], [`mos`], [`airtime`], [`outage`], [`aimd`], [`call`], [`scenarios`] | the commands |
+//! | [`run`], [`sweep`], [`emulate`], [`gateway`], [`demo`], [`mos`], [`airtime`], [`outage`], [`aimd`], [`call`], [`scenarios`] | the commands |
 //! | [`choose`] | finds and reads the scenario |
 //! | [`campaign`], [`interrupt`], [`progress`] | many runs at a time, with progress and Ctrl-C |
 //! | [`folder`] | the folder of `--out` |
@@ -28,6 +28,7 @@ mod progress;
 mod report;
 mod run;
 mod scenarios;
+mod sweep;
 mod table;
 mod ui;
 mod virtual_time;
@@ -52,6 +53,7 @@ Examples:
   fairhop demo                            the effect of three downloads on five calls
   fairhop scenarios                       ready-made networks to start from
   fairhop run k-mix --seeds 10            simulate one
+  fairhop sweep plan.toml                 simulate many settings, and keep the runs
   fairhop mos --loss 0.02 --delay-ms 104  call quality from loss and delay
   fairhop airtime --hops 4                upper bounds for a path
 
@@ -88,6 +90,15 @@ enum Command {
     /// Simulate a scenario and report on its calls and flows
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunArgs),
+    /// Make the runs of a plan and keep them: settings in every combination, with many seeds
+    #[command(after_help = sweep::EXAMPLES)]
+    Sweep(sweep::SweepArgs),
+    /// Ask kept runs in SQL (with the Python package)
+    #[command(after_help = sweep::QUERY_EXAMPLES)]
+    Query(sweep::PythonArgs),
+    /// Draw a figure of kept runs over a setting (with the Python package)
+    #[command(after_help = sweep::PLOT_EXAMPLES)]
+    Plot(sweep::PythonArgs),
     /// Let real programs use the network of a scenario, in real time (Linux, as root)
     #[cfg(target_os = "linux")]
     #[command(after_help = emulate::EXAMPLES)]
@@ -165,6 +176,9 @@ fn dispatch(command: &Command) -> Result<u8, Failure> {
     match command {
         Command::Demo(args) => demo::demo(args),
         Command::Run(args) => run::run(args),
+        Command::Sweep(args) => sweep::sweep(args),
+        Command::Query(args) => sweep::python("query", args),
+        Command::Plot(args) => sweep::python("plot", args),
         #[cfg(target_os = "linux")]
         Command::Emulate(args) => emulate::emulate(args),
         #[cfg(target_os = "linux")]

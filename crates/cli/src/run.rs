@@ -13,6 +13,7 @@ use fairhop_sim::output::{Directory, OutputError};
 use fairhop_sim::results::{Replications, Summary};
 use fairhop_sim::scenario::{Loaded, Override, Scenario, Traffic};
 use fairhop_sim::world::World;
+use fairhop_study::source;
 use serde_json::Value;
 
 use crate::campaign::{Campaign, Job, Observer, Outcome};
@@ -178,13 +179,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
 
 /// Consecutive seeds.
 fn seeds(first: u64, count: u32) -> Result<Vec<u64>, Failure> {
-    let last = first.checked_add(u64::from(count) - 1).ok_or_else(|| {
+    source::seeds(first, count).ok_or_else(|| {
         Failure::new(
             format!("there are no {count} seeds from {first} on: the largest is {}", u64::MAX),
             "choose a smaller seed",
         )
-    })?;
-    Ok((first..=last).collect())
+    })
 }
 
 /// Where results are kept.
@@ -434,7 +434,7 @@ impl Observer for Observed<'_> {
         }
     }
 
-    fn after_slice(&mut self, now: Nanos) {
+    fn after_slice(&mut self, now: Nanos, _step: Nanos) {
         let Some(capture) = &mut self.capture else { return };
         let Replicating { campaign, loaded, seeds, announced, .. } = self.replications;
         campaign.progress.captured(capture.step());
@@ -502,18 +502,12 @@ fn announcement(rate: f64, seconds: f64) -> Option<String> {
     })
 }
 
-/// The network of a scenario. Problems that only show once nodes are placed are reported at their place in the text.
+/// The network of a scenario.
 ///
 /// # Errors
 /// It cannot be built: no route, nodes that cannot be connected.
 pub(crate) fn build(loaded: &Loaded, seed: u64) -> Result<World, Failure> {
-    World::new(&loaded.scenario, seed).map_err(|findings| {
-        let text = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-        match loaded.locate(findings) {
-            Some(errors) => errors.into(),
-            None => Failure::new(format!("the scenario cannot be simulated: {text}"), ""),
-        }
-    })
+    Ok(source::build(loaded, seed)?)
 }
 
 fn speed(runs: &[Summary], wall_s: f64) -> String {

@@ -37,7 +37,7 @@ pub(crate) fn scenarios(args: &ScenariosArgs) -> Result<u8, Failure> {
     match &args.name {
         Some(name) => match scenario::ready_made(name) {
             Some(ready) => ui::print(ready.text)?,
-            None => return Err(choose::unknown(Path::new(name), choose::Wanted::ReadyMade)),
+            None => return Err(choose::unknown(Path::new(name), choose::Wanted::ReadyMade).into()),
         },
         None => {
             let ready = scenario::library();

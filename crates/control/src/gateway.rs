@@ -19,7 +19,7 @@
 
 use fairhop_model::units::{BitRate, Nanos};
 
-use crate::controller::{Controller, ControllerConfig};
+use crate::controller::{Controller, ControllerConfig, CustomController};
 use crate::digest::{Digest, Direction, Payload};
 use crate::flow::FlowKey;
 use crate::observer::{FlowKind, Observer, ObserverConfig};
@@ -182,6 +182,11 @@ impl<P> Gateway<P> {
         self.down_acks = AckPacer::new(pacer.packets, self.flows);
         self.controller.set(controller);
         self.tick(now);
+    }
+
+    /// Lets a controller from outside decide: see [`Controller::set_custom`].
+    pub fn set_custom(&mut self, custom: Box<dyn CustomController>) {
+        self.controller.set_custom(custom);
     }
 
     /// Ends the control: no limits any more. [`Gateway::poll`] returns everything that waits.

@@ -72,6 +72,8 @@ impl Checker<'_> {
                 self.visit_tagged(node, members, tag, &variants, path);
             }
             (Shape::Mixed(options), _) => self.visit_mixed(node, property, &options, path),
+            // Its keys are names that the user chooses, or those of another document.
+            (Shape::Table, Value::Table(_)) if property["additionalProperties"] == Json::Bool(true) => {}
             (Shape::Table, Value::Table(members)) => {
                 self.visit_table(node, members, TableAt { path, schema: property, tag: None });
             }

@@ -6,6 +6,8 @@
 mod adaptive;
 mod fixed;
 
+use std::fmt;
+
 use fairhop_model::units::Nanos;
 
 use adaptive::Adaptive;
@@ -36,11 +38,19 @@ pub enum ControllerConfig {
     Adaptive(AdaptiveConfig),
 }
 
+/// A controller from outside this crate, for studies: see [`Controller::set_custom`].
+pub trait CustomController: fmt::Debug + Send {
+    /// Changes the policy at `now` by what the observer knows; `waiting` packets wait in the pacer. The last policy stays
+    /// in force where it changes nothing. Due every [`TICK`].
+    fn tick(&mut self, now: Nanos, observer: &Observer, waiting: usize, policy: &mut Policy);
+}
+
 #[derive(Debug)]
 enum Kind {
     None,
     Fixed(FixedConfig),
     Adaptive(Box<Adaptive>),
+    Custom(Box<dyn CustomController>),
 }
 
 impl Kind {
@@ -68,8 +78,18 @@ impl Controller {
     }
 
     /// Replaces the controller. The observer keeps the flows; what the old controller has found and its policy are dropped.
+    /// A custom controller stays.
     pub fn set(&mut self, config: ControllerConfig) {
+        if matches!(self.kind, Kind::Custom(_)) {
+            return;
+        }
         self.kind = Kind::new(config);
+        self.policy = Policy::none();
+    }
+
+    /// Lets a controller from outside this crate decide from now on, in place of every configured one.
+    pub fn set_custom(&mut self, custom: Box<dyn CustomController>) {
+        self.kind = Kind::Custom(custom);
         self.policy = Policy::none();
     }
 
@@ -118,6 +138,7 @@ impl Controller {
             Kind::None => {}
             Kind::Fixed(config) => config.tick(now, &self.observer, &mut self.policy),
             Kind::Adaptive(adaptive) => adaptive.tick(now, &self.observer, waiting, &mut self.policy),
+            Kind::Custom(custom) => custom.tick(now, &self.observer, waiting, &mut self.policy),
         }
         if !matches!(self.kind, Kind::None) {
             self.policy.at = now;
@@ -135,7 +156,7 @@ impl Controller {
     pub fn budget(&self) -> Option<f64> {
         match &self.kind {
             Kind::Adaptive(adaptive) if self.policy.state != State::Off => Some(adaptive.budget()),
-            Kind::Adaptive(_) | Kind::Fixed(_) | Kind::None => None,
+            Kind::Adaptive(_) | Kind::Fixed(_) | Kind::Custom(_) | Kind::None => None,
         }
     }
 

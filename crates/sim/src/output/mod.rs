@@ -3,6 +3,7 @@
 //! | module | output |
 //! |---|---|
 //! | [`tables`] | Parquet tables, and `summary.json` |
+//! | [`columns`] | the same tables in memory, column by column |
 //! | [`capture`] | one pcapng file per node, for Wireshark |
 //! | [`chart`] | a comparison of runs as SVG |
 //! | [`trace`] | finely sampled windows, queues and call quality as CSV |
@@ -12,6 +13,7 @@
 
 pub mod capture;
 pub mod chart;
+pub mod columns;
 mod error;
 mod pcapng;
 mod table;

@@ -48,11 +48,11 @@ pub(super) trait Cell {
 /// Buffered values of a column, in the list of its type.
 #[derive(Default)]
 pub(super) struct Cells {
-    integers: Vec<i64>,
-    reals: Vec<f64>,
-    texts: Vec<ByteArray>,
-    truths: Vec<bool>,
-    levels: Vec<i16>,
+    pub(super) integers: Vec<i64>,
+    pub(super) reals: Vec<f64>,
+    pub(super) texts: Vec<ByteArray>,
+    pub(super) truths: Vec<bool>,
+    pub(super) levels: Vec<i16>,
 }
 
 /// A seed: any 64 bits.
@@ -170,8 +170,15 @@ macro_rules! table {
 }
 pub(super) use table;
 
-fn schema<R: Row>() -> Result<TypePtr, ParquetError> {
-    let fields = R::COLUMNS.iter().map(|column| {
+/// The form of a column in a file.
+pub(super) struct Form<'a> {
+    pub(super) name: &'a str,
+    pub(super) kind: Kind,
+    pub(super) optional: bool,
+}
+
+fn schema(table: &str, columns: &[Form<'_>]) -> Result<TypePtr, ParquetError> {
+    let fields = columns.iter().map(|column| {
         let (physical, logical) = match column.kind {
             Kind::Integer => (Physical::INT64, None),
             Kind::Unsigned => (Physical::INT64, Some(LogicalType::integer(64, false))),
@@ -187,49 +194,39 @@ fn schema<R: Row>() -> Result<TypePtr, ParquetError> {
             .map(Arc::new)
     });
     let fields = fields.collect::<Result<Vec<_>, _>>()?;
-    Type::group_type_builder(R::TABLE).with_fields(fields).build().map(Arc::new)
+    Type::group_type_builder(table).with_fields(fields).build().map(Arc::new)
 }
 
-/// Writes rows as a Parquet file with `metadata` and the descriptions of the table and its columns.
-pub(super) fn write<'a, R: Row>(
-    out: impl Write + Send,
-    mut rows: impl Iterator<Item = &'a R>,
-    metadata: &[(&str, String)],
-) -> io::Result<()> {
+/// Metadata that describe a table and its columns.
+pub(super) fn about<'a>(
+    table: &str,
+    columns: impl Iterator<Item = (&'a str, &'a str)>,
+) -> impl Iterator<Item = KeyValue> {
     let columns: serde_json::Map<String, serde_json::Value> =
-        R::COLUMNS.iter().map(|column| (column.name.to_owned(), column.about.trim().into())).collect();
-    let metadata = metadata
-        .iter()
-        .map(|(key, value)| KeyValue::new((*key).to_owned(), value.clone()))
-        .chain([
-            KeyValue::new("fairhop.table".to_owned(), R::ABOUT.trim().to_owned()),
-            KeyValue::new("fairhop.columns".to_owned(), serde_json::Value::Object(columns).to_string()),
-        ])
-        .collect();
+        columns.map(|(name, about)| (name.to_owned(), about.trim().into())).collect();
+    [
+        KeyValue::new("fairhop.table".to_owned(), table.trim().to_owned()),
+        KeyValue::new("fairhop.columns".to_owned(), serde_json::Value::Object(columns).to_string()),
+    ]
+    .into_iter()
+}
+
+/// Writes a Parquet file, whose row groups come from `groups`.
+pub(super) fn write_groups<W: Write + Send>(
+    out: W,
+    name: &str,
+    columns: &[Form<'_>],
+    metadata: Vec<KeyValue>,
+    groups: impl FnOnce(&mut SerializedFileWriter<W>) -> Result<(), ParquetError>,
+) -> io::Result<()> {
     let properties = WriterProperties::builder()
         .set_created_by(PROGRAM.to_owned())
         .set_compression(Compression::SNAPPY)
         .set_key_value_metadata(Some(metadata))
         .build();
     let write = || -> Result<(), ParquetError> {
-        let mut file = SerializedFileWriter::new(out, schema::<R>()?, Arc::new(properties))?;
-        let mut group: Vec<&R> = Vec::new();
-        loop {
-            group.clear();
-            group.extend(rows.by_ref().take(ROW_GROUP));
-            if group.is_empty() {
-                break;
-            }
-            let mut writer = file.next_row_group()?;
-            for column in R::COLUMNS {
-                let mut cells = Cells::default();
-                group.iter().for_each(|row| (column.put)(row, &mut cells));
-                let Some(mut chunk) = writer.next_column()? else { break };
-                cells.write(chunk.untyped(), column.optional)?;
-                chunk.close()?;
-            }
-            writer.close()?;
-        }
+        let mut file = SerializedFileWriter::new(out, schema(name, columns)?, Arc::new(properties))?;
+        groups(&mut file)?;
         file.close().map(|_| ())
     };
     write().map_err(|error| match error {
@@ -241,8 +238,44 @@ pub(super) fn write<'a, R: Row>(
     })
 }
 
+/// Writes rows as a Parquet file with `metadata` and the descriptions of the table and its columns.
+pub(super) fn write<'a, R: Row>(
+    out: impl Write + Send,
+    mut rows: impl Iterator<Item = &'a R>,
+    metadata: &[(&str, String)],
+) -> io::Result<()> {
+    let metadata = metadata
+        .iter()
+        .map(|(key, value)| KeyValue::new((*key).to_owned(), value.clone()))
+        .chain(about(R::ABOUT, R::COLUMNS.iter().map(|column| (column.name, column.about))))
+        .collect();
+    let forms: Vec<Form<'_>> = R::COLUMNS
+        .iter()
+        .map(|column| Form { name: column.name, kind: column.kind, optional: column.optional })
+        .collect();
+    write_groups(out, R::TABLE, &forms, metadata, |file| {
+        let mut group: Vec<&R> = Vec::new();
+        loop {
+            group.clear();
+            group.extend(rows.by_ref().take(ROW_GROUP));
+            if group.is_empty() {
+                return Ok(());
+            }
+            let mut writer = file.next_row_group()?;
+            for column in R::COLUMNS {
+                let mut cells = Cells::default();
+                group.iter().for_each(|row| (column.put)(row, &mut cells));
+                let Some(mut chunk) = writer.next_column()? else { break };
+                cells.write(chunk.untyped(), column.optional)?;
+                chunk.close()?;
+            }
+            writer.close()?;
+        }
+    })
+}
+
 impl Cells {
-    fn write(&self, column: &mut ColumnWriter<'_>, optional: bool) -> Result<(), ParquetError> {
+    pub(super) fn write(&self, column: &mut ColumnWriter<'_>, optional: bool) -> Result<(), ParquetError> {
         let levels = optional.then_some(self.levels.as_slice());
         match column {
             ColumnWriter::Int64ColumnWriter(column) => column.write_batch(&self.integers, levels, None)?,

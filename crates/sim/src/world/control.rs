@@ -3,7 +3,7 @@
 //!
 //! Each of several gateways has its own observer, controller and actuators, and sees only the packets that cross it.
 
-use fairhop_control::controller::TICK;
+use fairhop_control::controller::{CustomController, TICK};
 use fairhop_control::policy::{Means, Reason, State};
 use fairhop_control::{Controller, ObserverConfig};
 use fairhop_model::units::{BitRate, Nanos};
@@ -38,6 +38,8 @@ pub struct Control {
     gateways: Vec<Gateway>,
     pub(super) throttle: Option<Throttle>,
     decisions: Vec<Decision>,
+    /// Whether a controller from outside decides.
+    is_custom: bool,
 }
 
 /// What a controller asked for at a tick.
@@ -98,7 +100,7 @@ impl Control {
         let throttle = throttles.then_some(throttle);
         let ticks = (scenario.duration_s.min(LOGGED_S) / TICK.as_secs_f64()) as usize + 2;
         let decisions = Vec::with_capacity(ticks * gateways.len());
-        Some(Box::new(Self { stages, begun: 0, next_tick, gateways, throttle, decisions }))
+        Some(Box::new(Self { stages, begun: 0, next_tick, gateways, throttle, decisions, is_custom: false }))
     }
 
     /// When something is due next; [`Nanos::MAX`] is never.
@@ -164,8 +166,11 @@ impl Control {
         &mut self.gateways[index]
     }
 
-    /// The kind in force, as in the scenario.
+    /// The kind in force, as in the scenario; `custom` for controllers from outside.
     pub fn kind(&self) -> &'static str {
+        if self.is_custom {
+            return "custom";
+        }
         self.begun.checked_sub(1).map_or("none", |last| self.stages[last].1)
     }
 
@@ -194,6 +199,17 @@ impl World {
     /// The control of the scenario; none where it has none, or none outside the stations' queues.
     pub fn control(&self) -> Option<&Control> {
         self.control.as_deref()
+    }
+
+    /// Lets controllers from outside decide at all gateways, in place of the scenario's; `make` gives one for each gateway.
+    /// The pacers and their queues are those of the scenario's control. Returns whether there is a gateway under control.
+    pub fn set_controllers(&mut self, mut make: impl FnMut(NodeId) -> Box<dyn CustomController>) -> bool {
+        let Some(control) = self.control.as_deref_mut() else { return false };
+        for gateway in &mut control.gateways {
+            gateway.set_custom(make(gateway.node()));
+        }
+        control.is_custom = !control.gateways.is_empty();
+        control.is_custom
     }
 
     /// Sends on what may leave the pacers and shapers of a gateway now.

@@ -9,6 +9,7 @@
 //! A packet out of the mesh passes digest and clamp, then the pacer and the wire. Shapers ([`super::shaper`]) replace all
 //! pacers.
 
+use fairhop_control::controller::CustomController;
 use fairhop_control::digest::{Digest, Direction, PROTOCOL_TCP, PROTOCOL_UDP, Payload, RtpFields, TcpFields};
 use fairhop_control::flow::{Address, FlowKey};
 use fairhop_control::gateway::{
@@ -79,6 +80,11 @@ impl Gateway {
 
     pub(super) fn controller(&self) -> &Controller {
         self.pipeline.controller()
+    }
+
+    /// Lets a controller from outside decide.
+    pub(super) fn set_custom(&mut self, custom: Box<dyn CustomController>) {
+        self.pipeline.set_custom(custom);
     }
 
     /// The queue of its station has dropped a packet.

@@ -1,0 +1,277 @@
+//! `fairhop sweep`: runs the plan of a sweep, and keeps what was run. `fairhop query` and `fairhop plot` hand their
+//! arguments to the Python package, which has a database and a plotting library.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use fairhop_study::plan::{PlanError, Sweep};
+use fairhop_study::store::{Store, StoreError};
+use fairhop_study::sweep::{self, Figure, Progress, Report, SweepError};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Value, json};
+
+use crate::failure::{Failure, exit};
+use crate::interrupt::Interrupt;
+use crate::progress::significant;
+use crate::table::{Cell, NOTHING, Table, fixed};
+use crate::ui;
+
+/// Examples of `fairhop sweep`, for its help.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  fairhop sweep plan.toml                  make the runs of a plan, and keep them in plan.runs
+  fairhop sweep plan.toml --into results   keep them in a folder that several plans may share
+  fairhop query plan.runs \"select label, avg(mos_mean) from runs group by all\"
+  fairhop plot plan.runs --x traffic.0.count --y mos_mean
+
+What is kept is not run again. Ctrl-C and kill lose the runs in progress alone: start the sweep again.
+docs/guides/sweeps.md describes plans.";
+
+/// Examples of `fairhop query`, for its help.
+pub(crate) const QUERY_EXAMPLES: &str = "\
+Examples:
+  fairhop query plan.runs \"select label, avg(mos_mean) from runs group by all order by all\"
+  fairhop query plan.runs \"select * from flows limit 5\" --format csv
+
+Tables: `runs`, with the keys of the plan as columns; `flows` and the other kept ones, which have `key` in common with it.
+The SQL is that of DuckDB, which comes with: pip install 'fairhop[studies]'";
+
+/// Examples of `fairhop plot`, for its help.
+pub(crate) const PLOT_EXAMPLES: &str = "\
+Examples:
+  fairhop plot plan.runs --x traffic.0.count --y mos_mean
+  fairhop plot plan.runs --x traffic.0.count --y tcp_goodput_mbps --color radio.rate_mbps --out goodput.svg";
+
+/// Figures in the table at the end: name, heading, digits.
+const SHOWN: [(&str, &str, usize); 3] =
+    [("mos_mean", "MOS", 2), ("calls_ok", "calls ok", 1), ("tcp_goodput_mbps", "TCP Mb/s", 3)];
+/// More points are not printed: `fairhop query` finds the interesting ones.
+const MAX_ROWS: usize = 60;
+
+/// Arguments of `fairhop sweep`.
+#[derive(Args, Debug)]
+pub(crate) struct SweepArgs {
+    /// The plan, a file in TOML
+    plan: PathBuf,
+    /// Folder of kept runs, which several plans may share [default: the plan's name with .runs]
+    #[arg(long, value_name = "DIR")]
+    into: Option<PathBuf>,
+    /// Number of runs at a time [default: one per core]; does not affect the results
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments that are handed to Python.
+#[derive(Args, Debug)]
+pub(crate) struct PythonArgs {
+    /// A folder of kept runs, and what to do with it; `--help` after it lists the options
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "DIR")]
+    arguments: Vec<OsString>,
+}
+
+/// Runs the plan; returns the exit code.
+///
+/// # Errors
+/// The plan is wrong, or a run cannot be made or kept.
+pub(crate) fn sweep(args: &SweepArgs) -> Result<u8, Failure> {
+    let interrupt = Interrupt::listen();
+    let plan = Arc::new(Sweep::load(&args.plan)?);
+    let folder = args.into.clone().unwrap_or_else(|| args.plan.with_extension("runs"));
+    let store = Store::open(&folder, &plan.tables)?;
+    let bar = Bar::new();
+    let stop = {
+        let interrupt = interrupt.clone();
+        move || interrupt.is_requested()
+    };
+    let report = {
+        let _polling = interrupt.poll();
+        sweep::sweep(&plan, &store, args.threads.map(usize::from), stop, |progress| bar.show(&progress))
+    };
+    bar.0.finish_and_clear();
+    let report = report?;
+    let text = if args.json {
+        format!("{:#}\n", json_of(&plan, &store, &report))
+    } else {
+        table_of(&plan, &store, &report)
+    };
+    ui::print(&text)?;
+    ui::remark(&remark(&report, &folder));
+    Ok(if report.interrupted { exit::INTERRUPTED } else { 0 })
+}
+
+fn remark(report: &Report, folder: &Path) -> String {
+    let Progress { done, total, made, wall } = report.progress;
+    let kept = done - made;
+    let rate =
+        report.progress.rate().map_or(String::new(), |rate| format!(", {} a second", significant(rate)));
+    let missing = match total - done {
+        0 => String::new(),
+        missing => format!("; {missing} are missing: start the sweep again"),
+    };
+    format!(
+        "{made} runs in {:.1} s{rate}; {kept} were there already{missing}. They are in {}",
+        wall.as_secs_f64(),
+        folder.display()
+    )
+}
+
+/// The progress bar, shown if standard error is a terminal.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new() -> Self {
+        let target =
+            if ui::is_watched() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}") {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    fn show(&self, progress: &Progress) {
+        self.0.set_length(progress.total as u64);
+        self.0.set_position(progress.done as u64);
+        let mut text = format!("{} of {} runs", progress.done, progress.total);
+        if let (Some(rate), Some(left)) = (progress.rate(), progress.left()) {
+            text += &format!(", {} a second, {} left", significant(rate), span(left));
+        }
+        self.0.set_message(text);
+    }
+}
+
+/// A time as in "3 min 20 s".
+fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+fn table_of(plan: &Sweep, store: &Store, report: &Report) -> String {
+    // The first key heads the table, the others are columns.
+    let keys: Vec<&str> =
+        plan.points.first().into_iter().flat_map(|point| &point.keys).map(|(key, _)| &**key).collect();
+    let mut table = Table::new(keys.first().copied().unwrap_or("Scenario"));
+    for key in keys.iter().skip(1) {
+        table = table.column(*key, 2);
+    }
+    table = table.column("runs", 1);
+    for (_, heading, _) in SHOWN {
+        table = table.column(heading, 1).column("±", 1);
+    }
+    for (index, point) in plan.points.iter().enumerate().take(MAX_ROWS) {
+        let runs = report.runs.iter().filter(|(of, ..)| *of == index).count();
+        let mut values = point.keys.iter().map(|(_, value)| plain(value));
+        let head = values.next().unwrap_or_else(|| plan.points[0].loaded.scenario.name.clone());
+        let mut cells: Vec<Cell> = values.map(Cell::from).collect();
+        cells.push(runs.to_string().into());
+        for (name, _, digits) in SHOWN {
+            let figure = report.figure(store, index, name);
+            let cell = |value: Option<f64>| {
+                value.map_or_else(|| NOTHING.into(), |value| fixed(value, digits).into())
+            };
+            cells.push(cell(figure.map(|figure| figure.mean)));
+            cells.push(cell(figure.and_then(|figure| figure.ci95)));
+        }
+        table.row(&head, cells);
+    }
+    let mut text = table.render();
+    if plan.points.len() > MAX_ROWS {
+        text += &format!("… and {} points more; `fairhop query` shows all\n", plan.points.len() - MAX_ROWS);
+    }
+    text
+}
+
+/// A value without quotes.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn json_of(plan: &Sweep, store: &Store, report: &Report) -> Value {
+    let points = plan.points.iter().enumerate().map(|(index, point)| {
+        let figures: serde_json::Map<String, Value> = SHOWN
+            .iter()
+            .filter_map(|(name, ..)| {
+                let Figure { mean, ci95, runs } = report.figure(store, index, name)?;
+                Some(((*name).to_owned(), json!({"mean": mean, "ci95": ci95, "runs": runs})))
+            })
+            .collect();
+        let keys: serde_json::Map<String, Value> = point.keys.iter().cloned().collect();
+        json!({"keys": keys, "figures": figures})
+    });
+    json!({
+        "folder": store.folder(),
+        "made": report.progress.made,
+        "done": report.progress.done,
+        "total": report.progress.total,
+        "interrupted": report.interrupted,
+        "points": points.collect::<Vec<_>>(),
+    })
+}
+
+/// Runs a command of the Python package; returns its exit code.
+///
+/// # Errors
+/// There is no Python with the package.
+pub(crate) fn python(command: &str, args: &PythonArgs) -> Result<u8, Failure> {
+    let python = interpreter();
+    let missing = |what: String| {
+        Failure::new(
+            format!("`fairhop {command}` needs the Python package fairhop: {what}"),
+            "pip install 'fairhop[studies]' (from a clone: make wheel, then pip install with the wheel's path)",
+        )
+    };
+    let probe = Command::new(&python).args(["-c", "import fairhop"]).output();
+    match probe {
+        Ok(output) if output.status.success() => {}
+        Ok(_) => return Err(missing(format!("{} does not have it", python.display()))),
+        Err(_) => return Err(missing("there is no python3".to_owned())),
+    }
+    let status = Command::new(&python).args(["-m", "fairhop", command]).args(&args.arguments).status();
+    let status = status.map_err(|error| missing(error.to_string()))?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::INPUT))
+}
+
+/// The Python of the environment in which this program is installed, or else the one in the path.
+fn interpreter() -> PathBuf {
+    let program = env::current_exe().unwrap_or_default();
+    let sibling = program.with_file_name("python3");
+    if sibling.exists() { sibling } else { PathBuf::from("python3") }
+}
+
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Self {
+        match error {
+            PlanError::Source(error) => error.into(),
+            PlanError::Point { .. } => Self::new(error.to_string(), ""),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::new(error.to_string(), error.help())
+    }
+}
+
+impl From<SweepError> for Failure {
+    fn from(error: SweepError) -> Self {
+        match error {
+            SweepError::Store(error) => error.into(),
+            SweepError::Build { .. } => Self::new(error.to_string(), ""),
+            SweepError::Panic { .. } => Self::bug(error.to_string()),
+            SweepError::Thread(_) => Self::new(error.to_string(), "run fewer at a time: --threads 1"),
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Kept runs: a folder of Parquet files that survives interruptions and is shared by any number of sweeps.
+//!
+//! ```text
+//! DIR/runs/KEY.parquet        the figures of a run: one row
+//! DIR/flows/KEY.parquet       its flows, and so for every other table that is kept
+//! DIR/plans/NAME-HASH.parquet which runs a plan consists of, with the values of its keys
+//! DIR/.unfinished/            files that are being written
+//! ```
+//! KEY is a hash of the resolved scenario, the seed and the engine ([`ENGINE`]): equal keys are equal runs. A file is
+//! written under a name of its own, synchronized, and renamed: a reader sees all of it or nothing, and a process that is
+//! killed leaves at most a file in `.unfinished`. The file in `runs` is the last one of a run: where it exists, the run
+//! is complete. Two processes that write the same run write the same bytes, and one of them wins.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fairhop_sim::output::columns::{Column, Table, Values};
+use fairhop_sim::output::tables::{Meta, MetaError, RunTables};
+use fairhop_sim::results::Summary;
+use fairhop_sim::scenario::Scenario;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::Field;
+use serde_json::Value;
+
+use crate::plan::{Point, Sweep, named};
+use crate::source::reason;
+
+/// Fingerprint of the engine: a hash of its sources.
+pub const ENGINE: &str = env!("FAIRHOP_ENGINE");
+
+/// Names the temporary files of this process apart.
+static NEXT_FILE: AtomicU64 = AtomicU64::new(0);
+
+/// A run could not be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The system refused.
+    #[error("cannot {action} {}: {}", path.display(), reason(source))]
+    Io {
+        /// What was tried, as in "write".
+        action: &'static str,
+        /// On which file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The scenario cannot be written.
+    #[error(transparent)]
+    Meta(#[from] MetaError),
+}
+
+impl StoreError {
+    fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { action, path, source }
+    }
+
+    /// How to fix it.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                "free some space and start the sweep again: the runs so far are kept"
+            }
+            Self::Io { .. } => "write to a folder that is yours; the runs so far are kept",
+            Self::Meta(_) => "",
+        }
+    }
+}
+
+/// The name of a run's files.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(String);
+
+impl Key {
+    /// The key of a scenario with a seed.
+    ///
+    /// # Errors
+    /// The scenario has a number that TOML cannot represent.
+    pub fn of(scenario: &Scenario, seed: u64) -> Result<Self, StoreError> {
+        let scenario = Scenario { seed, ..scenario.clone() };
+        let meta = Meta::new(&scenario)?;
+        Ok(Self(hash(&[ENGINE, meta.scenario()])))
+    }
+
+    /// As text: 32 hexadecimal digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// FNV-1a with 128 bits of texts and their lengths.
+fn hash(texts: &[&str]) -> String {
+    let mut hash = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
+    for text in texts {
+        for byte in (text.len() as u64).to_le_bytes().iter().chain(text.as_bytes()) {
+            hash = (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+        }
+    }
+    format!("{hash:032x}")
+}
+
+/// A folder of kept runs.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+    tables: Vec<String>,
+}
+
+impl Store {
+    /// Opens a folder, or makes it. Each run keeps `tables` beside its figures. What processes left that were killed is
+    /// removed.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    pub fn open(folder: &Path, tables: &[String]) -> Result<Self, StoreError> {
+        let names = ["runs", "plans", ".unfinished"].into_iter().chain(tables.iter().map(String::as_str));
+        for name in names {
+            let path = folder.join(name);
+            fs::create_dir_all(&path).map_err(StoreError::io("make the folder", &path))?;
+        }
+        let store = Self { folder: folder.to_owned(), tables: tables.to_vec() };
+        store.remove_leftovers();
+        Ok(store)
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn file(&self, table: &str, key: &Key) -> PathBuf {
+        self.folder.join(table).join(format!("{}.parquet", key.0))
+    }
+
+    /// Whether a run is there with all tables.
+    pub fn has(&self, key: &Key) -> bool {
+        self.file("runs", key).exists() && self.tables.iter().all(|table| self.file(table, key).exists())
+    }
+
+    /// Keeps a run.
+    ///
+    /// # Errors
+    /// A file cannot be written. The run is then not there.
+    pub fn keep(
+        &self,
+        key: &Key,
+        scenario: &Scenario,
+        summary: &Summary,
+        tables: RunTables,
+    ) -> Result<(), StoreError> {
+        let seed = tables.seed;
+        let meta = Meta::new(&Scenario { seed, ..scenario.clone() })?;
+        let metadata = [
+            ("fairhop.version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("fairhop.engine", ENGINE.to_owned()),
+            ("fairhop.scenario", meta.scenario().to_owned()),
+        ];
+        for table in tables.into_columns() {
+            if self.tables.iter().any(|wanted| wanted == table.name) {
+                self.write(table.name, &key.0, &keyed(table, key), &metadata)?;
+            }
+        }
+        self.write("runs", &key.0, &figures(key, seed, summary), &metadata)
+    }
+
+    /// Keeps which runs a plan consists of: one row for each point and seed.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep_plan(&self, sweep: &Sweep, runs: &[(usize, u64, Key)]) -> Result<(), StoreError> {
+        let table = plan_table(sweep, runs);
+        let name = format!("{}-{}", sweep.name, &hash(&[ENGINE, &sweep.text])[..16]);
+        self.write("plans", &name, &table, &[("fairhop.plan", sweep.text.clone())])
+    }
+
+    /// A figure of a run; none if the run lacks it or cannot be read.
+    pub fn figure(&self, key: &Key, figure: &str) -> Option<f64> {
+        let reader = SerializedFileReader::new(File::open(self.file("runs", key)).ok()?).ok()?;
+        let row = reader.get_row_iter(None).ok()?.next()?.ok()?;
+        let value = row.get_column_iter().find(|(name, _)| *name == figure)?.1;
+        match value {
+            Field::Double(value) => Some(*value),
+            Field::Long(value) => Some(*value as f64),
+            _ => None,
+        }
+    }
+
+    /// Writes a file completely or not at all.
+    fn write(
+        &self,
+        folder: &str,
+        name: &str,
+        table: &Table,
+        metadata: &[(&str, String)],
+    ) -> Result<(), StoreError> {
+        let path = self.folder.join(folder).join(format!("{name}.parquet"));
+        let number = NEXT_FILE.fetch_add(1, Ordering::Relaxed);
+        let unfinished = self.folder.join(".unfinished").join(format!("{}-{number}", process::id()));
+        let write = || {
+            let mut file = BufWriter::new(File::create(&unfinished)?);
+            table.write_parquet(&mut file, metadata)?;
+            file.flush()?;
+            file.get_ref().sync_data()?;
+            fs::rename(&unfinished, &path)
+        };
+        write().map_err(|error| {
+            // The first error is the one to report.
+            let _ = fs::remove_file(&unfinished);
+            StoreError::io("write", &path)(error)
+        })
+    }
+
+    /// Removes the unfinished files of processes that do not exist any more.
+    fn remove_leftovers(&self) {
+        for entry in fs::read_dir(self.folder.join(".unfinished")).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let owner = name.to_string_lossy().split('-').next().and_then(|pid| pid.parse::<u32>().ok());
+            if owner.is_none_or(|pid| pid != process::id() && !Path::new(&format!("/proc/{pid}")).exists()) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+/// A table with the run's key as its first column.
+fn keyed(mut table: Table, key: &Key) -> Table {
+    let text = key.as_str().into();
+    let keys = vec![text; table.rows()];
+    table.columns.insert(0, Column::new("key", "Key of the run.", Values::Text(keys)));
+    table
+}
+
+/// The row of a run: its key, scenario and seed, and the figures over all of its calls and flows.
+fn figures(key: &Key, seed: u64, summary: &Summary) -> Table {
+    let text = |text: &str| Values::Text(vec![text.into()]);
+    let mut columns = vec![
+        Column::new("key", "Key of the run: a hash of scenario, seed and engine.", text(key.as_str())),
+        Column::new("scenario", "Name of the scenario.", text(&summary.scenario)),
+        Column::new("seed", "Seed of the run.", Values::Unsigned(vec![seed])),
+        Column::new("sim_s", "Simulated seconds.", Values::Real(vec![summary.sim_s])),
+        Column::new("frames", "Frames sent over the air.", Values::Real(vec![summary.frames])),
+    ];
+    let totals = serde_json::to_value(&summary.totals).unwrap_or_default();
+    for (name, value) in totals.as_object().into_iter().flatten() {
+        let value = value.as_f64();
+        columns.push(Column {
+            present: Some(vec![value.is_some()]),
+            ..Column::new(
+                name.clone(),
+                "Figure over all calls and flows, as in `totals` of `fairhop run --json`.",
+                Values::Real(vec![value.unwrap_or_default()]),
+            )
+        });
+    }
+    Table { name: "runs", about: "One row: the figures of a run.", columns }
+}
+
+fn plan_table(sweep: &Sweep, runs: &[(usize, u64, Key)]) -> Table {
+    let mut columns = vec![
+        Column::new("plan", "Name of the plan.", Values::Text(vec![sweep.name.as_str().into(); runs.len()])),
+        Column::new(
+            "point",
+            "Number of the point in the plan, from 0.",
+            Values::Integer(runs.iter().map(|(point, ..)| *point as i64).collect()),
+        ),
+        Column::new(
+            "point_seed",
+            "Seed of the run.",
+            Values::Unsigned(runs.iter().map(|(_, seed, _)| *seed).collect()),
+        ),
+        Column::new(
+            "key",
+            "Key of the run.",
+            Values::Text(runs.iter().map(|(.., key)| key.as_str().into()).collect()),
+        ),
+        Column::new(
+            "label",
+            "The values of the point as text.",
+            Values::Text(runs.iter().map(|(point, ..)| named(&sweep.points[*point].keys).into()).collect()),
+        ),
+    ];
+    let keys = sweep.points.first().map(|point| point.keys.iter().map(|(key, _)| key.clone()));
+    for (index, key) in keys.into_iter().flatten().enumerate() {
+        let values: Vec<&Value> =
+            runs.iter().map(|(point, ..)| &value_of(&sweep.points[*point], index).1).collect();
+        columns.push(Column::new(key, "Value of this key.", typed(&values)));
+    }
+    Table { name: "plans", about: "One row for each run of a plan.", columns }
+}
+
+fn value_of(point: &Point, index: usize) -> &(String, Value) {
+    &point.keys[index]
+}
+
+/// Values in the narrowest type that all of them have: whole numbers, numbers, booleans, texts.
+fn typed(values: &[&Value]) -> Values {
+    fn all<T>(values: &[&Value], of: impl Fn(&Value) -> Option<T>) -> Option<Vec<T>> {
+        values.iter().map(|value| of(value)).collect()
+    }
+    let text = |value: &&Value| match value {
+        Value::String(text) => text.as_str().into(),
+        other => other.to_string().into(),
+    };
+    all(values, Value::as_i64)
+        .map(Values::Integer)
+        .or_else(|| all(values, Value::as_f64).map(Values::Real))
+        .or_else(|| all(values, Value::as_bool).map(Values::Truth))
+        .unwrap_or_else(|| Values::Text(values.iter().map(text).collect()))
+}
