@@ -1,4 +1,4 @@
-"""AODV on strings and with a walker: discovery delay, false breaks, handovers, captures. ns-2 and ns-3 had the same.
+"""AODV on strings and with a walker, path density, control while routes break, captures.
 
     cargo build --release
     python3 bench/routing                      # everything that has no stored result yet
@@ -21,11 +21,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
+from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from control import AWARE, WORLDS, Controlled, controlled
 from simulator import FAIRHOP, ROOT, Result, fairhop, table
 from walker import HANDOVERS_S, ROUTING, SEEDS, Walk, handover, walks
 
@@ -136,14 +138,66 @@ def tcp_cases() -> Iterator[Case]:
                     yield Case("tcp", hops, rule, protocol, seed, "tcp", 70.0, 10.0)
 
 
-#: Cases on strings by table.
-CASES: dict[str, Callable[[], Iterator[Case]]] = {"first": first_cases, "cbr": cbr_cases, "tcp": tcp_cases}
-TABLES = (*CASES, "walker")
+#: Numbers of flows over three hops whose overhead is measured.
+DENSITIES = (1, 2, 4, 9)
+#: Bytes of a HELLO without extension: IPv4, UDP and RREP.
+HELLO_BYTES = 48
+#: What a flow over three hops carries alone. It stands for all lengths, so that the limit of a source is its share.
+THR_MAX_KBPS = 348
 
 
-def cases_of(name: str) -> list[Case] | list[Walk]:
+@dataclass(frozen=True)
+class Shares(Case):
+    """Throttled TCP flows of three hops on lines 20 m apart, with shares by the path density protocol."""
+
+    def scenario(self) -> str:
+        """The scenario's text."""
+        flow = 'kind = "bulk"\nmss_bytes = 600\ndelayed_ack_segments = 1\nbyte_counting = false'
+        flows = "".join(
+            f"[[traffic]]\nfrom = {4 * line}\nto = {4 * line + 3}\n{flow}\n" for line in range(int(self.protocol))
+        )
+        return (
+            f'name = "{self.name}"\nduration_s = {self.duration_s}\nwarmup_s = {self.warmup_s}\n\n'
+            f'[radio]\nstandard = "802.11b"\nrate_mbps = 2\nbasic_rates_mbps = [1]\ncapture = "first"\n'
+            f'propagation = {{ model = "range", receive_m = 250, carrier_sense_m = 500 }}\n\n'
+            f'[topology]\nkind = "string"\nhops = 3\nspacing_m = 200\nlines = {self.protocol}\nline_spacing_m = 20\n\n'
+            f'[routing]\nprotocol = "aodv"\naodv = {{ pdp = true }}\n\n'
+            f'[control]\nkind = "throttle"\nthr_max_kbps = {[THR_MAX_KBPS] * 6}\n\n{flows}'
+        )
+
+    def kept(self, result: Result, _folder: Path) -> dict[str, Any]:
+        """What is stored of a run."""
+        return {
+            "limits_kbps": [1e3 * flow["limit_mbps"] for flow in result["flows"] if flow.get("limit_mbps")],
+            "goodput_kbps": [1e3 * flow["goodput_mbps"] for flow in result["flows"]],
+            "seconds": self.duration_s - self.warmup_s,
+            "routing": result["routing"],
+        }
+
+
+def share_cases() -> Iterator[Case]:
+    """V9: overhead of the path density protocol."""
+    for flows in DENSITIES:
+        for seed in range(1, 4):
+            yield Shares("pdp", 3, "first", str(flows), seed, "tcp", 90.0, 30.0)
+
+
+#: A run of some table.
+Run = Case | Walk | Controlled
+#: Cases by table.
+CASES: dict[str, Callable[[], Iterator[Run]]] = {
+    "first": first_cases,
+    "cbr": cbr_cases,
+    "tcp": tcp_cases,
+    "walker": walks,
+    "pdp": share_cases,
+    "control": controlled,
+}
+
+
+def cases_of(name: str) -> list[Run]:
     """The cases of a table."""
-    return list(walks()) if name == "walker" else list(CASES[name]())
+    return list(CASES[name]())
 
 
 @cache
@@ -154,12 +208,12 @@ def store(name: str) -> dict[str, dict[str, Any]]:
     return {result["case"]: result for result in map(json.loads, lines)}
 
 
-def stored(case: Case | Walk) -> dict[str, Any] | None:
+def stored(case: Run) -> dict[str, Any] | None:
     """The result of a case, if it has one."""
     return store(case.table).get(case.name)
 
 
-def run(case: Case | Walk, program: Path) -> None:
+def run(case: Run, program: Path) -> None:
     """Computes a case that has no result."""
     if stored(case) is not None:
         return
@@ -186,7 +240,7 @@ def mean(values: list[float], digits: int) -> str:
     return text if half < 0.5 * 10**-digits else f"{text} ± {half:.{digits}f}"
 
 
-def of(cases: Sequence[Case | Walk], value: Callable[[dict[str, Any]], float | None]) -> list[float]:
+def of(cases: Sequence[Run], value: Callable[[dict[str, Any]], float | None]) -> list[float]:
     """The figures of those cases that have a result."""
     results = [value(result) for case in cases if (result := stored(case)) is not None]
     return [figure for figure in results if figure is not None]
@@ -208,7 +262,7 @@ def show_first() -> str:
 
 def show_grid(name: str, key: Callable[[Case], str], value: Callable[[dict[str, Any]], float], head: str) -> str:
     """A table by rule and load or hops, with a column for each protocol and the false breaks of `both`."""
-    cases = list(CASES[name]())
+    cases = [case for case in CASES[name]() if isinstance(case, Case)]
     rows = []
     for rule in RULES:
         for point in dict.fromkeys(key(case) for case in cases):
@@ -238,6 +292,72 @@ def show_walker(traffic: str) -> str:
     return table(["routing", head, *(f"silence at {name}, s" for name in HANDOVERS_S)], rows)
 
 
+def overhead(case: Case, part: str, result: dict[str, Any]) -> float:
+    """kb/s of a part of the overhead for each flow."""
+    messages, sent = result["routing"]["bytes"], result["routing"]["messages"]
+    hellos = HELLO_BYTES * sent["hello"]
+    parts = {
+        "extension": messages["hello"] - hellos,
+        "HELLO without it": hellos,
+        "other": sum(messages.values()) - messages["hello"],
+    }
+    return float(parts[part] * 8 / 1e3 / result["seconds"] / int(case.protocol))
+
+
+def distance(flows: int, result: dict[str, Any]) -> float:
+    """The largest distance of a source's share from an equal one, as a part of it."""
+    return max(abs(float(limit) * flows / THR_MAX_KBPS - 1) for limit in result["limits_kbps"])
+
+
+def show_shares() -> str:
+    """Overhead of the path density protocol for each flow, and how far shares are from equal ones."""
+    cases = list(share_cases())
+    rows = []
+    for flows in DENSITIES:
+        mine = [case for case in cases if isinstance(case, Case) and case.protocol == str(flows)]
+        parts = []
+        for part in ("extension", "HELLO without it", "other"):
+            results = [(case, stored(case)) for case in mine]
+            parts.append([overhead(case, part, result) for case, result in results if result is not None])
+        off = of(mine, partial(distance, flows))
+        cells = [mean(figures, 2) for figures in parts]
+        rows.append([str(flows), *cells, f"{100 * max(off, default=0.0):.2f} %"])
+    heads = ["flows", "extension", "HELLO without it", "RREQ, RREP, RERR", "largest distance from an equal share"]
+    return table(heads, rows)
+
+
+def show_control() -> str:
+    """TCP and calls by world, unaware → aware of broken routes."""
+    rows = []
+    for world in WORLDS:
+        cells = []
+        for key, digits in (
+            ("tcp_mbps", 2),
+            ("tcp_after_mbps", 2),
+            ("clear", 3),
+            ("clear_after", 3),
+            ("learnt_anew", 1),
+            ("named_s", 1),
+        ):
+            values = []
+            for aware in AWARE:
+                mine = [case for case in controlled() if case.world == world and case.aware == aware]
+                figures = of(mine, itemgetter(key))
+                values.append(f"{statistics.mean(figures):.{digits}f}" if figures else "-")
+            cells.append(values[-1] if key == "named_s" else " → ".join(dict.fromkeys(values)))
+        rows.append([world, *cells])
+    heads = [
+        "world",
+        "TCP, Mb/s",
+        "TCP after outages",
+        "good seconds of calls",
+        "the same after outages",
+        "learnt anew",
+        "named, s",
+    ]
+    return table(heads, rows)
+
+
 def show(names: list[str]) -> None:
     """Prints stored results."""
     if "first" in names:
@@ -251,6 +371,10 @@ def show(names: list[str]) -> None:
     if "walker" in names:
         print("The walker, CBR of 20 packets of 1000 bytes a second\n\n" + show_walker("cbr"))
         print("The walker, TCP\n\n" + show_walker("tcp"))
+    if "pdp" in names:
+        print("Overhead of path density, kb/s for each flow of three hops\n\n" + show_shares())
+    if "control" in names:
+        print("Adaptive control, unaware → aware of broken routes\n\n" + show_control())
     loops = [
         result["routing"]["loops"]
         for name in names
@@ -289,14 +413,14 @@ def main() -> int:
     """The program."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", nargs="?", choices=["tables", "captures"], default="tables")
-    parser.add_argument("--only", help=f"tables, separated by commas: {', '.join(TABLES)}")
+    parser.add_argument("--only", help=f"tables, separated by commas: {', '.join(CASES)}")
     parser.add_argument("--show", action="store_true", help="print the stored results and compute nothing")
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time")
     parser.add_argument("--program", type=Path, default=FAIRHOP, help="the program to run")
     arguments = parser.parse_args()
     if arguments.what == "captures":
         return captures(arguments.program)
-    names = arguments.only.split(",") if arguments.only else list(TABLES)
+    names = arguments.only.split(",") if arguments.only else list(CASES)
     if not arguments.show:
         cases = [case for name in names for case in cases_of(name)]
         with ThreadPoolExecutor(arguments.jobs) as pool:

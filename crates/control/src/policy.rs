@@ -134,6 +134,8 @@ pub enum Reason {
     Hold,
     /// The flows do not use the budget.
     NotUsed,
+    /// Nothing arrived from a node in a call: its route was broken.
+    RouteInterrupted,
     /// Less TCP did not help the calls.
     TcpIsNotTheCause,
     /// Checks whether calls are still bad independently of TCP.
@@ -200,6 +202,7 @@ impl fmt::Display for Reason {
             Self::Probe => f.write_str("probes for more"),
             Self::Hold => f.write_str("holds near the best budget"),
             Self::NotUsed => f.write_str("the budget is not used"),
+            Self::RouteInterrupted => f.write_str("calls were interrupted by the route, not by TCP"),
             Self::TcpIsNotTheCause => f.write_str("calls are bad independently of TCP"),
             Self::TryAgain => f.write_str("checks whether calls are still bad independently of TCP"),
         }

@@ -260,6 +260,7 @@ pub const fn reason_name(reason: &Reason) -> &'static str {
         Reason::Probe => "probe",
         Reason::Hold => "hold",
         Reason::NotUsed => "not-used",
+        Reason::RouteInterrupted => "route-interrupted",
         Reason::TcpIsNotTheCause => "tcp-is-not-the-cause",
         Reason::TryAgain => "try-again",
     }

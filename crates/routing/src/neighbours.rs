@@ -1,8 +1,8 @@
 //! Neighbours: who is heard, since when, and when HELLO messages are due.
 //!
-//! A neighbour that has said HELLO, or to which data are sent, is watched: if nothing is heard from it for some intervals, the link is lost (RFC 3561
-//! §6.9). Every frame counts as a sign of life, not HELLO messages only: two lost broadcasts in a row are common among
-//! many neighbours. Sending to a neighbour is no sign of life.
+//! A neighbour that has said HELLO, or to which data are sent, is watched: if nothing is heard from it for some intervals,
+//! the link is lost (RFC 3561 §6.9). Every frame counts as a sign of life, not HELLO messages only: two lost broadcasts in a
+//! row are common among many neighbours. Sending to a neighbour is no sign of life.
 
 use fairhop_model::units::Nanos;
 

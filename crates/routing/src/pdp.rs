@@ -3,14 +3,15 @@
 //! An *association* is the nodes that carry a flow, an *L-region* a node and all that exchange broadcasts with it
 //! ([`fairhop_model::share`]). What the paper leaves open is decided here:
 //!
-//! - The identity of a flow is its source and destination; packets the other way (TCP's ACKs) belong to it. Whoever sends
-//!   first is the source.
+//! - The identity of a flow is the pair of its ends; packets the other way (TCP's ACKs) belong to it, over whatever path they
+//!   go. Whoever sends first is the source.
 //! - Each node of a path announces the association in its HELLO messages. A node that hears one is the centre of a region
 //!   with it, and says HELLO as well.
 //! - A region offers its associations μ = (1 − Σ φ of those bound elsewhere) / (the others), where φ < μ means bound
 //!   elsewhere (Charny, Clark and Jain 1995). A centre announces μ. A path node takes the minimum of its own μ, of those
-//!   that it hears from centres off the path, and of that of the next node of the path, and announces it to the one before. The source uses
-//!   the minimum as its φ, and announces that, which the path nodes pass on.
+//!   that it hears from centres off the path, and of that of the next node of the path (where packets the other way leave the
+//!   path, of that of their next node as well), and announces it to the one before. The source uses the minimum as its φ, and
+//!   announces that, which the path nodes pass on.
 //! - State that is learnt lives for `allowed_hello_loss` and a half intervals: half an interval more than the specified number, so that a
 //!   single lost HELLO does not remove it. An association ends when it carried nothing for
 //!   `active_route_timeout`, or when the route breaks.
@@ -66,6 +67,10 @@ struct Place {
     previous: Option<Address>,
     /// The neighbour after; none at the destination.
     next: Option<Address>,
+    /// The end to which these packets go.
+    towards: Address,
+    /// The neighbour after for packets the other way.
+    answers_next: Option<Address>,
     /// Hops to the destination.
     hops: u8,
 }
@@ -105,8 +110,12 @@ impl Association {
 
     /// The minimum offer that a path node has heard.
     fn min_offer(&self) -> Option<u16> {
-        let next = self.place.and_then(|place| place.next);
-        let counts = |heard: &&Heard| !heard.on_path || Some(heard.from) == next;
+        let (next, answers_next, previous) =
+            self.place.map_or((None, None, None), |place| (place.next, place.answers_next, place.previous));
+        // Where both ways are the same, the node before has said what this one says.
+        let answers_next = answers_next.filter(|_| answers_next != previous);
+        let counts =
+            |heard: &&Heard| !heard.on_path || Some(heard.from) == next || Some(heard.from) == answers_next;
         self.heard.iter().filter(counts).map(|heard| heard.mu).min()
     }
 }
@@ -155,8 +164,11 @@ impl Pdp {
         Self { associations: Vec::new(), lifetime, active, first: 0 }
     }
 
-    fn find(&self, source: Address, destination: Address) -> Option<usize> {
-        let is_it = |known: &Association| known.source == source && known.destination == destination;
+    /// The association of these ends, in either order.
+    fn find(&self, a: Address, b: Address) -> Option<usize> {
+        let is_it = |known: &Association| {
+            (known.source, known.destination) == (a, b) || (known.source, known.destination) == (b, a)
+        };
         self.associations.iter().position(is_it)
     }
 
@@ -186,15 +198,20 @@ impl Pdp {
     ) {
         let until = now + self.active;
         let (source, destination) = ends;
-        if let Some(index) = self.find(destination, source)
+        if let Some(index) = self.find(source, destination)
             && let Some(place) = &mut self.associations[index].place
+            && place.towards != destination
         {
-            place.until = until;
+            (place.until, place.answers_next) = (until, next);
             return; // an answer
         }
         let others = self.associations.iter().filter(|known| known.is_in_region()).count();
         let Some(association) = self.entry(source, destination) else { return };
-        association.place = Some(Place { until, previous, next, hops });
+        // On a path of answers alone, nobody asks for the distance to the source.
+        let hops = if association.destination == destination { hops } else { 0 };
+        let answers_next = association.place.and_then(|place| place.answers_next);
+        let towards = destination;
+        association.place = Some(Place { until, previous, next, towards, answers_next, hops });
         if previous.is_none() && association.phi.is_none() {
             association.phi = Some((u32::from(WHOLE) / (others as u32 + 1)) as u16);
         }
@@ -204,7 +221,8 @@ impl Pdp {
     pub fn withdraw(&mut self, destinations: &[Address]) {
         for association in &mut self.associations {
             let is_source = association.place.is_some_and(|place| place.previous.is_none());
-            if destinations.contains(&association.destination) && !is_source {
+            let towards = association.place.map(|place| place.towards);
+            if towards.is_some_and(|towards| destinations.contains(&towards)) && !is_source {
                 association.place = None;
             }
         }
@@ -300,14 +318,12 @@ impl Pdp {
     /// nothing for long. Where the other end has sent first, as a client asks a server, it is the share that the path nodes
     /// announce.
     pub fn share(&self, source: Address, destination: Address) -> Option<f64> {
-        let of_its_own = self.find(source, destination).map(|index| &self.associations[index]);
-        let of_its_own = of_its_own.filter(|known| known.place.is_some_and(|place| place.previous.is_none()));
-        let phi = match of_its_own {
-            Some(association) => association.phi,
-            None => {
-                let answers = &self.associations[self.find(destination, source)?];
-                answers.place.filter(|place| place.next.is_none()).and_then(|_| answers.known_phi())
-            }
+        let association = &self.associations[self.find(source, destination)?];
+        let place = association.place?;
+        let phi = if place.towards == destination {
+            association.phi.filter(|_| place.previous.is_none())
+        } else {
+            association.known_phi().filter(|_| place.next.is_none())
         }?;
         Some(f64::from(phi) / f64::from(WHOLE))
     }

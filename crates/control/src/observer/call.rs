@@ -290,6 +290,11 @@ impl Stream {
         self.suppresses_silence
     }
 
+    /// Whether it is a stream of a call that is old enough to know, and its speaker does not pause.
+    pub fn is_continuous(&self) -> bool {
+        self.recognised && !self.suppresses_silence && self.last_at.saturating_sub(self.began) > CONTINUOUS
+    }
+
     /// The codec whose impairments are used for MOS.
     pub const fn codec(&self) -> Codec {
         self.codec
@@ -346,8 +351,7 @@ impl Stream {
         let missing = expected.saturating_sub(received);
         let mut delay_max = Nanos::from_micros(u64::from(max));
         let waited = now.saturating_sub(self.last_at);
-        let is_continuous = !self.suppresses_silence && self.last_at.saturating_sub(self.began) > CONTINUOUS;
-        if expects_more && is_continuous && waited > self.interval && waited < MAX_OVERDUE {
+        if expects_more && self.is_continuous() && waited > self.interval && waited < MAX_OVERDUE {
             let overdue = waited - self.interval;
             delay_max = delay_max.max(overdue);
             let missing = overdue.saturating_sub(listening.playout).div_floor(self.interval);

@@ -124,6 +124,8 @@ pub struct Flow {
     pub began: Nanos,
     /// Hops in the mesh, estimated from the time to live of its packets out of the mesh; 0 before the first one.
     pub hops: u8,
+    /// When its last packet out of the mesh passed; none before the first one.
+    pub heard: Option<Nanos>,
     /// When the gateway's pace last held one of its packets: see [`Observer::on_held`].
     pub held: Option<Nanos>,
     /// By protocol.
@@ -170,6 +172,8 @@ pub struct CallNow {
     pub cadence: Option<(Nanos, Nanos)>,
     /// Quality of the stream into the mesh as it arrives at the gateway; none without one.
     pub wired: Option<Quality>,
+    /// More packets out of the mesh are expected: its speaker did not pause until now, and the wired end goes on.
+    pub is_awaited: bool,
     /// When its first packet passed.
     pub began: Nanos,
     /// Nominal packets per second, both directions.
@@ -234,6 +238,7 @@ impl Observer {
         let flow = self.flows.touch(&key, at, || Flow::new(at, &digest.payload));
         if direction == Direction::FromMesh {
             flow.hops = hops_from_ttl(digest.ttl);
+            flow.heard = Some(at);
         }
         match (&mut flow.body, &digest.payload) {
             (FlowBody::Tcp(tcp), Payload::Tcp(fields)) => {
@@ -337,9 +342,15 @@ impl Observer {
     pub fn mesh_excess(&self, mesh: Option<Address>) -> Option<Nanos> {
         match mesh {
             Some(address) => self.node(address)?.excess,
-            None => self.survey.nodes.iter().filter_map(|node| node.excess).reduce(Excess::common),
+            None => return self.mesh_excess_of(|_| true),
         }
         .map(Excess::certain)
+    }
+
+    /// As [`Observer::mesh_excess`] of all nodes, of those alone that `counts` accepts.
+    pub fn mesh_excess_of(&self, counts: impl Fn(Address) -> bool) -> Option<Nanos> {
+        let nodes = self.survey.nodes.iter().filter(|node| counts(node.address));
+        nodes.filter_map(|node| node.excess).reduce(Excess::common).map(Excess::certain)
     }
 
     /// The calls of the last survey that are alive, with their quality over the last `span`, in the order of their keys.
@@ -381,6 +392,7 @@ impl Observer {
                     .then(|| udp.down.quality(now, span, self.listening(), false))
                     .flatten()
                     .filter(|quality| quality.expected > 0),
+                is_awaited: goes_on && udp.up.is_continuous(),
                 began: flow.began,
                 packets_per_second: rate(&udp.up) + rate(&udp.down),
                 codec: stream.codec(),
@@ -449,7 +461,7 @@ impl Flow {
             Payload::Tcp(_) => FlowBody::Tcp(TcpFlow::new()),
             _ => FlowBody::Udp(UdpFlow::new()),
         };
-        Self { began: at, hops: 0, held: None, body }
+        Self { began: at, hops: 0, heard: None, held: None, body }
     }
 
     /// Whether it is TCP and an end has sent FIN or RST.

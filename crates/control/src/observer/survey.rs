@@ -20,6 +20,10 @@ pub struct MeshNode {
     /// How far the round trips of all its flows are over the shortest one; none without recent ones. A queue is common to
     /// all flows; the excess of one flow may be its own.
     pub excess: Option<Excess>,
+    /// When the last packet of any of its flows passed out of the mesh; none before the first one.
+    pub heard: Option<Nanos>,
+    /// The hops of that packet; 0 before the first one. [`MeshNode::hops`] is the maximum over the flows.
+    pub last_hops: u8,
     /// Shortest round trip of the last one to two minutes, of any flow.
     base: WindowedMin<Nanos>,
     seen: Nanos,
@@ -62,6 +66,7 @@ pub struct ElasticFlow {
 struct Sample {
     address: Address,
     hops: u8,
+    heard: Option<Nanos>,
     round_trip: Option<(Nanos, Excess)>,
 }
 
@@ -125,7 +130,12 @@ impl Survey {
             }
             let round_trip = round_trip(now, rtt);
             if flow.hops > 0 || round_trip.is_some() {
-                self.samples.push(Sample { address: key.mesh, hops: flow.hops, round_trip });
+                self.samples.push(Sample {
+                    address: key.mesh,
+                    hops: flow.hops,
+                    heard: flow.heard,
+                    round_trip,
+                });
             }
         }
         // The order of flows by their last packets is not that of anything else.
@@ -143,6 +153,8 @@ impl Survey {
                 address,
                 hops: 0,
                 excess: None,
+                heard: None,
+                last_hops: 0,
                 base: WindowedMin::new(RoundTrip::GENERATION),
                 seen: now,
             });
@@ -170,6 +182,11 @@ impl MeshNode {
         self.seen = now;
         let hops = samples.iter().map(|sample| sample.hops).max().filter(|&hops| hops > 0);
         self.hops = hops.unwrap_or(self.hops);
+        if let Some(last) =
+            samples.iter().filter(|sample| sample.heard > self.heard).max_by_key(|sample| sample.heard)
+        {
+            (self.heard, self.last_hops) = (last.heard, last.hops);
+        }
         let round_trips = || samples.iter().filter_map(|sample| sample.round_trip);
         if let Some(base) = round_trips().map(|(base, _)| base).min() {
             self.base.update(now, base);

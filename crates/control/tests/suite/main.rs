@@ -12,6 +12,7 @@ mod observing;
 mod pacing;
 mod packets;
 mod plant;
+mod routes;
 
 #[path = "../../../../fuzz/check_packet.rs"]
 mod check_packet;

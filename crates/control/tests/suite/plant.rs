@@ -81,6 +81,8 @@ pub(crate) struct Plant {
     airtime: Vec<(Nanos, f64, f64)>,
     /// From a time on: loss that does not depend on the load.
     noise: Vec<(Nanos, f64)>,
+    /// From a time on: time to live of packets out of the mesh.
+    ttl: Vec<(Nanos, u8)>,
     wired: Nanos,
     busy: bool,
     queues: [VecDeque<Packet>; 2],
@@ -119,6 +121,7 @@ impl Plant {
             random: seed,
             airtime: vec![(Nanos::ZERO, 700.0, 3.6)],
             noise: vec![(Nanos::ZERO, 0.0005)],
+            ttl: vec![(Nanos::ZERO, 61)],
             wired: Nanos::from_millis(wired_ms),
             busy: false,
             queues: [VecDeque::new(), VecDeque::new()],
@@ -142,6 +145,13 @@ impl Plant {
     /// From `from` on, the fraction `loss` of packets is lost at any load.
     pub(crate) fn set_noise(&mut self, from: Nanos, loss: f64) {
         self.noise.push((from, loss));
+    }
+
+    /// The route breaks: all packets are lost from `from` until `until`, and make `hops` hops from then on.
+    pub(crate) fn break_route(&mut self, from: Nanos, until: Nanos, hops: u8) {
+        let noise = self.noise[self.noise.len() - 1].1;
+        self.noise.extend([(from, 1.0), (until, noise)]);
+        self.ttl.push((until, 65 - hops));
     }
 
     pub(crate) fn call(&mut self, from: Nanos, until: Nanos) {
@@ -244,7 +254,7 @@ impl Plant {
 
     /// A packet from the wired side wants to enter the mesh.
     fn at_gateway(&mut self, packet: Packet) {
-        let arrival = Arrival::from(&digest(self.now, &packet));
+        let arrival = Arrival::from(&self.digest(&packet));
         let handle = self.hold(packet);
         match self.gateway.to_mesh(self.now, handle, &arrival) {
             Verdict::Pass(handle) => self.enter_mesh(handle),
@@ -317,6 +327,11 @@ impl Plant {
         }
     }
 
+    fn digest(&self, packet: &Packet) -> Digest {
+        let (_, ttl) = *self.ttl.iter().rfind(|(from, _)| *from <= self.now).expect("from the start");
+        digest(self.now, ttl, packet)
+    }
+
     fn hold(&mut self, packet: Packet) -> u64 {
         self.sequence += 1;
         self.held.insert(self.sequence, packet);
@@ -326,7 +341,7 @@ impl Plant {
     /// A packet crosses the gateway and queues for the air.
     fn enter_mesh(&mut self, handle: u64) {
         let Some(mut packet) = self.held.remove(&handle) else { return };
-        let window = self.gateway.crossing(&digest(self.now, &packet));
+        let window = self.gateway.crossing(&self.digest(&packet));
         packet.set_window(window);
         self.queue(packet);
     }
@@ -363,7 +378,7 @@ impl Plant {
             return self.arrive(packet);
         }
         let handle = self.hold(packet);
-        let (window, verdict) = self.gateway.from_mesh(handle, &digest(self.now, &packet));
+        let (window, verdict) = self.gateway.from_mesh(handle, &self.digest(&packet));
         if let Some(packet) = self.held.get_mut(&handle) {
             packet.set_window(window);
         }
@@ -452,7 +467,7 @@ fn fired(timer: &mut Option<Nanos>, now: Nanos) {
     }
 }
 
-fn digest(at: Nanos, packet: &Packet) -> Digest {
+fn digest(at: Nanos, ttl: u8, packet: &Packet) -> Digest {
     let (protocol, port, payload) = match packet.body {
         Body::Voice { call, number, .. } => {
             let rtp = RtpFields {
@@ -493,7 +508,7 @@ fn digest(at: Nanos, packet: &Packet) -> Digest {
         source_port: port,
         destination_port: port,
         protocol,
-        ttl: 61,
+        ttl,
         traffic_class: 0,
         bytes: packet.bytes,
         payload,

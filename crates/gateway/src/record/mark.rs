@@ -13,7 +13,7 @@ const NONE: u64 = u64::MAX;
 pub const STATES: [State; 5] =
     [State::Off, State::Learning, State::Steady, State::Protecting, State::Starved];
 /// The kinds of reasons with their numbers in a mark.
-const REASONS: [&str; 16] = [
+const REASONS: [&str; 17] = [
     "no-elastic-traffic",
     "configured",
     "room-to-grow",
@@ -30,6 +30,7 @@ const REASONS: [&str; 16] = [
     "not-used",
     "tcp-is-not-the-cause",
     "try-again",
+    "route-interrupted",
 ];
 
 /// What was decided, in short.

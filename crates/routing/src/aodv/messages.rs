@@ -263,18 +263,32 @@ impl Aodv {
         if reply.destination != from {
             return;
         }
-        if let Some(pdp) = &mut self.pdp {
-            for (kind, data) in wire::extensions(extensions).flatten() {
-                if kind == EXTENSION {
-                    pdp.on_extension(ctx.now, from, data);
-                }
-            }
-        }
+        self.on_extensions(ctx.now, from, extensions);
         if self.neighbours.hello(ctx.now, from) >= self.config.hello_needed {
             let until = ctx.now + Nanos::from_millis(u64::from(reply.lifetime_ms));
             self.direct_route(ctx, from, Some(reply.destination_sequence), until);
         }
         self.wake_at(ctx.now + self.config.neighbour_timeout());
+    }
+
+    /// Takes what the path density protocol announces.
+    fn on_extensions(&mut self, now: Nanos, from: Address, extensions: &[u8]) {
+        let Some(pdp) = &mut self.pdp else { return };
+        for (kind, data) in wire::extensions(extensions).flatten() {
+            if kind == EXTENSION {
+                pdp.on_extension(now, from, data);
+            }
+        }
+    }
+
+    /// A HELLO of a node to which no link is wanted, since its signal is weak: only what it announces counts.
+    pub fn on_weak_hello(&mut self, now: Nanos, from: Address, bytes: &[u8]) {
+        if let Ok((Message::Reply(reply), extensions)) = Message::decode(bytes)
+            && from != self.address
+            && reply.destination == from
+        {
+            self.on_extensions(now, from, extensions);
+        }
     }
 
     /// Sends a HELLO.

@@ -239,6 +239,42 @@ fn a_server_uses_the_share_that_the_path_announces_for_its_client() {
     assert_eq!(network.nodes[5].share(address(5), client), None, "off the path");
 }
 
+/// Data go 0-1-2-3, and their ACKs 3-4-5-0. Another flow (6, 7) is near the ACKs' node 5 alone.
+#[test]
+fn answers_over_another_path_are_no_flow_of_their_own_but_count_in_the_regions_that_they_cross() {
+    let links = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (5, 6), (6, 7)];
+    let linked = |a: usize, b: usize| links.contains(&(a, b)) || links.contains(&(b, a));
+    let mut nodes: Vec<Pdp> = (0..8).map(|_| Pdp::new(INTERVAL, 2, Nanos::from_secs(10))).collect();
+    let at = |node: usize| Some(address(node));
+    let walk = |nodes: &mut Vec<Pdp>, now: Nanos, path: &[usize]| {
+        let ends = (address(path[0]), address(path[path.len() - 1]));
+        for (place, &node) in path.iter().enumerate() {
+            let previous = place.checked_sub(1).and_then(|before| at(path[before]));
+            let next = path.get(place + 1).and_then(|&after| at(after));
+            nodes[node].on_data(now, ends, previous, next, (path.len() - 1 - place) as u8);
+        }
+    };
+    for step in 0..40_u64 {
+        let now = Nanos(step * INTERVAL.0);
+        walk(&mut nodes, now, &[0, 1, 2, 3]);
+        walk(&mut nodes, now, &[3, 4, 5, 0]);
+        walk(&mut nodes, now, &[6, 7]);
+        for from in 0..8 {
+            let mut bytes = Vec::new();
+            nodes[from].on_hello(now, &mut bytes);
+            for to in (0..8).filter(|&to| linked(from, to)) {
+                for (_, data) in crate::wire::extensions(&bytes).flatten() {
+                    nodes[to].on_extension(now, address(from), data);
+                }
+            }
+        }
+    }
+    let shares = [nodes[0].share(address(0), address(3)), nodes[6].share(address(6), address(7))];
+    for share in shares {
+        assert!((share.expect("a share") - 0.5).abs() <= 1.0 / 16_384.0, "{shares:?}");
+    }
+}
+
 #[test]
 fn answers_belong_to_the_flow_and_an_idle_flow_ends() {
     let mut pdp = Pdp::new(INTERVAL, 2, Nanos::from_secs(10));

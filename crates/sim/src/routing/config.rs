@@ -122,6 +122,10 @@ pub struct AodvSettings {
     /// HELLO messages in a row before a neighbour is used.
     #[schemars(range(min = 1, max = 1000))]
     pub hello_needed: u32,
+    /// Whether nodes ignore broadcast messages whose signal is too weak for the data rate (Lundgren et al. 2002), where
+    /// broadcasts reach farther than data. Announcements of the path density protocol are taken all the same.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub signal_threshold: bool,
     /// Whether the retry limit of 802.11 breaks a link.
     pub link_feedback: bool,
     /// Packets in a row that 802.11 gives up until a link is broken. With `link_feedback` only.
@@ -187,6 +191,7 @@ impl Default for AodvSettings {
             hello_interval_s: 1.0,
             allowed_hello_loss: 2,
             hello_needed: 1,
+            signal_threshold: false,
             link_feedback: true,
             breaks_after: 1,
             on_break: OnBreak::Drop,

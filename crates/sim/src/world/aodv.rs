@@ -87,6 +87,8 @@ struct Router {
 pub(super) struct Routers {
     routers: Vec<Router>,
     on_break: OnBreak,
+    /// Broadcast messages with a signal too weak for the data rate are ignored.
+    signal_threshold: bool,
     /// Next hop of each image that is at a station.
     next_hops: Vec<NodeId>,
     /// What is still to be done, and by whom.
@@ -115,7 +117,7 @@ const fn loss(reason: DropReason) -> Loss {
 
 impl Routers {
     /// Machines that have been started.
-    pub(super) fn new(config: &Config, nodes: usize, seed: u64) -> Self {
+    pub(super) fn new(config: &Config, signal_threshold: bool, nodes: usize, seed: u64) -> Self {
         let router = |node: usize| {
             let mut random = Stream::new(seed, node as u64, Purpose::Routing);
             let mut machine = Aodv::new(config.clone(), address(node as NodeId));
@@ -125,6 +127,7 @@ impl Routers {
         Self {
             routers: (0..nodes).map(router).collect(),
             on_break: config.on_break,
+            signal_threshold,
             next_hops: Vec::new(),
             todo: VecDeque::new(),
             actions: Vec::new(),
@@ -348,6 +351,16 @@ impl World {
         let view = self.core.packets.view(image);
         if let Body::Routing = view.packet.body {
             let (ttl, bytes) = (view.header.ttl, view.payload().unwrap_or_default().to_vec());
+            let now = self.core.now();
+            if broadcast
+                && self.core.routing.as_ref().is_some_and(|routing| routing.signal_threshold)
+                && !self.mesh.decodes_data(from, node, now)
+            {
+                if let Some(routing) = &mut self.core.routing {
+                    routing.routers[node as usize].machine.on_weak_hello(now, address(from), &bytes);
+                }
+                return;
+            }
             // What is malformed is counted by the machine.
             let _ = self.at_router(node, |machine, ctx| {
                 machine.on_message(ctx, address(from), broadcast, ttl, &bytes)

@@ -292,12 +292,13 @@ impl Mesh {
 
     /// Whether a packet and its ACK can be decoded between two nodes where nothing disturbs them.
     pub(super) fn works(&mut self, from: NodeId, to: NodeId, now: Nanos) -> bool {
-        let mut decodes = |from: NodeId, to: NodeId| {
-            let rate = self.mac.rate_of_hop(from, to);
-            let link = self.link_now(from, to, now);
-            link.is_some_and(|link| self.radio.decodes(rate, link.power))
-        };
-        decodes(from, to) && decodes(to, from)
+        self.decodes_data(from, to, now) && self.decodes_data(to, from, now)
+    }
+
+    /// Whether a frame at the rate of data can be decoded where nothing disturbs it.
+    pub(super) fn decodes_data(&mut self, from: NodeId, to: NodeId, now: Nanos) -> bool {
+        let rate = self.mac.rate_of_hop(from, to);
+        self.link_now(from, to, now).is_some_and(|link| self.radio.decodes(rate, link.power))
     }
 
     /// Records that a queue in front of a station did not accept a packet, or dropped it.

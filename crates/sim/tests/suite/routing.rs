@@ -1,5 +1,6 @@
 //! AODV in the World: discovery, broken links, losses by reason, and what worlds without it are spared.
 
+use fairhop_control::policy::{Reason, State};
 use fairhop_model::units::Nanos;
 use fairhop_routing::MessageKind;
 use fairhop_sim::recorder::{Loss, RoutingRecord};
@@ -150,24 +151,36 @@ fn messages_are_counted_by_kind_and_runs_are_the_same_again() {
     assert_eq!(first.router(0).expect("a machine").counters().malformed, 0);
 }
 
-#[test]
-fn the_internet_is_reached_through_the_gateway() {
-    let text = r#"
-        name = "a call into the mesh"
+/// A string of three hops under AODV behind something wired, after its run.
+fn behind_wires(wired: &str, traffic: &str) -> World {
+    let text = format!(
+        r#"
+        name = "a string behind wires"
         duration_s = 10
         [radio]
         standard = "802.11b"
         rate_mbps = 11
-        propagation = { model = "range", receive_m = 250, carrier_sense_m = 550 }
+        propagation = {{ model = "range", receive_m = 250, carrier_sense_m = 550 }}
         [topology]
         kind = "string"
         hops = 3
         spacing_m = 200
-        [internet]
-        delay_ms = 10
-        rate_mbps = 100
         [routing]
         protocol = "aodv"
+        {wired}
+        {traffic}
+        "#
+    );
+    let scenario = load("wires.toml", &text, &[]).expect("a scenario").scenario;
+    let mut world = World::new(&scenario, 1).expect("a network");
+    world.run();
+    world
+}
+
+#[test]
+fn the_internet_is_reached_through_the_gateway() {
+    let internet = "[internet]\ndelay_ms = 10\nrate_mbps = 100";
+    let traffic = r#"
         [[traffic]]
         kind = "call"
         from = "internet"
@@ -180,9 +193,7 @@ fn the_internet_is_reached_through_the_gateway() {
         size_bytes = 120000
         start_s = 2
     "#;
-    let scenario = load("internet.toml", text, &[]).expect("a scenario").scenario;
-    let mut world = World::new(&scenario, 1).expect("a network");
-    world.run();
+    let world = behind_wires(internet, traffic);
     for stream in &world.recorder().streams[..2] {
         assert!(stream.arrived * 100 > stream.sent * 90, "{} of {}", stream.arrived, stream.sent);
     }
@@ -213,17 +224,7 @@ fn a_scenario_without_a_protocol_resolves_as_before() {
 
 #[test]
 fn hops_are_those_by_radio_however_many_wires_there_are() {
-    let text = r#"
-        name = "a server behind two wires"
-        duration_s = 8
-        [radio]
-        standard = "802.11b"
-        rate_mbps = 11
-        propagation = { model = "range", receive_m = 250, carrier_sense_m = 550 }
-        [topology]
-        kind = "string"
-        hops = 3
-        spacing_m = 200
+    let two_wires = r#"
         [wired]
         hosts = [{ name = "server" }, { name = "router" }]
         [[wired.links]]
@@ -234,8 +235,8 @@ fn hops_are_those_by_radio_however_many_wires_there_are() {
         between = ["router", 0]
         rate_mbps = 100
         delay_ms = 5
-        [routing]
-        protocol = "aodv"
+    "#;
+    let traffic = r#"
         [[traffic]]
         kind = "call"
         from = "server"
@@ -249,9 +250,7 @@ fn hops_are_those_by_radio_however_many_wires_there_are() {
         payload_bytes = 500
         start_s = 1
     "#;
-    let scenario = load("wires.toml", text, &[]).expect("a scenario").scenario;
-    let mut world = World::new(&scenario, 1).expect("a network");
-    world.run();
+    let world = behind_wires(two_wires, traffic);
     for stream in 0..3 {
         let hops = record(&world).paths[stream].mean_hops(0).expect("arrivals");
         assert!((hops - 3.0).abs() < 1e-9, "stream {stream}: {hops}");
@@ -348,4 +347,85 @@ fn throttles_need_shares_and_shares_need_hello() {
         let errors = load("x.toml", &format!("{base}{keys}\n"), &[]).expect_err(keys);
         assert!(errors.problems()[0].message().contains(message), "{errors}");
     }
+}
+
+/// A walker in two calls with two downloads loses the direct link to the gateway at about 24 s; HELLO alone notices it.
+fn walker_under_control(tuning: &str) -> World {
+    let text = format!(
+        r#"
+        name = "a walker under control"
+        duration_s = 36
+        record = {{ interval_s = 1.0 }}
+        [radio]
+        standard = "802.11a"
+        rate_mbps = 12
+        capture = "first"
+        propagation = {{ model = "range", receive_m = 250, carrier_sense_m = 550 }}
+        [topology]
+        kind = "explicit"
+        nodes = [
+          {{ x_m = 0, y_m = 0 }},
+          {{ x_m = 220, y_m = 0 }},
+          {{ x_m = 200, y_m = 10, waypoints = [
+            {{ at_s = 20, x_m = 200, y_m = 10 }},
+            {{ at_s = 32, x_m = 320, y_m = 10 }},
+          ] }},
+        ]
+        gateway = 0
+        [internet]
+        delay_ms = 30
+        rate_mbps = 100
+        [routing]
+        protocol = "aodv"
+        aodv = {{ link_feedback = false }}
+        [control]
+        kind = "adaptive"
+        tuning = {{ {tuning} }}
+        [[traffic]]
+        kind = "call"
+        from = "internet"
+        to = 2
+        count = 2
+        [[traffic]]
+        kind = "bulk"
+        from = "internet"
+        to = 2
+        count = 2
+        "#
+    );
+    let scenario = load("walker.toml", &text, &[]).expect("a scenario").scenario;
+    let mut world = World::new(&scenario, 1).expect("a network");
+    world.run();
+    world
+}
+
+/// Times in seconds with budget in bits per second times hops, where there is one, state and reason.
+fn decisions(world: &World) -> Vec<(f64, Option<f64>, State, Reason)> {
+    let decisions = world.control().expect("control").decisions().iter();
+    decisions.map(|d| (d.at.as_secs_f64(), d.budget, d.state, d.reason)).collect()
+}
+
+/// The largest budget between two times.
+fn max_budget(decisions: &[(f64, Option<f64>, State, Reason)], from: f64, until: f64) -> f64 {
+    let within = decisions.iter().filter(|decision| (from..until).contains(&decision.0));
+    within.filter_map(|decision| decision.1).fold(0.0, f64::max)
+}
+
+#[test]
+fn adaptive_control_names_a_broken_route_and_keeps_what_it_has_learnt() {
+    let (aware, unaware) = (walker_under_control(""), walker_under_control("route_silent_s = 1e9"));
+    let silence = record(&aware).paths[0].interruptions[0];
+    let (from, to) = (silence.from.as_secs_f64(), silence.to.as_secs_f64());
+    assert!((1.0..3.0).contains(&(to - from)), "{from} to {to} s");
+    let [aware, unaware] = [&aware, &unaware].map(decisions);
+    // Nothing is named before the walker leaves.
+    let named: Vec<f64> =
+        aware.iter().filter(|entry| entry.3 == Reason::RouteInterrupted).map(|entry| entry.0).collect();
+    assert!(named.len() >= 10 && named.iter().all(|at| (from..to + 2.0).contains(at)), "{named:?}");
+    assert!(aware.iter().all(|entry| entry.0 < from || entry.2 != State::Learning), "learns anew");
+    // TCP returns with most of the budget that it had: calls take more over a longer path.
+    let kept = |log: &[_]| max_budget(log, to + 0.2, to + 3.0) / max_budget(log, from - 1.0, from);
+    let (aware, unaware) = (kept(&aware), kept(&unaware));
+    println!("{aware:.2} of the budget, {unaware:.2} if unaware");
+    assert!(aware > 0.75 && unaware < 0.6, "{aware} {unaware}");
 }

@@ -145,8 +145,10 @@ impl Adaptive {
         self.has_bad_call = false;
         for call in observer.calls(now, FAST) {
             let slow = slow.next();
+            self.follow_route(now, observer, &call);
             let mos = slow.as_ref().and_then(CallNow::mos);
-            self.has_bad_call |= mos.is_some_and(|mos| mos < self.config.mos);
+            let is_bad = mos.is_some_and(|mos| mos < self.config.mos);
+            self.has_bad_call |= is_bad && !self.routes.interrupts(call.key.mesh);
             self.add_to_node(&call, slow.as_ref());
             self.cadences.extend(call.cadence);
             let price = self.price_to(observer, call.key.mesh);

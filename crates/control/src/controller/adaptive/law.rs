@@ -81,6 +81,9 @@ impl Adaptive {
     /// Lowers an unused budget to what is carried, where the mesh loses data or queues grow. Otherwise an unused budget does
     /// no harm.
     fn fit_to_use(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {
+        if self.routes.is_interrupted() {
+            return;
+        }
         if stress.queue > 0.5 || now.saturating_sub(self.lost_at) < secs(self.tuning.recent_loss_s) {
             let known = if self.ceiling.is_finite() { self.tuning.known * self.ceiling } else { 0.0 };
             let over = self.budget - (used / self.tuning.used).max(known);

@@ -9,6 +9,7 @@
 //! | `stress.rs` | one number for how calls and queues are; 1 is the limit of what is tolerable |
 //! | `noise.rs` | the part of the calls' loss that less TCP does not reduce |
 //! | `changes.rs` | calls and flows that begin or end, paths that change |
+//! | `routes.rs` | calls that the route interrupts, and not TCP |
 //! | `law.rs` | the new budget |
 //! | `degradation.rs` | calls that are bad independently of TCP |
 //! | `write.rs` | the budget as a policy: windows, rates, gate |
@@ -25,6 +26,7 @@ mod degradation;
 mod inputs;
 mod law;
 mod noise;
+mod routes;
 mod stress;
 mod tolerance;
 mod tuning;
@@ -35,6 +37,7 @@ use fairhop_model::units::Nanos;
 use self::degradation::Degradation;
 use self::inputs::KnownCall;
 use self::noise::Noise;
+use self::routes::Routes;
 use self::stress::Node;
 use self::tolerance::Tolerance;
 use self::tuning::secs;
@@ -160,6 +163,7 @@ pub(super) struct Adaptive {
     tolerance: f64,
     tolerant_since: Nanos,
     noise: Noise,
+    routes: Routes,
     /// Factor on windows computed from round trips, at least 1.
     window_factor: f64,
     /// A flow has sent as much as its window allows.
@@ -228,6 +232,7 @@ impl Adaptive {
             tolerance: DEFAULT_TOLERANCE,
             tolerant_since: Nanos::ZERO,
             noise: Noise::default(),
+            routes: Routes::default(),
             window_factor: 1.0,
             is_window_limited: false,
             calls: Vec::new(),
@@ -280,8 +285,10 @@ impl Adaptive {
         let used = self.gather_claims(now, observer, policy);
         let used = self.smoothed(used, seconds);
         self.carried = used.max(self.carried * (1.0 - seconds / self.tuning.carried_s));
+        self.follow_returns(now, observer);
         let change = self.gather_calls(now, observer);
         let stress = self.stress(now, observer);
+        self.undo_since_break(now, &stress);
         let lost = observer.totals().lost_in_mesh;
         if lost != std::mem::replace(&mut self.lost, lost) {
             self.lost_at = now;
@@ -309,6 +316,7 @@ impl Adaptive {
         self.adjust_ack_interval(seconds, &stress);
         self.budget = self.budget.max(self.min_budget);
         self.ceiling = self.ceiling.max(self.min_budget);
+        self.end_tick(now);
         self.write(now, observer, &stress, policy);
     }
 
@@ -317,7 +325,9 @@ impl Adaptive {
         if self.state != State::Off {
             self.idle_since = now;
         }
-        self.has_learnt &= change.is_none();
+        // A route that replaces a broken one may have other hops; a change of calls it is not.
+        let is_same = change.is_none_or(|change| !change.came && !change.went);
+        self.has_learnt &= if self.routes.is_interrupted() { is_same } else { change.is_none() };
         self.enter(State::Off, Reason::NoElasticTraffic);
     }
 

@@ -148,7 +148,7 @@ impl Adaptive {
         let own_loss = observer.own_queue().loss(now);
         let playout = observer.listening().playout.as_secs_f64();
         let (mut acute, mut worst, mut combined_max) = (false, 0.0_f64, 0.0_f64);
-        for node in &self.nodes {
+        for node in self.nodes.iter().filter(|node| !self.routes.interrupts(node.address)) {
             let measured = node.slow.iter().map(|slow| slow.expected).fold(0.0, f64::max);
             let (mut losses, mut lowers) = ([0.0; 2], [0.0; 2]);
             for (way, (fast, slow)) in node.fast.iter().zip(&node.slow).enumerate() {
@@ -193,7 +193,7 @@ impl Adaptive {
         // On a path of many hops, the calls' packets alone make round trips vary by as much as they take.
         let tolerable = if has_calls { config.excess } else { config.excess_alone };
         let tolerable = tolerable.saturating_add(Nanos(2 * self.base.0));
-        if let Some(excess) = observer.mesh_excess(None) {
+        if let Some(excess) = observer.mesh_excess_of(|node| !self.routes.interrupts(node)) {
             let level = excess.as_secs_f64() / tolerable.as_secs_f64().max(1e-3);
             raise(level, level, Reason::QueueGrows { excess });
             queue = queue.max(level);
@@ -203,8 +203,10 @@ impl Adaptive {
         let wait = observer.own_queue().wait(now);
         let tolerable = if has_calls { config.delay } else { config.excess_alone };
         let level = wait.as_secs_f64() / tolerable.as_secs_f64();
-        raise(level, level, Reason::OwnQueue { wait });
-        queue = queue.max(level);
+        if !self.routes.is_interrupted() {
+            raise(level, level, Reason::OwnQueue { wait });
+            queue = queue.max(level);
+        }
         (stress.queue, stress.packets) = (queue, packets);
         stress.acute = acute;
         stress.loss_or_late = worst;

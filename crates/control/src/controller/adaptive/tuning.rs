@@ -166,6 +166,10 @@ tuning! {
     use_bits = 8.0 * 15_000.0, "bits", Some(0.0);
     /// Part of the budget that is used while queues drain after a cut.
     drain = 0.35, "part of the budget", Some(1.0);
+    /// Silence of a node with a call after which its route may be broken: ten packets of 30 ms, of all its flows.
+    route_silent_s = 0.3, "seconds", Some(1e9);
+    /// Silence after which its route was broken, whatever the hops afterwards are.
+    route_sure_s = 1.5, "seconds", None;
     /// Reduction of the demand at a stress of 1 by queues: damps the oscillation of budget and queue.
     damping = 0.04, "part of the budget per stress", Some(0.0);
     /// Rate of the pacer over that of the windows where windows enforce the budget: the pacer only stops excesses.

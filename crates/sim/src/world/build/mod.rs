@@ -171,7 +171,7 @@ impl World {
         }
         let mut core = Core::new(events, recorder, scenario.routing.ttl);
         if let Some(aodv) = &aodv {
-            let mut routers = Routers::new(&aodv.config(), nodes, seed);
+            let mut routers = Routers::new(&aodv.config(), aodv.signal_threshold, nodes, seed);
             routers.arm_all(&mut core);
             core.routing = Some(Box::new(routers));
         }
