@@ -189,7 +189,7 @@ struct SchemaOwner {
 }
 
 /// # Safety
-/// `schema` was exported by [`Form::export`] and has not been released.
+/// `schema` was exported by this module and has not been released.
 unsafe extern "C" fn release_schema(schema: *mut Schema) {
     // SAFETY: the owner and its children were leaked by the export, once. A child that was moved has no callback.
     unsafe {
