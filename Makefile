@@ -29,7 +29,7 @@ demo: ## Three downloads and five calls over four radio hops: a table, and pictu
 
 test: ## All tests
 	@tools/prepare rust compiler clang python tshark iproute ethtool daemons guests venv
-	@echo "» all tests: about 14 minutes on 2 cores from a clean clone, compilation included"
+	@echo "» all tests: about 16 minutes on 2 cores from a clean clone, compilation included"
 	cargo test --workspace --locked --no-run
 	python3 tools/docs.py --check --program $(TARGET_DIR)/debug/fairhop
 	cargo test --workspace --locked
