@@ -84,14 +84,18 @@ impl<'n> Daemon<'n> {
         self.network.transfer(Way::Download, false, Duration::from_millis(300)).join().unwrap()
     }
 
-    /// Traffic flows soon, and is limited soon after.
+    /// Traffic flows within three seconds, and is limited soon after. A download that begins finds the packets of the one before
+    /// it in the queue, so the first one may get little.
     fn flows_and_is_limited(&self, what: &str) {
         let began = Instant::now();
-        let mut bytes = self.download();
-        assert!(bytes > 10_000 && began.elapsed() < AFTER, "{what}: {bytes} in {:?}", began.elapsed());
-        while !(10_000..100_000).contains(&bytes) {
-            assert!(began.elapsed() < 3 * AFTER, "{what}: {bytes} bytes in 0.3 s\n{}", self.log());
-            bytes = self.download();
+        let mut downloads = vec![self.download()];
+        while downloads.iter().sum::<u64>() <= 10_000 {
+            assert!(began.elapsed() < AFTER, "{what}: {downloads:?} bytes\n{}", self.log());
+            downloads.push(self.download());
+        }
+        while !downloads.last().is_some_and(|bytes| (10_000..100_000).contains(bytes)) {
+            assert!(began.elapsed() < 3 * AFTER, "{what}: {downloads:?} bytes\n{}", self.log());
+            downloads.push(self.download());
         }
     }
 
