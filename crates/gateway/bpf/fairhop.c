@@ -354,6 +354,15 @@ INLINE struct orders *orders_at(u64 time)
 
 // ---- Parsing ----
 
+// A length for `load_bytes` from 1 to `mask` + 1. Verifiers before 6.4 forget both bounds of a value that was checked and then
+// went to the stack. They keep those of this arithmetic, which stands just before the call.
+INLINE u32 verified(u32 length, u32 mask)
+{
+	length -= 1;
+	OPAQUE(length);
+	return (length & mask) + 1;
+}
+
 // Offset of the IP header, or -1.
 INLINE s32 find_ip(struct __sk_buff *skb, u32 is_ip, u8 *version)
 {
@@ -613,12 +622,9 @@ INLINE void read_udp(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32
 	if (bytes < 8 || payload[0] >> 6 != 2)
 		return;
 	bytes -= 8;
-	if (length >= 10 && payload[1] >= 192 && payload[1] <= 223) {
-		rest = min32(length - 8, RTCP_BYTES);
-		// Verifiers before 6.4 forget a bound that was checked after the value went to the stack. They keep a mask's.
-		OPAQUE(rest);
-		rest &= 2 * RTCP_BYTES - 1;
-		if (rest < 8 || load_bytes(skb, at + 8, payload, rest) < 0)
+	if (length >= 16 && payload[1] >= 192 && payload[1] <= 223) {
+		rest = verified(min32(length - 8, RTCP_BYTES), 2 * RTCP_BYTES - 1);
+		if (load_bytes(skb, at + 8, payload, rest) < 0)
 			return;
 		digest->payload = KIND_RTCP;
 		digest->words[0] = be32(payload + 4);
@@ -666,11 +672,8 @@ INLINE s32 read_packet(struct __sk_buff *skb, u32 is_ip, u32 direction, struct s
 	if ((digest->protocol != TCP && digest->protocol != UDP) || length < 4)
 		return (s32)at;
 	read = digest->protocol == TCP ? 60 : 20;
-	if (read > length)
-		read = length;
-	OPAQUE(read);
-	read &= 63;
-	if (read < 4 || load_bytes(skb, at, bytes, read) < 0)
+	read = verified(min32(read, length), 63);
+	if (load_bytes(skb, at, bytes, read) < 0)
 		return -1;
 	digest->source_port = be16(bytes);
 	digest->destination_port = be16(bytes + 2);
@@ -1136,7 +1139,7 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 				class = treatment->class;
 			}
 		}
-	} else {
+	} else if (!was_parked) {
 		counters->unlimited++;
 	}
 	passed = count(counters, direction, digest, datagrams != FREE && digest->payload != KIND_TCP, was_parked);
@@ -1155,7 +1158,7 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 
 		schedule = map_lookup(&schedules, &place);
 		// Where pacing has ended, data stays behind the packets of its flow that wait.
-		if (schedule && (is_ack || orders->paces_data || (lane && lane->left > time))) {
+		if (schedule && (is_ack || orders->paces_data || (lane && (lane->left > time || lane->first != lane->next)))) {
 			u64 leaves = time, paced = 0;
 			u16 number = was_parked ? read_number(skb) : 0;
 

@@ -58,8 +58,11 @@ fn old_kernels_accept_the_programs_of_the_gateway_and_pace_by_departure_times() 
         std::thread::spawn(move || {
             let world =
                 ["emulate", "k-mix", "--set", "traffic=[]", "--set", "warmup_s=0", "--duration", "0.5"];
-            let how = ["--gateway", "--virtual", "--kernel", kernel];
+            let how = ["--gateway=both.toml", "--virtual", "--kernel", kernel];
             let folder = tempfile::tempdir().expect("a folder");
+            // All programs are loaded: those of the mesh's interface, of the park and of the wired interface.
+            let config = "mode = \"live\"\n[[gateway]]\nmesh = \"fh0\"\nwired = \"lo\"\n";
+            fs::write(folder.path().join("both.toml"), config).expect("a config");
             let output = in_folder(folder.path(), &[&world[..], &how[..]].concat());
             let said = text(&output.stderr);
             assert_eq!(output.status.code(), Some(0), "{kernel}: {said}");
