@@ -24,10 +24,7 @@ pub(crate) struct Progress {
 impl Progress {
     /// Progress of runs that simulate `total` together.
     pub(crate) fn new(total: Nanos) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(total.0), ProgressDrawTarget::hidden());
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}") {
-            bar.set_style(style);
-        }
+        let bar = bar(Some(total.0), ProgressDrawTarget::hidden());
         // Off a terminal the bar stays hidden, as if it had been shown already.
         Self {
             bar,
@@ -88,6 +85,26 @@ impl Progress {
     /// Removes the bar from the screen.
     pub(crate) fn clear(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// A bar with a message behind it.
+pub(crate) fn bar(length: Option<u64>, target: ProgressDrawTarget) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(length, target);
+    if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// A time in the unit that suits it.
+pub(crate) fn duration(seconds: f64) -> String {
+    let whole = seconds.max(0.0) as u64;
+    match whole {
+        0..60 => format!("{whole} s"),
+        60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        3600..86_400 => format!("{} h {:02} min", whole / 3600, whole / 60 % 60),
+        _ => format!("{} d {} h", whole / 86_400, whole / 3600 % 24),
     }
 }
 

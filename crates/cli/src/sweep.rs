@@ -6,18 +6,17 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 use fairhop_study::plan::{PlanError, Sweep};
 use fairhop_study::store::{Store, StoreError};
 use fairhop_study::sweep::{self, Figure, Progress, Report, SweepError};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, exit};
 use crate::interrupt::Interrupt;
-use crate::progress::significant;
+use crate::progress::{bar, duration, significant};
 use crate::table::{Cell, NOTHING, Table, fixed};
 use crate::ui;
 
@@ -130,11 +129,7 @@ impl Bar {
     fn new() -> Self {
         let target =
             if ui::is_watched() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(None, target);
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}") {
-            bar.set_style(style);
-        }
-        Self(bar)
+        Self(bar(None, target))
     }
 
     fn show(&self, progress: &Progress) {
@@ -142,19 +137,9 @@ impl Bar {
         self.0.set_position(progress.done as u64);
         let mut text = format!("{} of {} runs", progress.done, progress.total);
         if let (Some(rate), Some(left)) = (progress.rate(), progress.left()) {
-            text += &format!(", {} a second, {} left", significant(rate), span(left));
+            text += &format!(", {} a second, {} left", significant(rate), duration(left.as_secs_f64()));
         }
         self.0.set_message(text);
-    }
-}
-
-/// A time as in "3 min 20 s".
-fn span(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
     }
 }
 
@@ -170,16 +155,15 @@ fn table_of(plan: &Sweep, store: &Store, report: &Report) -> String {
     for (_, heading, _) in SHOWN {
         table = table.column(heading, 1).column("±", 1);
     }
-    for (index, point) in plan.points.iter().enumerate().take(MAX_ROWS) {
-        let runs = report.runs.iter().filter(|(of, ..)| *of == index).count();
+    for (index, of_point) in report.figures(store, SHOWN.map(|(name, ..)| name), MAX_ROWS) {
+        let point = &plan.points[index];
         let mut values = point.keys.iter().map(|(_, value)| plain(value));
         let head = values.next().unwrap_or_else(|| plan.points[0].loaded.scenario.name.clone());
         let mut cells: Vec<Cell> = values.map(Cell::from).collect();
-        cells.push(runs.to_string().into());
-        for (name, _, digits) in SHOWN {
-            let figure = report.figure(store, index, name);
+        cells.push(of_point.runs.to_string().into());
+        for ((.., digits), figure) in SHOWN.iter().zip(of_point.figures) {
             let cell = |value: Option<f64>| {
-                value.map_or_else(|| NOTHING.into(), |value| fixed(value, digits).into())
+                value.map_or_else(|| NOTHING.into(), |value| fixed(value, *digits).into())
             };
             cells.push(cell(figure.map(|figure| figure.mean)));
             cells.push(cell(figure.and_then(|figure| figure.ci95)));
@@ -199,15 +183,17 @@ fn plain(value: &Value) -> String {
 }
 
 fn json_of(plan: &Sweep, store: &Store, report: &Report) -> Value {
-    let points = plan.points.iter().enumerate().map(|(index, point)| {
-        let figures: serde_json::Map<String, Value> = SHOWN
+    let names = SHOWN.map(|(name, ..)| name);
+    let points = report.figures(store, names, plan.points.len()).into_iter().map(|(index, of_point)| {
+        let figures: serde_json::Map<String, Value> = names
             .iter()
-            .filter_map(|(name, ..)| {
-                let Figure { mean, ci95, runs } = report.figure(store, index, name)?;
+            .zip(of_point.figures)
+            .filter_map(|(name, figure)| {
+                let Figure { mean, ci95, runs } = figure?;
                 Some(((*name).to_owned(), json!({"mean": mean, "ci95": ci95, "runs": runs})))
             })
             .collect();
-        let keys: serde_json::Map<String, Value> = point.keys.iter().cloned().collect();
+        let keys: serde_json::Map<String, Value> = plan.points[index].keys.iter().cloned().collect();
         json!({"keys": keys, "figures": figures})
     });
     json!({
@@ -232,7 +218,8 @@ pub(crate) fn python(command: &str, args: &PythonArgs) -> Result<u8, Failure> {
             "pip install 'fairhop[studies]' (from a clone: make wheel, then pip install with the wheel's path)",
         )
     };
-    let probe = Command::new(&python).args(["-c", "import fairhop"]).output();
+    let probe = "import importlib.util, sys; sys.exit(importlib.util.find_spec('fairhop') is None)";
+    let probe = Command::new(&python).args(["-c", probe]).output();
     match probe {
         Ok(output) if output.status.success() => {}
         Ok(_) => return Err(missing(format!("{} does not have it", python.display()))),

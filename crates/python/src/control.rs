@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
 
 use fairhop_control::Observer;
 use fairhop_control::controller::CustomController;
@@ -15,6 +14,8 @@ use fairhop_model::units::{BitRate, Nanos};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
+
+use crate::shared::Shared;
 
 /// Span over which the quality of calls is given.
 const SPAN: Nanos = Nanos::from_secs(1);
@@ -83,28 +84,6 @@ struct Asked {
 struct AskedLimit {
     rate_mbps: Option<f64>,
     window_bytes: Option<u32>,
-}
-
-/// What the controllers of all runs share.
-#[derive(Clone, Default)]
-pub(crate) struct Shared {
-    /// Ends all runs.
-    pub(crate) stop: Arc<AtomicBool>,
-    /// The first exception.
-    error: Arc<Mutex<Option<PyErr>>>,
-}
-
-impl Shared {
-    /// Keeps the first exception, and ends all runs.
-    pub(crate) fn fail(&self, error: PyErr) {
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        self.stop.store(true, Ordering::SeqCst);
-    }
-
-    /// The first exception.
-    pub(crate) fn take_error(&self) -> Option<PyErr> {
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
 }
 
 /// A controller of one gateway.

@@ -6,6 +6,7 @@
 //! | [`scenario`] | reading, changing and checking scenarios; errors as exceptions |
 //! | [`run`] | runs on all cores, Ctrl-C, results |
 //! | [`sweep`] | the runs of a plan |
+//! | [`shared`] | Ctrl-C, and exceptions that end runs |
 //! | [`table`], [`arrow`] | tables over the Arrow C data interface |
 //! | [`control`] | controllers written in Python |
 //! | [`model`] | call quality, shares, outage and airtime |
@@ -15,6 +16,7 @@ mod control;
 mod model;
 mod run;
 mod scenario;
+mod shared;
 mod sweep;
 mod table;
 

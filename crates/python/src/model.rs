@@ -18,21 +18,26 @@ fn codec_of(name: &str) -> PyResult<Codec> {
     })
 }
 
-/// Writes `of(loss, delay)` for each pair into `out`.
-fn each(
+/// A figure of a call: codec, loss, delay, playout delay.
+type Score = fn(Codec, f64, Nanos, Nanos) -> f64;
+
+/// Writes a figure for each pair of loss and delay into `out`.
+fn scores(
     py: Python<'_>,
+    score: Score,
+    (codec, playout_ms): (&str, f64),
     loss: &PyBuffer<f64>,
     delay_ms: &PyBuffer<f64>,
     out: &PyBuffer<f64>,
-    of: impl Fn(f64, Nanos) -> f64 + Sync,
 ) -> PyResult<()> {
+    let (codec, playout) = (codec_of(codec)?, Nanos::from_millis_f64(playout_ms));
     let (losses, delays) = (loss.to_vec(py)?, delay_ms.to_vec(py)?);
     if losses.len() != delays.len() {
         return Err(PyValueError::new_err("arrays must be of one length"));
     }
     let pairs = losses.into_iter().zip(delays);
-    let values: Vec<f64> =
-        py.detach(|| pairs.map(|(loss, delay)| of(loss, Nanos::from_millis_f64(delay))).collect());
+    let of = |(loss, delay)| score(codec, loss, Nanos::from_millis_f64(delay), playout);
+    let values: Vec<f64> = py.detach(|| pairs.map(of).collect());
     out.copy_from_slice(py, &values)
 }
 
@@ -46,8 +51,7 @@ pub(crate) fn mos(
     playout_ms: f64,
     out: PyBuffer<f64>,
 ) -> PyResult<()> {
-    let (codec, playout) = (codec_of(codec)?, Nanos::from_millis_f64(playout_ms));
-    each(py, &loss, &delay_ms, &out, |loss, delay| voice::mos(codec, loss, delay, playout))
+    scores(py, voice::mos, (codec, playout_ms), &loss, &delay_ms, &out)
 }
 
 /// Writes the ratings R of calls into `out`.
@@ -60,8 +64,7 @@ pub(crate) fn r_factor(
     playout_ms: f64,
     out: PyBuffer<f64>,
 ) -> PyResult<()> {
-    let (codec, playout) = (codec_of(codec)?, Nanos::from_millis_f64(playout_ms));
-    each(py, &loss, &delay_ms, &out, |loss, delay| voice::r_factor(codec, loss, delay, playout))
+    scores(py, voice::r_factor, (codec, playout_ms), &loss, &delay_ms, &out)
 }
 
 /// The opinion score of a rating.

@@ -1,8 +1,8 @@
 //! Runs of a scenario with several seeds, on all cores. The interpreter is released; Ctrl-C ends the runs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use fairhop_model::units::Nanos;
 use fairhop_sim::output::chart::{self, Column, Options};
@@ -14,8 +14,9 @@ use fairhop_study::source::{self, BuildError};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::control::{PyController, Shared};
+use crate::control::PyController;
 use crate::scenario::{Scenario, impossible};
+use crate::shared::Shared;
 use crate::table::Table;
 
 /// What runs left: all of it, or as much as there was at their end.
@@ -81,30 +82,21 @@ pub(crate) fn run(
         None => scenario.loaded.clone(),
     };
     let shared = Shared::default();
-    let stop = shared.stop.clone();
     let simulated = Arc::new(AtomicU64::new(0));
     let total_s = loaded.scenario.duration_s * seeds.len() as f64;
-    let interrupt: Mutex<Option<PyErr>> = Mutex::new(None);
     let job = {
         let (loaded, seeds, shared) = (loaded.clone(), seeds.clone(), shared.clone());
         let (simulated, control) = (simulated.clone(), control.map(Arc::new));
         move |job: &Job| one(job, &loaded, seeds[job.index], control.as_deref(), &shared, simulated.clone())
     };
     let waiting = || {
-        if shared.stop.load(Ordering::Relaxed) {
-            return;
-        }
-        let checked = Python::attach(|py| {
-            py.check_signals()?;
+        shared.watch(|py| {
+            let Some(progress) = &progress else { return Ok(()) };
             let simulated_s = Nanos(simulated.load(Ordering::Relaxed)).as_secs_f64();
-            progress.as_ref().map(|progress| progress.call1(py, (simulated_s, total_s))).transpose()
+            progress.call1(py, (simulated_s, total_s)).map(drop)
         });
-        if let Err(error) = checked {
-            *interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-            shared.stop.store(true, Ordering::SeqCst);
-        }
     };
-    let campaign = Campaign { stop: move || stop.load(Ordering::SeqCst), threads };
+    let campaign = Campaign { stop: shared.stop(), threads };
     let done = py.detach(|| campaign.run_all(seeds.len(), waiting, job)).map_err(|error| match error {
         CampaignError::Job(error) => impossible(py, &error),
         CampaignError::Thread(_) => PyRuntimeError::new_err("cannot start a thread; try threads=1"),
@@ -116,9 +108,7 @@ pub(crate) fn run(
             loaded.scenario.name, seeds[*index]
         )));
     }
-    let error =
-        shared.take_error().or_else(|| interrupt.into_inner().unwrap_or_else(PoisonError::into_inner));
-    let error = error.map(|error| error.into_value(py).into_any());
+    let error = shared.take_error().map(|error| error.into_value(py).into_any());
     let warmup_s = loaded.scenario.warmup_s;
     let name = loaded.scenario.name.clone();
     Ok(py.detach(move || {
@@ -139,8 +129,7 @@ fn one(
     if let Some(given) = control {
         world.set_controllers(|node| Box::new(PyController::new(given, node, shared.clone())));
     }
-    let stop = || shared.stop.load(Ordering::SeqCst);
-    let complete = drive(job, &mut world, stop, &mut Progress(simulated));
+    let complete = drive(job, &mut world, shared.stop(), &mut Progress(simulated));
     if !complete && world.end() <= world.recorder().warmup {
         return Ok(None);
     }

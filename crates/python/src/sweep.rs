@@ -1,8 +1,7 @@
 //! Sweeps: the runs of a plan that are not kept yet.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use fairhop_study::plan::{PlanError, Sweep};
 use fairhop_study::source::{Source, SourceError};
@@ -12,6 +11,7 @@ use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 
 use crate::scenario::{ScenarioError, impossible, wrong};
+use crate::shared::Shared;
 
 /// Makes the runs of a plan that are not kept in `into`. Returns the number of runs that exist, of all, and of those made
 /// now. `progress(done, total, made, left_s)` is called some times a second.
@@ -32,30 +32,18 @@ pub(crate) fn make_runs(
     let store = py
         .detach(|| Store::open(&into, &plan.tables))
         .map_err(|error| PyOSError::new_err(error.to_string()))?;
-    let stopped = Arc::new(AtomicBool::new(false));
-    let exception: Mutex<Option<PyErr>> = Mutex::new(None);
-    let stop = {
-        let stopped = stopped.clone();
-        move || stopped.load(Ordering::SeqCst)
-    };
+    let shared = Shared::default();
     let waiting = |now: sweep::Progress| {
-        if stopped.load(Ordering::SeqCst) {
-            return;
-        }
-        let checked = Python::attach(|py| {
-            py.check_signals()?;
+        shared.watch(|py| {
+            let Some(progress) = &progress else { return Ok(()) };
             let left_s = now.left().map(|left| left.as_secs_f64());
-            progress.as_ref().map(|call| call.call1(py, (now.done, now.total, now.made, left_s))).transpose()
+            progress.call1(py, (now.done, now.total, now.made, left_s)).map(drop)
         });
-        if let Err(error) = checked {
-            *exception.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-            stopped.store(true, Ordering::SeqCst);
-        }
     };
     let report = py
-        .detach(|| sweep::sweep(&plan, &store, threads, stop, waiting))
+        .detach(|| sweep::sweep(&plan, &store, threads, shared.stop(), waiting))
         .map_err(|error| failed(py, &error))?;
-    match exception.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    match shared.take_error() {
         Some(error) => Err(error),
         None => Ok((report.progress.done, report.progress.total, report.progress.made)),
     }

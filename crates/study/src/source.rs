@@ -61,8 +61,17 @@ impl Source {
     /// # Errors
     /// It cannot be found or read.
     pub fn find(which: &Path) -> Result<Self, Unavailable> {
-        let (name, text) = find(which)?;
-        Ok(Self { name, text, folder: folder_of(which) })
+        let name = which.display().to_string();
+        if name == "-" {
+            let name = "standard input".to_owned();
+            return Ok(Self { text: read(&name, io::stdin().lock())?, name, folder: folder_of(which) });
+        }
+        match (scenario::ready_made(&name), fs::metadata(which)) {
+            (Some(_), Ok(found)) if found.is_dir() => Self::ready_made(&name),
+            (Some(_), Err(_)) => Self::ready_made(&name),
+            (None, Err(error)) if error.kind() == io::ErrorKind::NotFound => Err(unknown(which, Wanted::Any)),
+            _ => Self::file(which),
+        }
     }
 
     /// Reads the scenario of a file.
@@ -152,26 +161,6 @@ pub fn reason(error: &io::Error) -> String {
     match text.find(" (os error") {
         Some(end) => text[..end].to_owned(),
         None => text,
-    }
-}
-
-/// The name and the text of a scenario. A file takes precedence over a ready-made scenario of the same name.
-fn find(which: &Path) -> Result<(String, String), Unavailable> {
-    let name = which.display().to_string();
-    if name == "-" {
-        return Ok(("standard input".to_owned(), read("standard input", io::stdin().lock())?));
-    }
-    let ready = scenario::ready_made(&name);
-    match (fs::metadata(which), ready) {
-        (Ok(found), Some(ready)) if found.is_dir() => Ok((ready.file_name(), ready.text.to_owned())),
-        (Ok(found), None) if found.is_dir() => Err(directory(&name)),
-        (Ok(_), _) => {
-            let file = File::open(which).map_err(|error| unreadable(&name, &error))?;
-            Ok((name.clone(), read(&name, file)?))
-        }
-        (Err(_), Some(ready)) => Ok((ready.file_name(), ready.text.to_owned())),
-        (Err(error), None) if error.kind() == io::ErrorKind::NotFound => Err(unknown(which, Wanted::Any)),
-        (Err(error), None) => Err(unreadable(&name, &error)),
     }
 }
 

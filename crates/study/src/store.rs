@@ -25,7 +25,7 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;
 
-use crate::plan::{Point, Sweep, named};
+use crate::plan::{Sweep, named};
 use crate::source::reason;
 
 /// Fingerprint of the engine: a hash of its sources.
@@ -176,16 +176,18 @@ impl Store {
         self.write("plans", &name, &table, &[("fairhop.plan", sweep.text.clone())])
     }
 
-    /// A figure of a run; none if the run lacks it or cannot be read.
-    pub fn figure(&self, key: &Key, figure: &str) -> Option<f64> {
-        let reader = SerializedFileReader::new(File::open(self.file("runs", key)).ok()?).ok()?;
-        let row = reader.get_row_iter(None).ok()?.next()?.ok()?;
-        let value = row.get_column_iter().find(|(name, _)| *name == figure)?.1;
-        match value {
-            Field::Double(value) => Some(*value),
-            Field::Long(value) => Some(*value as f64),
-            _ => None,
-        }
+    /// Figures of a run by their names; none for those that it lacks, and for all if it cannot be read.
+    pub fn figures<const N: usize>(&self, key: &Key, names: [&str; N]) -> [Option<f64>; N] {
+        let read = || -> Option<_> {
+            let reader = SerializedFileReader::new(File::open(self.file("runs", key)).ok()?).ok()?;
+            let row = reader.get_row_iter(None).ok()?.next()?.ok()?;
+            Some(names.map(|wanted| match row.get_column_iter().find(|(name, _)| *name == wanted)?.1 {
+                Field::Double(value) => Some(*value),
+                Field::Long(value) => Some(*value as f64),
+                _ => None,
+            }))
+        };
+        read().unwrap_or([None; N])
     }
 
     /// Writes a file completely or not at all.
@@ -285,14 +287,10 @@ fn plan_table(sweep: &Sweep, runs: &[(usize, u64, Key)]) -> Table {
     let keys = sweep.points.first().map(|point| point.keys.iter().map(|(key, _)| key.clone()));
     for (index, key) in keys.into_iter().flatten().enumerate() {
         let values: Vec<&Value> =
-            runs.iter().map(|(point, ..)| &value_of(&sweep.points[*point], index).1).collect();
+            runs.iter().map(|(point, ..)| &sweep.points[*point].keys[index].1).collect();
         columns.push(Column::new(key, "Value of this key.", typed(&values)));
     }
     Table { name: "plans", about: "One row for each run of a plan.", columns }
-}
-
-fn value_of(point: &Point, index: usize) -> &(String, Value) {
-    &point.keys[index]
 }
 
 /// Values in the narrowest type that all of them have: whole numbers, numbers, booleans, texts.

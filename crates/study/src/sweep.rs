@@ -99,20 +99,43 @@ pub struct Figure {
     pub runs: usize,
 }
 
+/// What the runs of a point say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PointFigures<const N: usize> {
+    /// Number of runs, with those that do not exist.
+    pub runs: u32,
+    /// The figures that were asked for; none where no run has it.
+    pub figures: [Option<Figure>; N],
+}
+
+impl Figure {
+    fn of(samples: &[f64]) -> Option<Self> {
+        Some(Self { mean: stats::mean(samples)?, ci95: stats::ci95_half_width(samples), runs: samples.len() })
+    }
+}
+
 impl Report {
-    /// A figure of a point; none if no run has it.
-    pub fn figure(&self, store: &Store, point: usize, figure: &str) -> Option<Figure> {
-        let samples: Vec<f64> = self
-            .runs
-            .iter()
-            .filter(|(of, ..)| *of == point)
-            .filter_map(|(.., key)| store.figure(key, figure))
-            .collect();
-        Some(Figure {
-            mean: stats::mean(&samples)?,
-            ci95: stats::ci95_half_width(&samples),
-            runs: samples.len(),
-        })
+    /// Figures by their names, of the first `points` points that have runs, by number of the point.
+    pub fn figures<const N: usize>(
+        &self,
+        store: &Store,
+        names: [&str; N],
+        points: usize,
+    ) -> BTreeMap<usize, PointFigures<N>> {
+        let mut samples: BTreeMap<usize, (u32, [Vec<f64>; N])> = BTreeMap::new();
+        for (point, _, key) in self.runs.iter().filter(|(point, ..)| *point < points) {
+            let (runs, of_point) =
+                samples.entry(*point).or_insert_with(|| (0, std::array::from_fn(|_| Vec::new())));
+            *runs += 1;
+            for (list, figure) in of_point.iter_mut().zip(store.figures(key, names)) {
+                list.extend(figure);
+            }
+        }
+        let figures = |(runs, lists): (u32, [Vec<f64>; N])| PointFigures {
+            runs,
+            figures: lists.map(|samples| Figure::of(&samples)),
+        };
+        samples.into_iter().map(|(point, samples)| (point, figures(samples))).collect()
     }
 }
 
@@ -203,13 +226,11 @@ fn seeds(sweep: &Sweep, skip: u32, count: u32) -> impl Iterator<Item = u64> + us
 /// More seeds for the points whose interval is too wide.
 fn further(sweep: &Sweep, store: &Store, report: &Report) -> Vec<(usize, u64)> {
     let Some(stop) = &sweep.stop else { return Vec::new() };
-    let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
-    for (point, ..) in &report.runs {
-        *counts.entry(*point).or_default() += 1;
-    }
     let mut wanted = Vec::new();
-    for (point, have) in counts {
-        let wide = match report.figure(store, point, &stop.figure) {
+    for (point, PointFigures { runs: have, figures: [figure] }) in
+        report.figures(store, [stop.figure.as_str()], usize::MAX)
+    {
+        let wide = match figure {
             Some(Figure { ci95: Some(ci95), .. }) => ci95 > stop.ci95,
             // One run has no interval. A figure that no run has will not appear with more.
             Some(Figure { ci95: None, .. }) => true,

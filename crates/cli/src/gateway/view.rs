@@ -4,6 +4,7 @@ use anstyle::Style;
 use fairhop_gateway::status::{CallStatus, DirectionStatus, FlowStatus, GatewayStatus, QueueStatus, Status};
 use fairhop_sim::results::ACCEPTABLE_MOS;
 
+use crate::progress::duration;
 use crate::table::{self, BAD, Cell, FAINT, GOOD, NOTHING, TITLE, Table, fixed};
 
 /// Flows in a table; `--json` has more.
@@ -17,17 +18,6 @@ pub(super) fn rate(kbps: f64) -> String {
         format!("{} Mb/s", fixed(kbps / 1e3, 2))
     } else {
         format!("{} kb/s", fixed(kbps, 0))
-    }
-}
-
-/// A time in the unit that suits it.
-pub(super) fn duration(seconds: f64) -> String {
-    let whole = seconds.max(0.0) as u64;
-    match whole {
-        0..60 => format!("{whole} s"),
-        60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
-        3600..86_400 => format!("{} h {:02} min", whole / 3600, whole / 60 % 60),
-        _ => format!("{} d {} h", whole / 86_400, whole / 3600 % 24),
     }
 }
 

@@ -16,6 +16,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::view;
 use crate::failure::{Failure, reason};
+use crate::progress::duration;
 use crate::table::{BAD, FAINT, GOOD, TITLE};
 use crate::{table, ui};
 
@@ -173,7 +174,7 @@ fn picture(status: &Status, histories: &[History], columns: usize, rows: usize) 
         "live" => format!("{GOOD}live{GOOD:#}"),
         other => format!("{TITLE}{other}{TITLE:#}"),
     };
-    let up = view::duration(status.uptime_s);
+    let up = duration(status.uptime_s);
     let mut lines = vec![format!(" {TITLE}fairhop gateway{TITLE:#}  {mode}  {FAINT}up {up}{FAINT:#}")];
     let none = History::default();
     let each = rows.saturating_sub(1) / status.gateways.len().max(1);

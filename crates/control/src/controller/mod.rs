@@ -80,7 +80,7 @@ impl Controller {
     /// Replaces the controller. The observer keeps the flows; what the old controller has found and its policy are dropped.
     /// A custom controller stays.
     pub fn set(&mut self, config: ControllerConfig) {
-        if matches!(self.kind, Kind::Custom(_)) {
+        if self.is_custom() {
             return;
         }
         self.kind = Kind::new(config);
@@ -91,6 +91,11 @@ impl Controller {
     pub fn set_custom(&mut self, custom: Box<dyn CustomController>) {
         self.kind = Kind::Custom(custom);
         self.policy = Policy::none();
+    }
+
+    /// Whether a controller from outside this crate decides.
+    pub const fn is_custom(&self) -> bool {
+        matches!(self.kind, Kind::Custom(_))
     }
 
     /// Lets an adaptive controller begin at a budget that was found before, in bits per second times price, instead of

@@ -1,5 +1,6 @@
 //! The datapath of the kernel: programs on the interfaces, queues behind them.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -254,10 +255,13 @@ impl Kernel {
         Ok(())
     }
 
-    fn parked(&mut self) -> Result<Option<Queue>, DatapathError> {
-        let Some(park) = &self.park else { return Ok(None) };
-        let failed = |source| DatapathError::Io { action: "list the queue of the park".into(), source };
-        park.queue(&mut self.netlink).map(Some).map_err(failed)
+    /// What `of` finds in the park, if there is one.
+    fn parked<T>(
+        &mut self,
+        of: fn(&Park, &mut Netlink) -> io::Result<T>,
+    ) -> Result<Option<T>, DatapathError> {
+        let found = self.park.as_ref().map(|park| of(park, &mut self.netlink)).transpose();
+        found.map_err(|source| DatapathError::Io { action: "list the queue of the park".into(), source })
     }
 
     fn gone<T>() -> Result<T, DatapathError> {
@@ -323,7 +327,7 @@ impl Datapath for Kernel {
     }
 
     fn waiting(&mut self, _now: Nanos) -> Result<usize, DatapathError> {
-        let parked = self.parked()?.map_or(0, |queue| queue.waiting as usize);
+        let parked = self.parked(Park::waiting)?.unwrap_or(0);
         match (self.features.pacing, self.queues.first()) {
             (Pacing::Off, _) | (_, None) => Ok(0),
             (_, Some(queues)) => Ok(queues.waiting(&mut self.netlink)? + parked),
@@ -342,7 +346,7 @@ impl Datapath for Kernel {
         for queues in &self.queues {
             all.extend(queues.list(&mut self.netlink)?);
         }
-        all.extend(self.parked()?);
+        all.extend(self.parked(Park::queue)?);
         Ok(all)
     }
 
@@ -353,7 +357,9 @@ impl Datapath for Kernel {
         let orders = Orders { policy: &expired, datagrams: &[] };
         let lifted = self.written.write(&mut programs, &orders, Nanos::ZERO, 1, Pacing::Off);
         // What is parked comes back and passes.
-        if lifted.is_ok() && self.parked().is_ok_and(|park| park.is_some_and(|park| park.waiting > 0)) {
+        if lifted.is_ok()
+            && self.parked(Park::waiting).is_ok_and(|parked| parked.is_some_and(|parked| parked > 0))
+        {
             std::thread::sleep(PARKED_FOR);
         }
         // Dropping the programs detaches them.

@@ -80,9 +80,7 @@ impl Request {
 
     /// Adds the name of a kind of queue.
     pub(super) fn kind(self, name: &str) -> Self {
-        let mut bytes = name.as_bytes().to_vec();
-        bytes.push(0);
-        self.with(attribute::KIND, &bytes)
+        self.with(attribute::KIND, &text(name))
     }
 
     fn numbered(&self, number: u32) -> Vec<u8> {
@@ -100,6 +98,11 @@ pub(super) fn put(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
     bytes.extend(kind.to_ne_bytes());
     bytes.extend(value);
     bytes.resize(bytes.len().next_multiple_of(4), 0);
+}
+
+/// A text as the kernel reads it: with a zero at its end.
+pub(super) fn text(text: &str) -> Vec<u8> {
+    [text.as_bytes(), &[0]].concat()
 }
 
 /// The attributes in some bytes: kind and value.

@@ -1,8 +1,8 @@
 //! The park: where packets wait that are too early to be given a departure time.
 //!
-//! `fq` keeps a departure time once it is given. With many flows at a low rate that would be seconds ahead, and a new rate would
-//! take effect as late. So times are given [150 ms](../../bpf/fairhop.c) ahead at most. What would leave later goes through a pair of interfaces of
-//! its own for 50 ms and is looked at again:
+//! `fq` keeps a departure time once it is given. With many flows at a low rate that would be seconds ahead, and a new rate
+//! would take effect as late. So times are given 150 ms ahead at most (`HORIZON` in `bpf/fairhop.c`). What would leave later
+//! goes through a pair of interfaces of the gateway's own for 50 ms (`STAY`), and is looked at again:
 //!
 //! ```text
 //!  mesh interface: fairhop_to_mesh ─ in time ─► fq ─► driver
@@ -12,7 +12,7 @@
 
 use std::io;
 
-use super::netlink::{Interface, Netlink, ROOT, Request, attribute, flag, message, put};
+use super::netlink::{Interface, Listed, Netlink, ROOT, Request, attribute, flag, message, put, text};
 use super::{Count, Queue, queues};
 
 /// Handle of the queue in the park.
@@ -51,7 +51,7 @@ impl Park {
         let mut peer = vec![0; 16];
         put(&mut peer, NAME, &text(&names[1]));
         put(&mut peer, MTU, &MAX_MTU.to_ne_bytes());
-        let info = nested(&[(1, b"veth\0".to_vec()), (2, nested(&[(1, peer)]))]);
+        let info = nested(&[(1, text("veth")), (2, nested(&[(1, peer)]))]);
         let create = Request::link(message::NEW_LINK, flag::ACK | flag::CREATE | flag::EXCLUSIVE, 0, false)
             .with(NAME, &text(&names[0]))
             .with(MTU, &MAX_MTU.to_ne_bytes())
@@ -92,13 +92,25 @@ impl Park {
         Ok(Self { way_in, way_out, mesh: mesh.name.clone() })
     }
 
+    /// Packets that are parked.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub(super) fn waiting(&self, netlink: &mut Netlink) -> io::Result<usize> {
+        Ok(self.listed(netlink)?.waiting as usize)
+    }
+
+    fn listed(&self, netlink: &mut Netlink) -> io::Result<Listed> {
+        let queues = netlink.qdiscs(self.way_in.index)?;
+        Ok(queues.into_iter().find(|queue| queue.handle == MAJOR << 16).unwrap_or_default())
+    }
+
     /// The queue in the park.
     ///
     /// # Errors
     /// The kernel refuses.
     pub(super) fn queue(&self, netlink: &mut Netlink) -> io::Result<Queue> {
-        let listed = netlink.qdiscs(self.way_in.index)?.into_iter().find(|queue| queue.handle == MAJOR << 16);
-        let listed = listed.unwrap_or_default();
+        let listed = self.listed(netlink)?;
         Ok(Queue {
             interface: self.way_in.name.clone(),
             purpose: format!("too early for {}", self.mesh),
@@ -121,12 +133,6 @@ pub(super) fn clean(netlink: &mut Netlink, mesh: &str) -> io::Result<Option<Stri
     let Some(interface) = netlink.interface(&name)? else { return Ok(None) };
     netlink.request(&[Request::link(message::DELETE_LINK, flag::ACK, interface.index, false)])?;
     Ok(Some(name))
-}
-
-fn text(name: &str) -> Vec<u8> {
-    let mut bytes = name.as_bytes().to_vec();
-    bytes.push(0);
-    bytes
 }
 
 fn nested(attributes: &[(u16, Vec<u8>)]) -> Vec<u8> {

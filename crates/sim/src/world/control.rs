@@ -38,8 +38,6 @@ pub struct Control {
     gateways: Vec<Gateway>,
     pub(super) throttle: Option<Throttle>,
     decisions: Vec<Decision>,
-    /// Whether a controller from outside decides.
-    is_custom: bool,
 }
 
 /// What a controller asked for at a tick.
@@ -100,7 +98,7 @@ impl Control {
         let throttle = throttles.then_some(throttle);
         let ticks = (scenario.duration_s.min(LOGGED_S) / TICK.as_secs_f64()) as usize + 2;
         let decisions = Vec::with_capacity(ticks * gateways.len());
-        Some(Box::new(Self { stages, begun: 0, next_tick, gateways, throttle, decisions, is_custom: false }))
+        Some(Box::new(Self { stages, begun: 0, next_tick, gateways, throttle, decisions }))
     }
 
     /// When something is due next; [`Nanos::MAX`] is never.
@@ -168,7 +166,7 @@ impl Control {
 
     /// The kind in force, as in the scenario; `custom` for controllers from outside.
     pub fn kind(&self) -> &'static str {
-        if self.is_custom {
+        if self.gateways.iter().any(|gateway| gateway.controller().is_custom()) {
             return "custom";
         }
         self.begun.checked_sub(1).map_or("none", |last| self.stages[last].1)
@@ -208,8 +206,7 @@ impl World {
         for gateway in &mut control.gateways {
             gateway.set_custom(make(gateway.node()));
         }
-        control.is_custom = !control.gateways.is_empty();
-        control.is_custom
+        !control.gateways.is_empty()
     }
 
     /// Sends on what may leave the pacers and shapers of a gateway now.
