@@ -12,7 +12,7 @@ use fairhop_gateway::datapath::kernel::{Kernel, Settings, clean, now};
 use fairhop_gateway::datapath::{Attachment, Datapath, Orders, Pacing};
 use fairhop_model::units::BitRate;
 
-use crate::network::{Network, Way, digests, ip};
+use crate::network::{Network, Way, attachments, digests, ip};
 
 /// Bytes: a window of about eleven segments.
 const WINDOW: u32 = 16_384;
@@ -151,7 +151,7 @@ fn what_was_there_comes_back_and_nothing_is_left() {
         "netns exec {gateway} tc qdisc add dev m0 root handle 77: tbf rate 50mbit burst 20k limit 200k"
     ));
     let before = network.queue();
-    for attachment in [Attachment::Tcx, Attachment::Clsact] {
+    for attachment in attachments() {
         let mut kernel = network.datapath(move |settings| settings.attachment = Some(attachment));
         assert_eq!(kernel.features().attachment, attachment);
         assert!(network.queue().contains("fa10:"), "{}", network.queue());
@@ -177,13 +177,13 @@ fn what_was_there_comes_back_and_nothing_is_left() {
 fn a_killed_gateway_lets_packets_pass_and_the_next_start_cleans_up() {
     let Some(network) = Network::new() else { return };
     let _server = network.serve();
-    for attachment in ["tcx", "clsact"] {
+    for attachment in attachments() {
         let mut child = Command::new("ip")
             .args(["netns", "exec", &network.gateway])
             .arg(std::env::current_exe().unwrap())
             .args(["--exact", "namespaces::gateway_that_will_be_killed", "--ignored", "--nocapture"])
             .env("FAIRHOP_TEST_STATE", network.state.path())
-            .env("FAIRHOP_TEST_ATTACHMENT", attachment)
+            .env("FAIRHOP_TEST_ATTACHMENT", attachment.name())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
@@ -200,15 +200,15 @@ fn a_killed_gateway_lets_packets_pass_and_the_next_start_cleans_up() {
         child.wait().unwrap();
         let killed = Instant::now();
         assert!(limited < 100_000, "{limited}");
-        if attachment == "clsact" {
+        if attachment == Attachment::Clsact {
             std::thread::sleep(Duration::from_millis(3000).saturating_sub(killed.elapsed()));
         }
         let free = network.transfer(Way::Download, false, Duration::from_millis(300)).join().unwrap();
-        assert!(free > 1_000_000, "{attachment}: {free} bytes after {limited}");
+        assert!(free > 1_000_000, "{attachment:?}: {free} bytes after {limited}");
         let folder = network.state.path().to_owned();
         let removed = network.within(&network.gateway, move || clean(&["m0", "w0"], &folder).unwrap());
         let filters = removed.iter().filter(|what| what.starts_with("filter")).count();
-        assert_eq!(filters, if attachment == "clsact" { 3 } else { 0 }, "{removed:?}");
+        assert_eq!(filters, if attachment == Attachment::Clsact { 3 } else { 0 }, "{removed:?}");
         assert!(network.queue().contains("noqueue"), "{}", network.queue());
         assert!(!network.queue().contains("clsact"), "{}", network.queue());
     }

@@ -17,8 +17,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fairhop_control::raw::RawDigest;
-use fairhop_gateway::datapath::Datapath;
 use fairhop_gateway::datapath::kernel::{Kernel, Settings};
+use fairhop_gateway::datapath::{Attachment, Datapath};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 pub(crate) const PORT: u16 = 7007;
@@ -45,6 +45,16 @@ fn run(program: &str, arguments: &str) -> Result<String, String> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     Err(format!("{program} {arguments}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Ways to attach programs that this kernel has: TCX came with Linux 6.6.
+pub(crate) fn attachments() -> Vec<Attachment> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    if (numbers.next(), numbers.next()) < (Some(6), Some(6)) {
+        return vec![Attachment::Clsact];
+    }
+    vec![Attachment::Tcx, Attachment::Clsact]
 }
 
 pub(crate) fn ip(arguments: &str) -> String {
