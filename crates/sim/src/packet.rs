@@ -292,7 +292,7 @@ impl Packets {
     }
 
     /// Stores a packet and its first image, which `node` holds.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, packet: Packet, ecn: Ecn, node: NodeId) -> ImageId {
         let header = Header::new(&packet.body, self.ttl, ecn);
         let entry = Slot { images: 0, foremost: 0, settled: false, packet };
@@ -309,7 +309,7 @@ impl Packets {
 
     /// Another image of the same packet with the same header: the copy of the next node, which is nearer to the
     /// destination.
-    #[inline]
+    #[inline(always)]
     pub fn copy(&mut self, image: ImageId, node: NodeId) -> ImageId {
         let original = self.images[image as usize];
         if let Some(payload) = original.header.payload {
@@ -318,7 +318,7 @@ impl Packets {
         self.insert_image(Image { node, ..original })
     }
 
-    #[inline]
+    #[inline(always)]
     fn insert_image(&mut self, image: Image) -> ImageId {
         let mut id = self.free_image;
         if let Some(free) = self.images.get_mut(id as usize) {

@@ -60,7 +60,8 @@ impl Leg {
         if time >= self.end {
             return self.to;
         }
-        let nanos = time.0.saturating_sub(self.start.0) as f64;
+        // Signed, which is one instruction to convert.
+        let nanos = time.0.saturating_sub(self.start.0) as i64 as f64;
         Position {
             x_m: self.from.x_m + self.velocity.0 * nanos,
             y_m: self.from.y_m + self.velocity.1 * nanos,

@@ -20,6 +20,9 @@ use crate::mobility::{Leg, Trajectory};
 /// a shorter time.
 const MARGIN: f64 = 0.1;
 
+/// More than the relative error of a computed distance.
+const ROUNDING: f64 = 1e-6;
+
 /// Received power as a function of the squared distance, in units of [`Power`].
 #[derive(Clone, Copy, Debug)]
 enum Law {
@@ -94,6 +97,8 @@ pub struct Moving {
     floor: Power,
     strongest: f64,
     reach_m: f64,
+    /// Square of a distance beyond which there certainly is no link.
+    limit_m2: f64,
     /// By node; none where it rests.
     trajectories: Vec<Option<Trajectory>>,
     /// The leg of every node now, or an earlier one if the node has not been asked for since.
@@ -139,6 +144,7 @@ impl Moving {
             floor: params.floor,
             strongest: Power::from_dbm(Dbm(100.0)).0 as f64,
             reach_m,
+            limit_m2: (reach_m * (1.0 + ROUNDING)).powi(2),
             legs: listed.iter().map(|&at| Leg::resting(at)).collect(),
             candidates: vec![Vec::new(); nodes],
             mixed: vec![true; nodes],
@@ -191,11 +197,13 @@ impl Moving {
     /// The link over a squared distance.
     #[inline]
     fn link(&self, to: u32, m2: f64, gain: f64) -> Option<Link> {
-        let units = (self.law.units(m2) * gain).round().min(self.strongest);
-        let power = Power(units as u64);
+        if m2 > self.limit_m2 {
+            return None;
+        }
+        let power = Power(nearest((self.law.units(m2) * gain).min(self.strongest)));
         (power >= self.floor && power > Power::ZERO).then(|| Link {
             to,
-            delay_ns: (m2.sqrt() * (1e9 / LIGHT_M_PER_S)).round() as u32,
+            delay_ns: nearest(m2.sqrt() * (1e9 / LIGHT_M_PER_S)) as u32,
             power,
         })
     }
@@ -219,7 +227,7 @@ impl Moving {
     }
 
     /// Brings the links from a node up to date. `now` must not be before that of an earlier call.
-    #[inline]
+    #[inline(never)]
     pub fn update(&mut self, node: usize, now: Nanos, links: &mut Links) {
         if now >= self.valid_until {
             self.list(now);
@@ -239,9 +247,12 @@ impl Moving {
         let mut found = std::mem::take(&mut self.found);
         found.clear();
         if self.moves(node) {
+            found.reserve(candidates.len());
             for &Candidate { node: other, gain } in &candidates {
                 let there = self.at(other as usize, now);
-                found.extend(self.link(other, squared_m(here, there), gain));
+                if let Some(link) = self.link(other, squared_m(here, there), gain) {
+                    found.push(link);
+                }
             }
         } else {
             // The links to resting nodes stay. Both lists are in the order of receivers.
@@ -336,6 +347,13 @@ impl Moving {
         self.mixed.fill(true);
         self.valid_until = Nanos::ZERO;
     }
+}
+
+/// [`f64::round`] of a number from 0 to 2⁶³. That is a call of the C library where SSE 4.1 is not presupposed.
+#[inline]
+fn nearest(value: f64) -> u64 {
+    let floor = value as i64;
+    (floor + i64::from(value - floor as f64 >= 0.5)) as u64
 }
 
 #[inline]

@@ -95,6 +95,8 @@ pub(super) struct Routers {
     todo: VecDeque<(NodeId, Action)>,
     actions: Vec<Action>,
     withdrawn: Vec<Waiting>,
+    /// The bytes of the message that a machine reads.
+    message: Vec<u8>,
 }
 
 /// The address of a node in routing messages.
@@ -132,6 +134,7 @@ impl Routers {
             todo: VecDeque::new(),
             actions: Vec::new(),
             withdrawn: Vec::new(),
+            message: Vec::new(),
         }
     }
 
@@ -318,6 +321,7 @@ impl World {
     }
 
     /// Gives a packet to the station of a node.
+    #[inline(never)]
     fn send_over(&mut self, node: NodeId, image: ImageId, next_hop: NodeId) {
         if let Some(routing) = &mut self.core.routing {
             routing.set_next_hop(image, next_hop);
@@ -325,7 +329,9 @@ impl World {
         self.enqueue(node, image, next_hop);
     }
 
-    /// Sends a packet over the route to a node of the mesh.
+    /// Sends a packet over the route to a node of the mesh. Like other functions that the event loop calls, it is no part of
+    /// it: worlds without a routing protocol take as long as before.
+    #[inline(never)]
     pub(super) fn send_routed(&mut self, node: NodeId, image: ImageId, target: NodeId, ingress: Ingress) {
         let packet = self.core.packets.get(image);
         let source = self.network.overlay.as_ref().map_or(packet.source, |overlay| overlay.entry(packet));
@@ -346,28 +352,13 @@ impl World {
     }
 
     /// A node has received a packet by radio that is not a broadcast of an application.
+    #[inline(never)]
     pub(super) fn received_routed(&mut self, node: NodeId, image: ImageId, broadcast: bool) {
         let from = self.core.packets.node(image);
-        let view = self.core.packets.view(image);
-        if let Body::Routing = view.packet.body {
-            let (ttl, bytes) = (view.header.ttl, view.payload().unwrap_or_default().to_vec());
-            let now = self.core.now();
-            if broadcast
-                && self.core.routing.as_ref().is_some_and(|routing| routing.signal_threshold)
-                && !self.mesh.decodes_data(from, node, now)
-            {
-                if let Some(routing) = &mut self.core.routing {
-                    routing.routers[node as usize].machine.on_weak_hello(now, address(from), &bytes);
-                }
-                return;
-            }
-            // What is malformed is counted by the machine.
-            let _ = self.at_router(node, |machine, ctx| {
-                machine.on_message(ctx, address(from), broadcast, ttl, &bytes)
-            });
-            return;
+        let packet = *self.core.packets.get(image);
+        if let Body::Routing = packet.body {
+            return self.received_message(node, image, from, broadcast);
         }
-        let packet = *view.packet;
         let next = self.network.next_hop(node, &packet);
         if !matches!(next, Some(NextHop::Routed(_))) {
             // It leaves the mesh here.
@@ -382,7 +373,29 @@ impl World {
         self.forward(node, copy, Ingress::Radio(from));
     }
 
+    /// A node has received a routing message.
+    fn received_message(&mut self, node: NodeId, image: ImageId, from: NodeId, broadcast: bool) {
+        let Core { routing: Some(routing), packets, events, .. } = &mut self.core else { return };
+        let (view, now) = (packets.view(image), events.now());
+        let bytes = view.payload().unwrap_or_default();
+        if broadcast && routing.signal_threshold && !self.mesh.decodes_data(from, node, now) {
+            return routing.routers[node as usize].machine.on_weak_hello(now, address(from), bytes);
+        }
+        // A copy, since the machine may send packets. The memory is used again.
+        let mut message = std::mem::take(&mut routing.message);
+        message.clear();
+        message.extend_from_slice(bytes);
+        let ttl = view.header.ttl;
+        // What is malformed is counted by the machine.
+        let _ = self
+            .at_router(node, |machine, ctx| machine.on_message(ctx, address(from), broadcast, ttl, &message));
+        if let Some(routing) = &mut self.core.routing {
+            routing.message = message;
+        }
+    }
+
     /// A packet has arrived at the place for which it was sent.
+    #[inline(never)]
     pub(super) fn record_path(&mut self, node: NodeId, image: ImageId) {
         let Core { packets, recorder, events, .. } = &mut self.core;
         let Some(record) = &mut recorder.routing else { return };
@@ -421,6 +434,7 @@ impl World {
     }
 
     /// A neighbour has acknowledged a packet.
+    #[inline(never)]
     pub(super) fn hop_acknowledged(&mut self, node: NodeId, image: ImageId) {
         let Some(routing) = &mut self.core.routing else { return };
         let next_hop = routing.next_hop(image);
@@ -430,6 +444,7 @@ impl World {
     }
 
     /// A station has given up a packet at the retry limit. The image still exists.
+    #[inline(never)]
     pub(super) fn hop_failed(&mut self, node: NodeId, image: ImageId) -> Option<(NodeId, bool)> {
         const RREP: u8 = 2;
         let next_hop = self.core.routing.as_ref()?.next_hop(image);

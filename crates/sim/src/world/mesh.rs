@@ -6,10 +6,12 @@
 
 use fairhop_model::units::Nanos;
 
+use super::Tap;
+use super::aodv::Routers;
 use super::core::Core;
 use crate::engine::{Event, EventKind, Stream, prefetch};
 use crate::mac::{BROADCAST, Context, Data, Done, Frame, MacParams, Received, Stations, for_stations};
-use crate::packet::{ImageId, NodeId};
+use crate::packet::{ImageId, NodeId, Packets};
 use crate::queue::{Queue, Refused, Waiting};
 use crate::radio::{
     Airtime, Departure, Link, Links, Moving, Outcome, Position, RadioParams, Receiver, Signal,
@@ -146,6 +148,34 @@ fn report_reception(outputs: &mut Vec<Output>, node: NodeId, frame: &Frame, rece
     }
     if received.data == Data::New {
         outputs.push(Output::Delivered { node, image: frame.packet, broadcast: frame.to == BROADCAST });
+    }
+}
+
+/// Who is informed of every frame that a station decodes.
+struct Observers<'a> {
+    tap: &'a mut Option<Box<dyn Tap>>,
+    routing: &'a mut Option<Box<Routers>>,
+}
+
+impl Observers<'_> {
+    /// A frame that began at `start` has ended at the receiver of `link`. Apart, so that the loop over receivers stays small.
+    #[inline(never)]
+    fn received(
+        &mut self,
+        packets: &Packets,
+        from: NodeId,
+        link: &Link,
+        frame: &Frame,
+        start: Nanos,
+        ended: Nanos,
+    ) {
+        if let Some(routing) = self.routing {
+            routing.heard(ended, link.to, from, frame);
+        }
+        if let Some(tap) = self.tap {
+            let packet = (frame.packet != ImageId::MAX).then(|| packets.view(frame.packet));
+            tap.frame(link.to, start + link.delay(), frame, from, packet, true);
+        }
     }
 }
 
@@ -380,7 +410,7 @@ impl Mesh {
 
         let Self { links, receivers, stations, mac, radio, outputs, .. } = self;
         let Core { events, packets, recorder, tap, routing, .. } = core;
-        let observed = tap.is_some() || routing.is_some();
+        let mut observers = (tap.is_some() || routing.is_some()).then_some(Observers { tap, routing });
         for_stations!(stations, stations => for link in links.from(index) {
             let peer = link.to as usize;
             let for_me = frame.to == link.to || frame.to == BROADCAST;
@@ -402,14 +432,10 @@ impl Mesh {
             if for_me && let Outcome::Lost(why) | Outcome::Missed(why) = outcome {
                 recorder.frame_lost(ended, link.to, why);
             }
-            if observed && outcome == Outcome::Received {
-                if let Some(routing) = routing {
-                    routing.heard(ended, link.to, node, &frame);
-                }
-                if let Some(tap) = tap {
-                    let packet = (frame.packet != ImageId::MAX).then(|| packets.view(frame.packet));
-                    tap.frame(link.to, start + link.delay(), &frame, node, packet, true);
-                }
+            if let Some(observers) = &mut observers
+                && outcome == Outcome::Received
+            {
+                observers.received(packets, node, link, &frame, start, ended);
             }
         });
         if let Some(Done { packet: image, delivered }) = done {

@@ -350,8 +350,11 @@ impl World {
                     self.feed(node);
                 }
                 Output::Dropped { node, image, reason } => {
-                    let failure =
-                        if reason == Loss::RetryLimit { self.hop_failed(node, image) } else { None };
+                    let failure = if reason == Loss::RetryLimit && self.core.routing.is_some() {
+                        self.hop_failed(node, image)
+                    } else {
+                        None
+                    };
                     self.core.drop_image(image, reason);
                     self.mesh.record_backlog(&mut self.core, node);
                     if let Some(failure) = failure {
@@ -435,7 +438,9 @@ impl World {
         let &Packet { source, .. } = self.core.packets.get(image);
         if next == NextHop::Local {
             self.core.packets.settle(image);
-            self.record_path(node, image);
+            if self.core.routing.is_some() {
+                self.record_path(node, image);
+            }
             self.deliver(image);
             return self.core.packets.release(image);
         }
@@ -456,7 +461,7 @@ impl World {
     }
 
     /// Gives a packet to the throttle or the station of a node.
-    #[inline]
+    #[inline(always)]
     fn enqueue(&mut self, node: NodeId, image: ImageId, receiver: NodeId) {
         let bytes = self.core.packets.get(image).bytes;
         let waiting = Waiting { packet: image, next_hop: receiver, bytes };

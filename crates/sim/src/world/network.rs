@@ -35,10 +35,17 @@ pub(super) struct Network {
 
 impl Network {
     /// Where a node sends a packet.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next_hop(&self, node: NodeId, packet: &Packet) -> Option<NextHop> {
-        let hop = self.routes.next_hop(node, packet.source, packet.destination);
-        hop.or_else(|| self.overlay.as_deref()?.next_hop(node, packet))
+        match self.routes.next_hop(node, packet.source, packet.destination) {
+            Some(hop) => Some(hop),
+            None => self.overlay_hop(node, packet),
+        }
+    }
+
+    #[inline(never)]
+    fn overlay_hop(&self, node: NodeId, packet: &Packet) -> Option<NextHop> {
+        self.overlay.as_deref()?.next_hop(node, packet)
     }
 
     #[inline]

@@ -1,11 +1,15 @@
 //! AODV in the World: discovery, broken links, losses by reason, and what worlds without it are spared.
 
+use std::sync::{Arc, Mutex};
+
 use fairhop_control::policy::{Reason, State};
 use fairhop_model::units::Nanos;
 use fairhop_routing::MessageKind;
+use fairhop_sim::mac::{BROADCAST, Frame};
+use fairhop_sim::packet::{NodeId, PacketView};
 use fairhop_sim::recorder::{Loss, RoutingRecord};
 use fairhop_sim::scenario::load;
-use fairhop_sim::world::World;
+use fairhop_sim::world::{Tap, World};
 
 /// A network under AODV with 802.11b at 2 Mb/s, as the peers have it, after its run.
 fn ran(places: &[(f64, f64)], seconds: u32, aodv: &str, rest: &str) -> World {
@@ -347,6 +351,100 @@ fn throttles_need_shares_and_shares_need_hello() {
         let errors = load("x.toml", &format!("{base}{keys}\n"), &[]).expect_err(keys);
         assert!(errors.problems()[0].message().contains(message), "{errors}");
     }
+}
+
+/// Four flows of one hop, of which three meet in one region and the fourth shares a region with one of them: 1/3, 1/3, 1/3, 2/3.
+/// HELLO messages go at 11 Mb/s, and a tenth of them is lost at a path loss of 103.3 dB, mostly to noise. Data at 1 Mb/s are not.
+fn three_and_one() -> World {
+    let linked = |a: usize, b: usize| LINKS.contains(&(a, b)) || LINKS.contains(&(b, a));
+    let row = |a: usize| (0..8).map(|b| if linked(a, b) { 103.3 } else { 1000.0 }).collect::<Vec<f64>>();
+    let matrix: Vec<Vec<f64>> = (0..8).map(row).collect();
+    let flow = |(from, to): (u32, u32)| {
+        format!("[[traffic]]\nkind = \"bulk\"\nfrom = {from}\nto = {to}\nmss_bytes = 600\nstart_s = 1")
+    };
+    let text = format!(
+        r#"
+        name = "three and one"
+        duration_s = 630
+        record = {{ interval_s = 1.0 }}
+        [radio]
+        standard = "802.11b"
+        rate_mbps = 1
+        basic_rates_mbps = [1]
+        broadcast_rate_mbps = 11
+        reception = "sinr"
+        capture = "none"
+        sensitivity_dbm = -100
+        preamble_detect_dbm = -100
+        propagation = {{ model = "matrix", loss_db = {matrix:?} }}
+        [topology]
+        kind = "explicit"
+        nodes = [{}]
+        [routing]
+        protocol = "aodv"
+        aodv = {{ pdp = true }}
+        [control]
+        kind = "throttle"
+        thr_max_kbps = [100]
+        {}
+        "#,
+        (0..8).map(|node| format!("{{ x_m = {node}, y_m = 0 }}")).collect::<Vec<_>>().join(", "),
+        [(0, 3), (1, 4), (2, 5), (6, 7)].map(flow).join("\n")
+    );
+    let scenario = load("shares.toml", &text, &[]).expect("a scenario").scenario;
+    World::new(&scenario, 1).expect("a network")
+}
+
+const LINKS: [(usize, usize); 8] = [(0, 3), (1, 4), (2, 5), (0, 1), (1, 2), (0, 2), (5, 6), (6, 7)];
+
+/// How often a HELLO could be received, and how often it was.
+#[derive(Clone, Debug, Default)]
+struct Hellos(Arc<Mutex<(usize, usize)>>);
+
+impl Tap for Hellos {
+    fn frame(
+        &mut self,
+        node: NodeId,
+        _: Nanos,
+        frame: &Frame,
+        _: NodeId,
+        packet: Option<PacketView<'_>>,
+        received: bool,
+    ) {
+        const RREP: u8 = 2;
+        let message = packet.and_then(|packet| packet.payload()?.first().copied());
+        if frame.to == BROADCAST && message == Some(RREP) {
+            let mut counts = self.0.lock().expect("counts");
+            if received {
+                counts.1 += 1;
+            } else {
+                counts.0 += LINKS.iter().filter(|&&(a, b)| [a, b].contains(&(node as usize))).count();
+            }
+        }
+    }
+
+    fn wired(&mut self, _: NodeId, _: NodeId, _: Nanos, _: PacketView<'_>, _: bool) {}
+}
+
+#[test]
+fn with_a_tenth_of_the_hellos_lost_shares_in_the_world_are_within_5_percent_in_95_percent_of_the_time() {
+    let mut world = three_and_one();
+    let hellos = Hellos::default();
+    world.set_tap(Box::new(hellos.clone()));
+    let (settled, end) = (30, 630);
+    let mut close = [0; 4];
+    for second in settled..end {
+        world.run_until(Nanos::from_secs(second));
+        for (flow, expected) in [1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 2.0 / 3.0].into_iter().enumerate() {
+            let share = world.learnt_share(flow);
+            close[flow] += u64::from(share.is_some_and(|share: f64| (share / expected - 1.0).abs() <= 0.05));
+        }
+    }
+    let (possible, received) = *hellos.0.lock().expect("counts");
+    let lost = 1.0 - received as f64 / possible as f64;
+    println!("{lost:.3} of {possible} HELLO receptions lost; within 5 % in {close:?} seconds");
+    assert!((0.08..0.14).contains(&lost), "{lost}");
+    assert!(close.into_iter().all(|seconds| 100 * seconds >= 95 * (end - settled)), "{close:?}");
 }
 
 /// A walker in two calls with two downloads loses the direct link to the gateway at about 24 s; HELLO alone notices it.

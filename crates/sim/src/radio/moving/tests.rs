@@ -23,6 +23,14 @@ fn params(model: &Propagation) -> RadioParams {
 }
 
 #[test]
+fn the_nearest_integer_is_that_of_the_standard_library() {
+    let halves = [0.0, 0.499_999_999_999_999_94, 0.5, 1.5, 2.5, 4_503_599_627_370_495.5, 9e15, 9e18];
+    for value in halves.into_iter().chain((0..2000).map(|step| f64::from(step) * 0.37)) {
+        assert_eq!(nearest(value), value.round() as u64, "{value}");
+    }
+}
+
+#[test]
 fn power_equals_that_of_the_model() {
     for model in models() {
         let plain = match model.clone() {
