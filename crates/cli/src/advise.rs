@@ -83,6 +83,15 @@ pub(crate) fn advise(args: &AdviseArgs) -> Result<u8, Failure> {
             "add the [[traffic]] of the network, as in `fairhop scenarios k-mix`",
         ));
     }
+    if base.scenario.topology.node_count() == 0 {
+        return Err(Failure::new(
+            format!(
+                "\"{}\" has no mesh, and so no gateway that could control its traffic",
+                base.scenario.name
+            ),
+            "add nodes to [topology], as in `fairhop scenarios k-mix`",
+        ));
+    }
     choose::warn(&base);
     choose::remark_on_real_traffic(&base);
     let mut judging = run::seeds(base.scenario.seed, args.seeds.saturating_add(SEARCH_SEEDS))?;
@@ -207,7 +216,8 @@ fn report(scenario: &Scenario, advice: &Advice) -> String {
     ];
     if let Some(first) = advice.rows.first() {
         let lines = first.setting.toml();
-        let mut text = format!("{TITLE}Recommended: {}{TITLE:#}\n", first.setting.name);
+        let head = if advice.complete { "Recommended" } else { "Best so far" };
+        let mut text = format!("{TITLE}{head}: {}{TITLE:#}\n", first.setting.name);
         // Units stay with their numbers.
         let reasons = reasons(advice).join(" ").replace(" %", "\u{a0}%").replace(" Mb/s", "\u{a0}Mb/s");
         text += &(wrap(&reasons) + "\n");
@@ -329,9 +339,12 @@ fn reasons(advice: &Advice) -> Vec<String> {
             });
         }
         (Some(false), _) => {
+            let (so_far, way_out) = match advice.complete {
+                true => ("", " Fewer calls, fewer hops or a higher radio rate are needed."),
+                false => (" so far", ""),
+            };
             said.push(format!(
-                "No setting keeps the calls good in {threshold} % of the seconds; {name} comes closest with {} %. Fewer calls, \
-                 fewer hops or a higher radio rate are needed.",
+                "No setting{so_far} keeps the calls good in {threshold} % of the seconds; {name} comes closest with {} %.{way_out}",
                 percent(first.clear.map(|clear| clear.mean))
             ));
         }

@@ -75,4 +75,6 @@ fn a_scenario_without_calls_or_without_tcp_says_what_is_ranked() {
     let nothing = advise(&["traffic=[]"]);
     assert_eq!(nothing.status.code(), Some(1));
     assert!(text(&nothing.stderr).contains("there is nothing to rank"), "{}", text(&nothing.stderr));
+    let wired = in_folder(folder.path(), &["advise", "dumbbell"]);
+    assert!(text(&wired.stderr).contains("\"Dumbbell\" has no mesh"), "{}", text(&wired.stderr));
 }
