@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fairhop_sim::scenario::{Loaded, Override};
+use fairhop_sim::scenario::{Loaded, Override, Traffic};
 use fairhop_study::source;
 pub(crate) use fairhop_study::source::{Wanted, unknown};
 use miette::Diagnostic;
@@ -16,6 +16,18 @@ use crate::ui;
 /// It cannot be found or read, or it or the overrides are wrong.
 pub(crate) fn load(which: &Path, overrides: &[Override]) -> Result<Loaded, Failure> {
     let loaded = source::load(which, overrides)?;
-    ui::diagnose(loaded.warnings().iter().map(|warning| warning as &dyn Diagnostic));
+    warn(&loaded);
     Ok(loaded)
+}
+
+/// Prints the warnings of a scenario.
+pub(crate) fn warn(loaded: &Loaded) {
+    ui::diagnose(loaded.warnings().iter().map(|warning| warning as &dyn Diagnostic));
+}
+
+/// Says what of a scenario is not simulated.
+pub(crate) fn remark_on_real_traffic(loaded: &Loaded) {
+    if loaded.scenario.traffic.iter().any(|entry| matches!(entry, Traffic::Real(_))) {
+        ui::remark("real traffic is left out: `fairhop emulate` runs its programs");
+    }
 }

@@ -2,18 +2,21 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`run`], [`sweep`], [`emulate`], [`gateway`], [`demo`], [`mos`], [`airtime`], [`outage`], [`aimd`], [`call`], [`scenarios`] | the commands |
+//! | [`run`], [`compare`], [`advise`], [`sweep`], [`emulate`], [`gateway`], [`demo`], [`mos`], [`airtime`], [`outage`], [`aimd`], [`call`], [`scenarios`] | the commands |
 //! | [`choose`] | finds and reads the scenario |
 //! | [`campaign`], [`interrupt`], [`progress`] | many runs at a time, with progress and Ctrl-C |
 //! | [`folder`] | the folder of `--out` |
-//! | [`report`], [`table`] | results as tables |
+//! | [`report`], [`table`], [`chart`] | results as tables and as a picture |
 //! | [`failure`], [`ui`] | errors and exit codes; output to the terminal |
 
+mod advise;
 mod aimd;
 mod airtime;
 mod call;
 mod campaign;
+mod chart;
 mod choose;
+mod compare;
 mod demo;
 #[cfg(target_os = "linux")]
 mod emulate;
@@ -53,6 +56,8 @@ Examples:
   fairhop demo                            the effect of three downloads on five calls
   fairhop scenarios                       ready-made networks to start from
   fairhop run k-mix --seeds 10            simulate one
+  fairhop compare k-mix k-control         what differs, with the same seeds
+  fairhop advise k-mix                    which control suits it
   fairhop sweep plan.toml                 simulate many settings, and keep the runs
   fairhop mos --loss 0.02 --delay-ms 104  call quality from loss and delay
   fairhop airtime --hops 4                upper bounds for a path
@@ -90,6 +95,12 @@ enum Command {
     /// Simulate a scenario and report on its calls and flows
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunArgs),
+    /// Run two scenarios with the same seeds, and tell which figures differ significantly
+    #[command(after_help = compare::EXAMPLES)]
+    Compare(compare::CompareArgs),
+    /// Try controls on a scenario, and rank them: calls first, then TCP
+    #[command(after_help = advise::EXAMPLES)]
+    Advise(advise::AdviseArgs),
     /// Make the runs of a plan and keep them: settings in every combination, with many seeds
     #[command(after_help = sweep::EXAMPLES)]
     Sweep(sweep::SweepArgs),
@@ -153,6 +164,7 @@ fn main() -> ExitCode {
     }
     let wrong = match &cli.command {
         Command::Run(args) => args.usage_error().map(|message| ("run", message)),
+        Command::Compare(args) => args.usage_error().map(|message| ("compare", message)),
         #[cfg(target_os = "linux")]
         Command::Emulate(args) => args.usage_error().map(|message| ("emulate", message)),
         _ => None,
@@ -176,6 +188,8 @@ fn dispatch(command: &Command) -> Result<u8, Failure> {
     match command {
         Command::Demo(args) => demo::demo(args),
         Command::Run(args) => run::run(args),
+        Command::Compare(args) => compare::compare(args),
+        Command::Advise(args) => advise::advise(args),
         Command::Sweep(args) => sweep::sweep(args),
         Command::Query(args) => sweep::python("query", args),
         Command::Plot(args) => sweep::python("plot", args),

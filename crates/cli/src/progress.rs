@@ -1,4 +1,4 @@
-//! The progress bar: simulated time, wall time, their ratio and the size of captures, over all runs.
+//! The progress bar: simulated time, wall time, their ratio, time left and the size of captures, over all runs.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -59,8 +59,9 @@ impl Progress {
                 0 => String::new(),
                 bytes => format!(", captures {}", size(bytes as f64)),
             };
+            let left = duration(wall * (total - simulated).max(0.0) / simulated.max(1e-9));
             self.bar.set_message(format!(
-                "{simulated:.1} of {total:.0} s simulated in {wall:.1} s, {} times real time{captured}",
+                "{simulated:.1} of {total:.0} s simulated in {wall:.1} s, {} times real time, {left} left{captured}",
                 significant(simulated / wall)
             ));
         }

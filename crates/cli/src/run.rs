@@ -7,16 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{Args, ValueEnum};
 use fairhop_model::units::Nanos;
 use fairhop_sim::output::capture::Capture;
+use fairhop_sim::output::chart::Column;
 use fairhop_sim::output::tables::{self, Meta, RunTables};
 use fairhop_sim::output::trace::Traced;
 use fairhop_sim::output::{Directory, OutputError};
 use fairhop_sim::results::{Replications, Summary};
-use fairhop_sim::scenario::{Loaded, Override, Scenario, Traffic};
+use fairhop_sim::scenario::{Loaded, Override, Scenario};
 use fairhop_sim::world::World;
 use fairhop_study::source;
 use serde_json::Value;
 
 use crate::campaign::{Campaign, Job, Observer, Outcome};
+use crate::chart::ChartFile;
 use crate::failure::{Failure, exit};
 use crate::folder::Folder;
 use crate::interrupt::Interrupt;
@@ -32,6 +34,7 @@ Examples:
   fairhop run k-mix --set radio.capture=none    with another collision rule
   fairhop run k-mix --seeds 10                  means and 95 % confidence intervals
   fairhop run mesh.toml --out results/mesh      your own scenario, with tables in Parquet
+  fairhop run k-mix --seeds 5 --chart mix.svg   a picture over time, with the range of the seeds
   fairhop run linux-path --trace cwnd           the window every 100 ms, in cwnd.csv
   fairhop run k-mix --json | jq .totals         for other programs
 
@@ -52,6 +55,10 @@ pub(crate) struct RunArgs {
     /// Run N consecutive seeds from the scenario's on; report means and 95 % confidence intervals
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     seeds: Option<u32>,
+    /// Draw call quality and goodput over time and the airtime of each node, with the range of the seeds, into a new file that
+    /// ends in .svg, .png or .html
+    #[arg(long, value_name = "FILE")]
+    chart: Option<PathBuf>,
     #[command(flatten)]
     output: OutputArgs,
     /// Number of seeds that run in parallel [default: one per core]; does not affect the results
@@ -147,11 +154,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     if let Some(seed) = args.seed {
         loaded.scenario.seed = seed;
     }
-    if loaded.scenario.traffic.iter().any(|entry| matches!(entry, Traffic::Real(_))) {
-        ui::remark("real traffic is left out: `fairhop emulate` runs its programs");
-    }
+    choose::remark_on_real_traffic(&loaded);
     let seeds = seeds(loaded.scenario.seed, args.seeds.unwrap_or(1))?;
     let tracing = Tracing::new(&args.output)?;
+    let chart = args.chart.as_deref().map(ChartFile::claim).transpose()?;
     let folder = args.output.out.as_deref().map(Folder::claim).transpose()?.map(Arc::new);
     if let Some(folder) = folder.clone() {
         interrupt.before_exit(move || folder.tidy());
@@ -165,6 +171,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         },
         keep: folder.map(|folder| Keep { folder, captures: args.output.pcap, several: seeds.len() > 1 }),
         tracing,
+        chart,
         loaded,
         seeds,
         announced: AtomicBool::new(false),
@@ -178,7 +185,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
 }
 
 /// Consecutive seeds.
-fn seeds(first: u64, count: u32) -> Result<Vec<u64>, Failure> {
+pub(crate) fn seeds(first: u64, count: u32) -> Result<Vec<u64>, Failure> {
     source::seeds(first, count).ok_or_else(|| {
         Failure::new(
             format!("there are no {count} seeds from {first} on: the largest is {}", u64::MAX),
@@ -276,6 +283,8 @@ impl Tracing {
 struct OneRun {
     summary: Summary,
     tables: Option<RunTables>,
+    /// The run in the chart.
+    column: Option<Column>,
     traces: Vec<String>,
     /// Why its captures are incomplete.
     capture_error: Option<OutputError>,
@@ -288,6 +297,7 @@ struct Replicating {
     campaign: Campaign,
     keep: Option<Keep>,
     tracing: Tracing,
+    chart: Option<ChartFile>,
     /// Whether the size of captures has been announced.
     announced: AtomicBool,
 }
@@ -316,11 +326,17 @@ impl Replicating {
         }
         let capture_error = capture.and_then(|capture| capture.finish().err());
         let measured = complete || world.end() > world.recorder().warmup;
-        Ok(measured.then(|| OneRun {
-            summary: Summary::of(&world, !complete),
-            tables: self.keep.as_ref().map(|_| RunTables::collect(&world, !complete)),
-            traces,
-            capture_error,
+        Ok(measured.then(|| {
+            let needed = self.keep.is_some() || self.chart.is_some();
+            let tables = needed.then(|| RunTables::collect(&world, !complete));
+            let title = format!("seed {}", world.seed());
+            OneRun {
+                summary: Summary::of(&world, !complete),
+                column: tables.as_ref().filter(|_| self.chart.is_some()).map(|run| Column::of(title, run)),
+                tables: tables.filter(|_| self.keep.is_some()),
+                traces,
+                capture_error,
+            }
         }))
     }
 
@@ -333,9 +349,11 @@ impl Replicating {
             panics.iter().map(|(index, text)| bug(&scenario.name, self.seeds[*index], text)).collect();
         let mut traces = vec![String::new(); self.tracing.what.len()];
         let (mut summaries, mut tables, mut capture_error) = (Vec::new(), Vec::new(), None);
+        let mut columns = Vec::new();
         for run in runs.into_iter().flatten().flatten() {
             summaries.push(run.summary);
             tables.extend(run.tables);
+            columns.extend(run.column);
             capture_error = capture_error.or(run.capture_error);
             for (all, lines) in traces.iter_mut().zip(run.traces) {
                 all.push_str(&lines);
@@ -374,6 +392,13 @@ impl Replicating {
         if let Some(keep) = &self.keep {
             match keep.write(scenario, &results, &tables) {
                 Ok(()) => ui::remark(&format!("results are in {}", keep.folder.path().display())),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        if let Some(chart) = &self.chart {
+            let text = report::report(scenario, &runs, &results);
+            match chart.write(scenario, &columns, &runs, &text) {
+                Ok(()) => ui::remark(&format!("a chart is in {}", chart.path().display())),
                 Err(failure) => failures.push(failure),
             }
         }

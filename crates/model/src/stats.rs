@@ -62,6 +62,16 @@ pub fn student_t_975(df: usize) -> f64 {
     0.5 * (below + above)
 }
 
+/// Probability that the absolute value of Student's t with `df` degrees of freedom is at least that of `t`: the p-value of a
+/// two-sided t test. 1 for `df` = 0, which tests nothing.
+pub fn student_t_two_sided(t: f64, df: usize) -> f64 {
+    match df {
+        0 => 1.0,
+        _ if t.is_infinite() => 0.0,
+        _ => 2.0 * student_t_upper_tail(t.abs(), df as f64),
+    }
+}
+
 /// Probability that Student's t exceeds `t` > 0: half of I_x(ν/2, 1/2) with x = ν/(ν + t²).
 fn student_t_upper_tail(t: f64, nu: f64) -> f64 {
     let x = nu / (nu + t * t);
@@ -124,6 +134,11 @@ mod tests {
             assert!((student_t_975(df) - t).abs() < 1e-6, "{df}: {}", student_t_975(df));
         }
         assert_eq!(student_t_975(0), f64::INFINITY);
+        for (df, t) in table {
+            let p = student_t_two_sided(-t, df.min(100_000));
+            assert!((p - 0.05).abs() < 1e-5, "{df}: {p}");
+        }
+        assert_eq!([0.0, f64::INFINITY].map(|t| student_t_two_sided(t, 4)), [1.0, 0.0]);
         // Both methods agree at the switch.
         assert!((student_t_975(100_000) - student_t_975(100_001)).abs() < 1e-8);
     }

@@ -4,11 +4,17 @@
 //! |---|---|
 //! | [`source`] | finds and reads a scenario: a file, a ready-made one, standard input |
 //! | [`campaign`] | runs jobs on all cores, in slices that can be watched and interrupted |
+//! | [`advise`] | which control suits a scenario: a search with the same seeds, and a ranking |
+//! | [`compare`] | two scenarios with the same seeds: which figures differ, and by how much |
+//! | [`paired`] | paired differences with intervals, and tests corrected for their number |
 //! | [`plan`] | plans of sweeps: keys with their values, seeds, a stop rule |
 //! | [`store`] | kept runs as a folder of Parquet files, which interruptions do not harm |
 //! | [`sweep`] | the runs of a plan that are not kept yet |
 
+pub mod advise;
 pub mod campaign;
+pub mod compare;
+pub mod paired;
 pub mod plan;
 pub mod source;
 pub mod store;

@@ -109,7 +109,7 @@ pub struct PointFigures<const N: usize> {
 }
 
 impl Figure {
-    fn of(samples: &[f64]) -> Option<Self> {
+    pub(crate) fn of(samples: &[f64]) -> Option<Self> {
         Some(Self { mean: stats::mean(samples)?, ci95: stats::ci95_half_width(samples), runs: samples.len() })
     }
 }

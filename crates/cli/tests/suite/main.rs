@@ -1,6 +1,9 @@
 //! The program from outside: what it prints, what it writes, how it ends. One binary, so that it links once.
 
+mod advise;
 mod aimd;
+mod chart;
+mod compare;
 mod demo;
 #[cfg(target_os = "linux")]
 mod emulate;

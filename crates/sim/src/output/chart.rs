@@ -5,6 +5,8 @@
 //! kim2010). Colours are those of Okabe and Ito (2008), which colour-blind readers can tell apart; line widths repeat the
 //! distinction. The SVG contains plain text, no scripts and no links, so that every viewer shows it.
 
+mod own;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -12,6 +14,8 @@ use fairhop_model::stats;
 
 use super::tables::RunTables;
 use crate::results::ACCEPTABLE_MOS;
+
+pub use own::{MAX_BARS, own};
 
 /// A quantity over time.
 #[derive(Clone, Debug, PartialEq)]

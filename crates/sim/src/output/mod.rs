@@ -5,7 +5,7 @@
 //! | [`tables`] | Parquet tables, and `summary.json` |
 //! | [`columns`] | the same tables in memory, column by column |
 //! | [`capture`] | one pcapng file per node, for Wireshark |
-//! | [`chart`] | a comparison of runs as SVG |
+//! | [`chart`] | runs as SVG: several scenarios side by side, or one with its nodes |
 //! | [`trace`] | finely sampled windows, queues and call quality as CSV |
 //!
 //! Files are never overwritten. Each file can be read alone: it holds the resolved scenario, the seeds and the version of the
@@ -57,7 +57,12 @@ impl Directory {
 
     /// The current directory, empty or not. Its files are not overwritten either.
     pub fn current() -> Self {
-        Self { path: PathBuf::from(".") }
+        Self::existing(".")
+    }
+
+    /// A directory that exists, empty or not. Its files are not overwritten either.
+    pub fn existing(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
     }
 
     /// Path of the directory.

@@ -225,7 +225,8 @@ pub(super) const REAL_TCP: &str = "real-tcp";
 /// [`FlowSummary::kind`] of real traffic that is neither TCP nor UDP: ICMP, fragments, Ethernet frames.
 pub(super) const REAL_OTHER: &str = "real";
 
-pub(super) fn totals(calls: &[CallSummary], flows: &[FlowSummary]) -> Totals {
+/// Figures over these calls and flows.
+pub fn totals(calls: &[CallSummary], flows: &[FlowSummary]) -> Totals {
     let of_calls =
         |pick: fn(&CallSummary) -> Option<f64>| calls.iter().filter_map(pick).collect::<Vec<f64>>();
     let worse = of_calls(|call| call.mos_worst);

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use figures::{loss_or_late, mos_of_direction, mos_of_interval, outage};
+pub use figures::{loss_or_late, mos_of_direction, mos_of_interval, outage, totals};
 pub use replications::{Entries, NoRuns, Replications};
 pub use routing::{DiscoverySummary, PathSummary, RoutingSummary};
 

@@ -1,0 +1,187 @@
+//! `--chart`: the runs of a scenario as a picture, as SVG, PNG or a page in HTML.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use fairhop_sim::output::chart::{self, Column, Options};
+use fairhop_sim::output::{Directory, OutputError, PROGRAM};
+use fairhop_sim::results::Summary;
+use fairhop_sim::scenario::Scenario;
+
+use crate::failure::{Failure, reason};
+
+/// The program that makes a PNG of an SVG: librsvg's.
+const CONVERTER: &str = "rsvg-convert";
+/// Pixels of a PNG for each unit of the picture.
+const ZOOM: &str = "2";
+
+/// What a picture is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Svg,
+    Png,
+    Html,
+}
+
+/// The file of a picture.
+#[derive(Clone, Debug)]
+pub(crate) struct ChartFile {
+    path: PathBuf,
+    format: Format,
+}
+
+impl ChartFile {
+    /// A file that does not exist yet. Everything is checked before anything runs.
+    ///
+    /// # Errors
+    /// The extension is unknown, the file exists, its folder does not, or a PNG cannot be made here.
+    pub(crate) fn claim(path: &Path) -> Result<Self, Failure> {
+        let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+        let format = match extension.as_deref() {
+            Some("svg") => Format::Svg,
+            Some("png") => Format::Png,
+            Some("html" | "htm") => Format::Html,
+            _ => {
+                return Err(Failure::new(
+                    format!("--chart {}: a chart is written as SVG, PNG or HTML", path.display()),
+                    "give a file that ends in .svg, .png or .html",
+                ));
+            }
+        };
+        if fs::symlink_metadata(path).is_ok() {
+            return Err(OutputError::Occupied { path: path.to_owned() }.into());
+        }
+        let folder = folder_of(path);
+        if !folder.is_dir() {
+            return Err(Failure::new(
+                format!("--chart {}: there is no directory {}", path.display(), folder.display()),
+                "make the directory, or give another file",
+            ));
+        }
+        if format == Format::Png {
+            converter().arg("--version").output().map_err(|_| no_converter(path))?;
+        }
+        Ok(Self { path: path.to_owned(), format })
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the picture of runs; `report` is their report as text, which a page has below the picture.
+    ///
+    /// # Errors
+    /// The file cannot be written, or the PNG cannot be made.
+    pub(crate) fn write(
+        &self,
+        scenario: &Scenario,
+        columns: &[Column],
+        runs: &[Summary],
+        report: &str,
+    ) -> Result<(), Failure> {
+        let nodes: Vec<_> = runs.iter().map(|run| run.nodes.as_slice()).collect();
+        let options = Options {
+            title: scenario.name.clone(),
+            subtitle: subtitle(scenario, runs),
+            flow_word: "flow".to_owned(),
+            warmup_s: scenario.warmup_s,
+        };
+        let picture = chart::own(columns, &nodes, &options);
+        let content = match self.format {
+            Format::Svg => picture.into_bytes(),
+            Format::Png => self.png(&picture)?,
+            Format::Html => page(&scenario.name, &picture, report).into_bytes(),
+        };
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        Directory::existing(folder_of(&self.path)).write(&name, |file| file.write_all(&content))?;
+        Ok(())
+    }
+
+    fn png(&self, picture: &str) -> Result<Vec<u8>, Failure> {
+        let failed = |why: String| {
+            Failure::new(
+                format!("cannot make {}: {CONVERTER}: {why}", self.path.display()),
+                "give a file that ends in .svg or .html",
+            )
+        };
+        let mut child = converter()
+            .args(["--format", "png", "--zoom", ZOOM])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| failed(reason(&error)))?;
+        // It reads the whole picture before it writes. If it ends early, its exit code says so.
+        if let Some(mut input) = child.stdin.take() {
+            let _ = input.write_all(picture.as_bytes());
+        }
+        let output = child.wait_with_output().map_err(|error| failed(reason(&error)))?;
+        if output.status.success() {
+            Ok(output.stdout)
+        } else {
+            Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+        }
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn converter() -> Command {
+    Command::new(CONVERTER)
+}
+
+fn no_converter(path: &Path) -> Failure {
+    Failure::new(
+        format!("--chart {}: PNG is made by {CONVERTER}, which is not installed", path.display()),
+        "install it (Debian: apt-get install librsvg2-bin), or give a file that ends in .svg or .html",
+    )
+}
+
+/// Times, seeds and version.
+fn subtitle(scenario: &Scenario, runs: &[Summary]) -> String {
+    let seeds: Vec<u64> = runs.iter().flat_map(|run| run.seeds.iter().copied()).collect();
+    let seeds = match seeds.as_slice() {
+        [one] => format!("seed {one}"),
+        [first, .., last] => format!("{} seeds, {first} to {last}", seeds.len()),
+        [] => String::new(),
+    };
+    let warmup = match scenario.warmup_s {
+        0.0 => String::new(),
+        warmup_s => format!(", the first {warmup_s} s not counted"),
+    };
+    let partial = if runs.iter().any(|run| run.partial) { "; PARTIAL: ended early" } else { "" };
+    format!("{} s simulated{warmup}; {seeds}; {PROGRAM}{partial}", scenario.duration_s)
+}
+
+/// A page with the picture and the report. It needs no other file and no script.
+fn page(title: &str, picture: &str, report: &str) -> String {
+    let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let report = anstream::adapter::strip_str(report).to_string();
+    format!(
+        "<!DOCTYPE html>\n\
+         <html lang=\"en\">\n\
+         <head>\n\
+         <meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{}</title>\n\
+         <style>\n\
+         body {{ margin: 1rem auto; max-width: 60rem; padding: 0 1rem; background: #fff; color: #222; }}\n\
+         svg {{ display: block; max-width: 100%; height: auto; margin: 0 auto 1rem; }}\n\
+         pre {{ overflow-x: auto; font-size: 0.85rem; line-height: 1.35; }}\n\
+         @media print {{ pre {{ white-space: pre-wrap; font-size: 7pt; }} }}\n\
+         </style>\n\
+         </head>\n\
+         <body>\n\
+         {picture}\
+         <pre>{}</pre>\n\
+         </body>\n\
+         </html>\n",
+        escaped(title),
+        escaped(&report)
+    )
+}
