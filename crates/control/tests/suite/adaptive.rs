@@ -252,19 +252,23 @@ fn loss_that_less_tcp_does_not_reduce_takes_three_quarters_of_its_budget_at_most
     assert!(min > 0.25 * peak, "budget from {peak} down to {min}");
 }
 
-/// Two uploads until 30 s: one sends all the time, the other one segment per second.
-#[test]
-fn a_slow_upload_keeps_a_segment_per_second_and_held_acks_leave_at_their_pace_when_no_flow_sends() {
-    const SEGMENT: u32 = 1460;
-    let mut controller = Controller::new(ObserverConfig::default(), adaptive());
-    let (mesh, wired) = (Address::v4([10, 1, 0, 4]), Address::v4([192, 0, 2, 1]));
-    let segment = |at: Nanos, port: u16, number: u32| Digest {
+const SEGMENT: u32 = 1460;
+const MESH: Address = Address::v4([10, 1, 0, 4]);
+const WIRED: Address = Address::v4([192, 0, 2, 1]);
+
+/// A full segment of a flow, by its port in the mesh and its number in the flow.
+fn segment(at: Nanos, direction: Direction, port: u16, number: u32) -> Digest {
+    let (mut source, mut destination) = ((MESH, port), (WIRED, 80));
+    if direction == Direction::ToMesh {
+        std::mem::swap(&mut source, &mut destination);
+    }
+    Digest {
         at,
-        direction: Direction::FromMesh,
-        source: mesh,
-        destination: wired,
-        source_port: port,
-        destination_port: 80,
+        direction,
+        source: source.0,
+        destination: destination.0,
+        source_port: source.1,
+        destination_port: destination.1,
         protocol: PROTOCOL_TCP,
         ttl: 61,
         traffic_class: 0,
@@ -275,15 +279,22 @@ fn a_slow_upload_keeps_a_segment_per_second_and_held_acks_leave_at_their_pace_wh
             payload_bytes: SEGMENT,
             ..TcpFields::default()
         }),
-    };
-    let slow = FlowKey { mesh, wired, mesh_port: 2, wired_port: 80, protocol: PROTOCOL_TCP };
+    }
+}
+
+/// Two uploads until 30 s: one sends all the time, the other one segment per second.
+#[test]
+fn a_slow_upload_keeps_a_segment_per_second_and_held_acks_leave_at_their_pace_when_no_flow_sends() {
+    let mut controller = Controller::new(ObserverConfig::default(), adaptive());
+    let up = |now, port, number| segment(now, Direction::FromMesh, port, number);
+    let slow = FlowKey { mesh: MESH, wired: WIRED, mesh_port: 2, wired_port: 80, protocol: PROTOCOL_TCP };
     let mut min = u64::MAX;
     for tick in 0..400_u64 {
         let now = Nanos::from_millis(100 * tick);
         if tick < 300 {
-            (0..8).for_each(|n| controller.on_digest(&segment(now, 1, (8 * tick + n) as u32)));
+            (0..8).for_each(|n| controller.on_digest(&up(now, 1, (8 * tick + n) as u32)));
             if tick % 10 == 0 {
-                controller.on_digest(&segment(now, 2, (tick / 10) as u32));
+                controller.on_digest(&up(now, 2, (tick / 10) as u32));
             }
         }
         let policy = controller.tick(now, 0).clone();
@@ -295,4 +306,25 @@ fn a_slow_upload_keeps_a_segment_per_second_and_held_acks_leave_at_their_pace_wh
         }
     }
     assert!(min >= 8 * u64::from(SEGMENT), "{min} b/s");
+}
+
+/// Thirty downloads fill a pacer whose rate is so low that none of them is heard for seconds. They make no claim then, and with
+/// the rate of no claims they would not be heard again.
+#[test]
+fn packets_that_wait_leave_at_the_rate_of_the_whole_budget_when_no_flow_has_been_heard_for_a_second() {
+    let mut controller = Controller::new(ObserverConfig::default(), adaptive());
+    for tick in 0..50_u64 {
+        let now = Nanos::from_millis(100 * tick);
+        if tick < 5 {
+            (0..30).for_each(|port| {
+                controller.on_digest(&segment(now, Direction::ToMesh, port, tick as u32));
+            });
+        }
+        let down = controller.tick(now, 100).down.map_or(0.0, |down| down.0 as f64);
+        let shared = f64::from(AdaptiveConfig::default().shared_links);
+        if tick > 20 {
+            let budget = controller.budget().unwrap_or_default();
+            assert!(down * shared > 0.9 * budget, "{down} b/s with a budget of {budget} at tick {tick}");
+        }
+    }
 }

@@ -122,6 +122,7 @@ impl Adaptive {
         let Ok(rates) = split(budget, &self.claims, &[]) else { return };
         let equal = budget / self.claims.len().max(1) as f64;
         let (mut down, mut up) = (0.0, 0.0);
+        let mut unclaimed = budget;
         let (mut windows_fit, mut bursts_are_small) = (true, true);
         self.is_window_limited = false;
         for (claim, rate) in self.claims.iter().zip(rates) {
@@ -151,6 +152,7 @@ impl Adaptive {
             } else {
                 down += rate;
             }
+            unclaimed -= rate * claim.price;
             policy.flows.push(FlowPolicy { key: claim.key, treatment });
         }
         policy.means = match (windows_fit, bursts_are_small) {
@@ -158,6 +160,10 @@ impl Adaptive {
             (true, true) => Means::Window,
             (true, false) => Means::Both,
         };
+        // Packets wait, of flows that have been silent for so long that they make no claim: nothing else would let them go.
+        if self.is_wanted && down == 0.0 {
+            down = unclaimed.max(0.0) / max_price;
+        }
         if interactive > 0.0 {
             let rate = interactive / self.interactive_price;
             policy.interactive = Some(rate_of(rate));
