@@ -9,9 +9,9 @@ use fairhop_sim::output::tables::RunTables;
 use fairhop_sim::results::Summary;
 use fairhop_sim::scenario::{Override, Scenario, Traffic};
 use fairhop_study::advise::{
-    Advice, AdviseError, Adviser, Carried, FIGURES, GOOD, Row, RunFigures, SEARCH_SEEDS, Wanted,
+    Advice, AdviseError, Adviser, Carried, FIGURES, GOOD, Row, RunFigures, SEARCH_SEEDS, Setting, Wanted,
 };
-use fairhop_study::paired::Paired;
+use fairhop_study::paired::{LEVEL, Paired};
 use fairhop_study::source::Source;
 use fairhop_study::store::{Key, Store};
 use fairhop_study::sweep::Figure;
@@ -293,8 +293,8 @@ fn reasons(advice: &Advice) -> Vec<String> {
     let threshold = fixed(100.0 * GOOD, 0);
     let percent = |part: Option<f64>| part.map_or_else(|| NOTHING.to_owned(), |part| fixed(100.0 * part, 0));
     let carried = first.mbps.map_or_else(|| NOTHING.to_owned(), |figure| fixed(figure.mean, 2));
-    let none = advice.rows.iter().find(|row| row.setting.name == "no control");
-    let is_none = none.is_some_and(|none| none.setting == first.setting);
+    let none = advice.rows.iter().find(|row| row.setting == Setting::none());
+    let is_none = first.setting == Setting::none();
     let of_none = percent(first.against_none.and_then(of_other));
     let word = word(advice);
     let mut said = Vec::new();
@@ -365,7 +365,7 @@ fn reasons(advice: &Advice) -> Vec<String> {
             perhaps.join(" and ")
         ));
     }
-    let adaptive = advice.rows.iter().skip(1).find(|row| row.setting.name == "adaptive");
+    let adaptive = advice.rows.iter().skip(1).find(|row| row.setting == Setting::adaptive());
     if let Some(adaptive) = adaptive
         && adaptive.good == Some(true)
         && let (true, Some(paired)) = (advice.kinds.elastic && !is_none, adaptive.against_first)
@@ -391,9 +391,9 @@ fn of_most(advice: &Advice, row: &Row) -> Option<f64> {
     (most > 0.0).then_some(row.mbps?.mean / most)
 }
 
-/// Whether a difference is significant at 5 %.
+/// Whether a difference is significant.
 fn differs(paired: Option<Paired>) -> bool {
-    paired.and_then(|paired| paired.p).is_some_and(|p| p <= 0.05)
+    paired.and_then(|paired| paired.p).is_some_and(|p| p <= LEVEL)
 }
 
 fn json_of(name: &str, changes: &[String], advice: &Advice) -> Value {

@@ -71,7 +71,7 @@ impl ChartFile {
         &self.path
     }
 
-    /// Writes the picture of runs; `report` is their report as text, which a page has below the picture.
+    /// Writes the picture of runs; `report` makes their report as text, which a page has below the picture.
     ///
     /// # Errors
     /// The file cannot be written, or the PNG cannot be made.
@@ -80,7 +80,7 @@ impl ChartFile {
         scenario: &Scenario,
         columns: &[Column],
         runs: &[Summary],
-        report: &str,
+        report: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
         let nodes: Vec<_> = runs.iter().map(|run| run.nodes.as_slice()).collect();
         let options = Options {
@@ -93,7 +93,7 @@ impl ChartFile {
         let content = match self.format {
             Format::Svg => picture.into_bytes(),
             Format::Png => self.png(&picture)?,
-            Format::Html => page(&scenario.name, &picture, report).into_bytes(),
+            Format::Html => page(&scenario.name, &picture, &report()).into_bytes(),
         };
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         Directory::existing(folder_of(&self.path)).write(&name, |file| file.write_all(&content))?;

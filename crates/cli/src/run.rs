@@ -396,8 +396,7 @@ impl Replicating {
             }
         }
         if let Some(chart) = &self.chart {
-            let text = report::report(scenario, &runs, &results);
-            match chart.write(scenario, &columns, &runs, &text) {
+            match chart.write(scenario, &columns, &runs, || report::report(scenario, &runs, &results)) {
                 Ok(()) => ui::remark(&format!("a chart is in {}", chart.path().display())),
                 Err(failure) => failures.push(failure),
             }

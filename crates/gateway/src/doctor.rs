@@ -66,15 +66,18 @@ fn text_of(path: &str) -> String {
 }
 
 /// Major and minor number of a release such as `6.1.0-18-amd64`.
-fn version(release: &str) -> Option<(u32, u32)> {
+pub fn version(release: &str) -> Option<(u32, u32)> {
     let mut parts = release.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// The ring buffer came with 5.8, `TCX` with 6.6.
+/// The first release of Linux with TCX.
+pub const WITH_TCX: (u32, u32) = (6, 6);
+
+/// The ring buffer came with 5.8.
 fn kernel(release: &str) -> Check {
     let (verdict, found, fix) = match version(release) {
-        Some(version) if version >= (6, 6) => (Verdict::Good, format!("{release}, with TCX"), ""),
+        Some(version) if version >= WITH_TCX => (Verdict::Good, format!("{release}, with TCX"), ""),
         Some(version) if version >= (5, 10) => (
             Verdict::Limited,
             format!("{release}, without TCX"),

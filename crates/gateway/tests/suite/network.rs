@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use fairhop_control::raw::RawDigest;
 use fairhop_gateway::datapath::kernel::{Kernel, Settings};
 use fairhop_gateway::datapath::{Attachment, Datapath};
+use fairhop_gateway::doctor;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 pub(crate) const PORT: u16 = 7007;
@@ -47,14 +48,11 @@ fn run(program: &str, arguments: &str) -> Result<String, String> {
     Err(format!("{program} {arguments}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Ways to attach programs that this kernel has: TCX came with Linux 6.6.
+/// Ways to attach programs that this kernel has.
 pub(crate) fn attachments() -> Vec<Attachment> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let mut numbers = release.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    if (numbers.next(), numbers.next()) < (Some(6), Some(6)) {
-        return vec![Attachment::Clsact];
-    }
-    vec![Attachment::Tcx, Attachment::Clsact]
+    let has_tcx = doctor::version(&release).is_some_and(|version| version >= doctor::WITH_TCX);
+    if has_tcx { vec![Attachment::Tcx, Attachment::Clsact] } else { vec![Attachment::Clsact] }
 }
 
 pub(crate) fn ip(arguments: &str) -> String {

@@ -329,8 +329,8 @@ impl World {
         self.enqueue(node, image, next_hop);
     }
 
-    /// Sends a packet over the route to a node of the mesh. Like other functions that the event loop calls, it is no part of
-    /// it: worlds without a routing protocol take as long as before.
+    /// Sends a packet over the route to a node of the mesh. Like the other functions here that the event loop calls, it is not
+    /// inlined: in the loop, its code would slow down worlds without a routing protocol.
     #[inline(never)]
     pub(super) fn send_routed(&mut self, node: NodeId, image: ImageId, target: NodeId, ingress: Ingress) {
         let packet = self.core.packets.get(image);

@@ -158,7 +158,8 @@ struct Observers<'a> {
 }
 
 impl Observers<'_> {
-    /// A frame that began at `start` has ended at the receiver of `link`. Apart, so that the loop over receivers stays small.
+    /// A frame that began at `start` has ended at the receiver of `link`. Not inlined, so that the loop over receivers stays
+    /// small.
     #[inline(never)]
     fn received(
         &mut self,

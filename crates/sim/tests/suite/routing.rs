@@ -261,14 +261,18 @@ fn hops_are_those_by_radio_however_many_wires_there_are() {
     }
 }
 
+/// A TCP flow between each two ends.
+fn bulk(ends: &[(usize, usize)]) -> String {
+    let flow = |(from, to): &(usize, usize)| {
+        format!("[[traffic]]\nkind = \"bulk\"\nfrom = {from}\nto = {to}\nmss_bytes = 600\nstart_s = 1\n")
+    };
+    ends.iter().map(flow).collect()
+}
+
 /// A network as in osipov2007 with TCP flows between these ends, throttled: 802.11b at 2 Mb/s, decoded to 250 m. Thr_max, in
 /// kb/s, is the same over all lengths.
 fn throttled(places: &[(f64, f64)], ends: &[(usize, usize)], routing: &str, thr_max: u32) -> World {
     let nodes: Vec<String> = places.iter().map(|(x, y)| format!("{{ x_m = {x}, y_m = {y} }}")).collect();
-    let flow = |(from, to): &(usize, usize)| {
-        format!("[[traffic]]\nkind = \"bulk\"\nfrom = {from}\nto = {to}\nmss_bytes = 600\nstart_s = 1")
-    };
-    let flows: Vec<String> = ends.iter().map(flow).collect();
     let text = format!(
         r#"
         name = "throttled"
@@ -292,7 +296,7 @@ fn throttled(places: &[(f64, f64)], ends: &[(usize, usize)], routing: &str, thr_
         "#,
         nodes.join(", "),
         [thr_max; 5],
-        flows.join("\n")
+        bulk(ends)
     );
     let scenario = load("throttled.toml", &text, &[]).expect("a scenario").scenario;
     World::new(&scenario, 1).expect("a network")
@@ -359,9 +363,6 @@ fn three_and_one() -> World {
     let linked = |a: usize, b: usize| LINKS.contains(&(a, b)) || LINKS.contains(&(b, a));
     let row = |a: usize| (0..8).map(|b| if linked(a, b) { 103.3 } else { 1000.0 }).collect::<Vec<f64>>();
     let matrix: Vec<Vec<f64>> = (0..8).map(row).collect();
-    let flow = |(from, to): (u32, u32)| {
-        format!("[[traffic]]\nkind = \"bulk\"\nfrom = {from}\nto = {to}\nmss_bytes = 600\nstart_s = 1")
-    };
     let text = format!(
         r#"
         name = "three and one"
@@ -389,7 +390,7 @@ fn three_and_one() -> World {
         {}
         "#,
         (0..8).map(|node| format!("{{ x_m = {node}, y_m = 0 }}")).collect::<Vec<_>>().join(", "),
-        [(0, 3), (1, 4), (2, 5), (6, 7)].map(flow).join("\n")
+        bulk(&[(0, 3), (1, 4), (2, 5), (6, 7)])
     );
     let scenario = load("shares.toml", &text, &[]).expect("a scenario").scenario;
     World::new(&scenario, 1).expect("a network")

@@ -52,12 +52,12 @@ impl Setting {
     }
 
     /// No control.
-    pub(super) fn none() -> Self {
+    pub fn none() -> Self {
         Self::new("no control", &[("control", "kind", quoted("none"))])
     }
 
     /// Adaptive control.
-    pub(super) fn adaptive() -> Self {
+    pub fn adaptive() -> Self {
         Self::new("adaptive", &[("control", "kind", quoted("adaptive"))])
     }
 

@@ -3,6 +3,8 @@
 //! One run has a thin line for each call and flow. Several seeds have their mean, and a band from the lowest to the highest
 //! seed at each time. Airtime is the mean of the seeds.
 
+use std::collections::BTreeMap;
+
 use super::{
     BLUE, Column, FLOWS_TOP, GREEN, GRID, HEADING, INK, LEFT, Legend, MOS_SCALE, MOS_TOP, Means, ORANGE,
     Options, PALE_INK, PANEL_HEIGHT, Panel, Picture, RIGHT, SKY_BLUE, Svg, THIN, Text, VERMILLION, absent,
@@ -36,6 +38,8 @@ const KINDS: [Kind; 6] = [
     ("energy", "#999999", |airtime| airtime.energy),
     ("idle", "#EEEEEE", |airtime| airtime.idle),
 ];
+/// The airtime of a node by kind.
+type Parts = [f64; KINDS.len()];
 
 /// The picture of the runs of one scenario: one of [`Column`] and the nodes for each seed.
 pub fn own(runs: &[Column], nodes: &[&[NodeSummary]], options: &Options) -> String {
@@ -134,7 +138,7 @@ fn seeds(svg: &mut Svg, picture: &Picture, runs: &[Column], options: &Options) {
 
 /// The range of several series, and their mean as a line.
 fn band(svg: &mut Svg, panel: &Panel, each: &[Vec<(f64, Option<f64>)>], colour: &str, name: &str) {
-    let mut at: std::collections::BTreeMap<u64, Vec<f64>> = std::collections::BTreeMap::new();
+    let mut at: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for &(t_s, value) in each.iter().flatten() {
         // The bits of non-negative floats sort like the floats.
         at.entry(t_s.to_bits()).or_default().extend(value.filter(|value| value.is_finite()));
@@ -169,7 +173,7 @@ fn band(svg: &mut Svg, panel: &Panel, each: &[Vec<(f64, Option<f64>)>], colour: 
 
 /// The nodes that are drawn.
 struct Bars {
-    nodes: Vec<(u32, AirtimeSummary)>,
+    nodes: Vec<(u32, Parts)>,
     /// How many nodes there are.
     all: usize,
 }
@@ -191,35 +195,19 @@ impl Bars {
 
 /// The mean airtime of the nodes over the seeds; of many nodes, the busiest.
 fn bars(runs: &[&[NodeSummary]]) -> Bars {
-    let mut nodes: std::collections::BTreeMap<u32, (AirtimeSummary, f64)> = std::collections::BTreeMap::new();
+    let mut sums: BTreeMap<u32, (Parts, f64)> = BTreeMap::new();
     for node in runs.iter().copied().flatten() {
-        let (sum, count) = nodes.entry(node.node).or_default();
-        let one = &node.airtime;
-        *sum = AirtimeSummary {
-            own: sum.own + one.own,
-            received: sum.received + one.received,
-            overheard: sum.overheard + one.overheard,
-            collided: sum.collided + one.collided,
-            energy: sum.energy + one.energy,
-            idle: sum.idle + one.idle,
-        };
+        let (sum, count) = sums.entry(node.node).or_default();
+        for (sum, (.., of)) in sum.iter_mut().zip(KINDS) {
+            *sum += of(&node.airtime);
+        }
         *count += 1.0;
     }
-    let all = nodes.len();
-    let mean = |(node, (sum, count)): (u32, (AirtimeSummary, f64))| {
-        let airtime = AirtimeSummary {
-            own: sum.own / count,
-            received: sum.received / count,
-            overheard: sum.overheard / count,
-            collided: sum.collided / count,
-            energy: sum.energy / count,
-            idle: sum.idle / count,
-        };
-        (node, airtime)
-    };
-    let mut nodes: Vec<(u32, AirtimeSummary)> = nodes.into_iter().map(mean).collect();
+    let all = sums.len();
+    let mut nodes: Vec<(u32, Parts)> =
+        sums.into_iter().map(|(node, (sum, count))| (node, sum.map(|sum| sum / count))).collect();
     if all > MAX_BARS {
-        nodes.sort_by(|(_, a), (_, b)| a.idle.total_cmp(&b.idle));
+        nodes.sort_by(|(_, [.., idle]), (_, [.., other])| idle.total_cmp(other));
         nodes.truncate(MAX_BARS);
         nodes.sort_by_key(|(node, _)| *node);
     }
@@ -262,16 +250,19 @@ fn airtime(svg: &mut Svg, bars: &Bars) {
         ));
         svg.text(at, foot + 16.0, Text { anchor: "middle", ..Text::new(&percent.to_string()) });
     }
-    for (index, (node, airtime)) in bars.nodes.iter().enumerate() {
+    for (index, (node, parts)) in bars.nodes.iter().enumerate() {
         let top = BARS_TOP + index as f64 * pitch + (pitch - height) / 2.0;
         let label = format!("node {node}");
         svg.text(LEFT - 8.0, top + height - 1.5, Text { anchor: "end", size, ..Text::new(&label) });
-        let parts: Vec<String> =
-            KINDS.iter().map(|(name, _, of)| format!("{name} {:.1} %", 100.0 * of(airtime))).collect();
-        svg.line(format_args!("<g class=\"airtime\"><title>{label}: {}</title>", parts.join(", ")));
+        let named: Vec<String> = KINDS
+            .iter()
+            .zip(parts)
+            .map(|((name, ..), part)| format!("{name} {:.1} %", 100.0 * part))
+            .collect();
+        svg.line(format_args!("<g class=\"airtime\"><title>{label}: {}</title>", named.join(", ")));
         let mut from = 0.0;
-        for (_, colour, of) in KINDS {
-            let part = of(airtime).clamp(0.0, 1.0 - from);
+        for ((_, colour, _), part) in KINDS.into_iter().zip(parts) {
+            let part = part.clamp(0.0, 1.0 - from);
             svg.line(format_args!(
                 "<rect x=\"{:.2}\" y=\"{top:.1}\" width=\"{:.2}\" height=\"{height:.1}\" fill=\"{colour}\"/>",
                 LEFT + from * WIDTH,
@@ -294,7 +285,7 @@ mod tests {
             airtime: AirtimeSummary { own, idle: 1.0 - own, ..AirtimeSummary::default() },
             frames_sent: 0.0,
             retries: 0.0,
-            frames_lost: std::collections::BTreeMap::new(),
+            frames_lost: BTreeMap::new(),
             queue_drops: 0.0,
             queue_early_drops: 0.0,
             queue_mean: 0.0,
