@@ -138,6 +138,20 @@ def tcp_cases() -> Iterator[Case]:
                     yield Case("tcp", hops, rule, protocol, seed, "tcp", 70.0, 10.0)
 
 
+#: Values of `node_traversal_time_ms`, from which the waits of a discovery follow: the RFC's, and some near ns-2's.
+TRAVERSAL_MS = (40, 20, 10)
+
+
+def wait_cases() -> Iterator[Case]:
+    """V2: one TCP flow under feedback and ns-2's settings, by how long a discovery waits for its reply."""
+    for rule in ("ns2-first", "ns2-none"):
+        for hops in (4, 6, 8):
+            for traversal in TRAVERSAL_MS:
+                settings = f'hello = "off"\nttl_start = 5\ngratuitous = false\nnode_traversal_time_ms = {traversal}'
+                for seed in range(1, 6):
+                    yield Case("waits", hops, rule, f"{traversal} ms", seed, "tcp", 70.0, 10.0, settings)
+
+
 #: Numbers of flows over three hops whose overhead is measured.
 DENSITIES = (1, 2, 4, 9)
 #: Bytes of a HELLO without extension: IPv4, UDP and RREP.
@@ -189,6 +203,7 @@ CASES: dict[str, Callable[[], Iterator[Run]]] = {
     "first": first_cases,
     "cbr": cbr_cases,
     "tcp": tcp_cases,
+    "waits": wait_cases,
     "walker": walks,
     "pdp": share_cases,
     "control": controlled,
@@ -272,6 +287,21 @@ def show_grid(name: str, key: Callable[[Case], str], value: Callable[[dict[str, 
             breaks = mean(of(both, lambda result: result["routing"]["false_breaks"]), 0)
             rows.append([rule, point, *cells, breaks])
     return table(["rule", head, *PROTOCOLS, "false breaks of both"], rows)
+
+
+def show_waits() -> str:
+    """Goodput by hops and waits, and the longest silence."""
+    cases = list(wait_cases())
+    columns = [f"{traversal} ms" for traversal in TRAVERSAL_MS]
+    rows = []
+    for rule, hops in dict.fromkeys((case.rule, case.hops) for case in cases):
+        row = [rule, str(hops)]
+        for column in columns:
+            mine = [case for case in cases if (case.rule, case.hops, case.protocol) == (rule, hops, column)]
+            silent = of(mine, lambda result: result["routing"]["paths"][0]["interrupted_s"])
+            row.append(mean(of(mine, itemgetter("goodput_mbps")), 3) + f"; {mean(silent, 0)} s")
+        rows.append(row)
+    return table(["rule", "hops", *columns], rows)
 
 
 def show_walker(traffic: str) -> str:
@@ -368,6 +398,8 @@ def show(names: list[str]) -> None:
     if "tcp" in names:
         print("One TCP flow, Mb/s\n")
         print(show_grid("tcp", lambda case: str(case.hops), lambda result: result["goodput_mbps"], "hops"))
+    if "waits" in names:
+        print("One TCP flow under feedback by node_traversal_time_ms, Mb/s; silent for\n\n" + show_waits())
     if "walker" in names:
         print("The walker, CBR of 20 packets of 1000 bytes a second\n\n" + show_walker("cbr"))
         print("The walker, TCP\n\n" + show_walker("tcp"))

@@ -5,15 +5,7 @@
 set duration [lindex $argv 0]
 remove-all-packet-headers
 foreach h {IP Mac LL ARP Flags AODV RTP} { add-packet-header $h }
-Mac/802_11 set dataRate_ 2Mb
-Mac/802_11 set basicRate_ 1Mb
-Mac/802_11 set RTSThreshold_ 3000
-Mac/802_11 set CWMin_ 31
-Mac/802_11 set SlotTime_ 0.000020
-Mac/802_11 set SIFS_ 0.000010
-Mac/802_11 set PreambleLength_ 144
-Mac/802_11 set PLCPHeaderLength_ 48
-Mac/802_11 set PLCPDataRate_ 1Mb
+source [file join [file dirname [info script]] radio-b.tcl]
 Phy/WirelessPhy set CPThresh_ 10
 
 set ns_ [new Simulator]
