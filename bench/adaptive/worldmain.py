@@ -5,6 +5,7 @@
     python3 bench/adaptive worlds --split train --count 100 --class "receiver linux" --class "hops 1"
     python3 bench/adaptive worlds --split test --count 400 --no-adaptive          # only the best fixed settings
     python3 bench/adaptive worlds --split train --count 100 --list                # worlds and their classes
+    python3 bench/adaptive worlds --write     # adaptive control in the worlds of the page, of all splits; its tables
 
 Each run is stored in --store, so an interrupted call continues where it stopped, and another controller (--program)
 runs only the adaptive control. The worlds are written to out/worlds/SPLIT/NUMBER.toml.
@@ -22,11 +23,15 @@ from pathlib import Path
 
 import worldoracle
 import worldreport
-from simulator import FAIRHOP, FREE, ROOT, InterruptedRunError, Sets
+from simulator import FAIRHOP, FREE, ROOT, InterruptedRunError, Sets, replace_between
 from worldoracle import Best
 from worldreport import Judged
 from worldruns import ADAPTIVE, JUDGING, Figures, UnknownRunError, WorldRuns
 from worlds import SPLITS, World, drawn
+
+PAGE = ROOT / "docs" / "validation" / "adaptive.md"
+#: The first worlds of each split, which the page is about.
+PAGE_WORLDS = {"train": 60, "validation": 60, "test": 108}
 
 FQ_CODEL: Sets = (FREE, 'mac.queue={ discipline = "fq-codel", packets = 1000 }')
 
@@ -55,6 +60,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--only-adaptive", action="store_true", help="leave out worlds without a stored best setting")
     parser.add_argument("--no-adaptive", action="store_true", help="search the best fixed settings and nothing else")
     parser.add_argument("--list", action="store_true", help="list worlds and their classes; run nothing")
+    parser.add_argument("--write", action="store_true", help="update the tables of docs/validation/adaptive.md")
     args = parser.parse_args(words)
     if not args.list and not args.program.exists():
         parser.error(f"{args.program} is not built: cargo build --release")
@@ -86,12 +92,41 @@ def selected(args: argparse.Namespace) -> list[World]:
 
 def run(words: Sequence[str]) -> None:
     args = parse(words)
+    if args.write:
+        write(args)
+        return
     worlds = selected(args)
     if args.list:
         for world in worlds:
             print(f"{world.name()}: {', '.join(world.labels)}")
         return
     runs = WorldRuns(args.program, args.store, args.written, only_adaptive=args.only_adaptive)
+    found, unknown, failed = all_judged(runs, worlds, args)
+    if found:
+        print(worldreport.text(found, unknown, runs.file))
+    elif not args.no_adaptive:
+        print("No world's best fixed setting is stored yet: run without --only-adaptive.")
+    if failed:
+        raise FailedWorldsError(f"{failed} worlds failed; their errors are above")
+
+
+def write(args: argparse.Namespace) -> None:
+    """Updates the page's tables from the worlds of `PAGE_WORLDS`, searching what is not stored."""
+    runs = WorldRuns(args.program, args.store, args.written, only_adaptive=False)
+    splits: dict[str, list[Judged]] = {}
+    for split, count in PAGE_WORLDS.items():
+        found, _, failed = all_judged(runs, [drawn(split, number) for number in range(count)], args)
+        if failed:
+            raise FailedWorldsError(
+                f"{failed} worlds of {split} failed; their errors are above, and the page is as it was"
+            )
+        splits[split] = found
+    replace_between(PAGE, "worlds-in-short", worldreport.short(splits))
+    replace_between(PAGE, "worlds", worldreport.classes(splits))
+
+
+def all_judged(runs: WorldRuns, worlds: Sequence[World], args: argparse.Namespace) -> tuple[list[Judged], int, int]:
+    """The figures of the worlds in order, how many have no stored setting, and how many failed."""
     found: list[Judged] = []
     unknown, failed, done, since = 0, 0, 0, time.monotonic()
     with ThreadPoolExecutor(args.jobs) as pool:
@@ -114,7 +149,7 @@ def run(words: Sequence[str]) -> None:
                 left = (time.monotonic() - since) / done * (len(worlds) - unknown - failed - done) / 60
                 if done % 10 == 0:
                     print(
-                        f"{args.split}: {done} of {len(worlds)} worlds, {left:.0f} min left",
+                        f"{futures[future].split}: {done} of {len(worlds)} worlds, {left:.0f} min left",
                         file=sys.stderr,
                         flush=True,
                     )
@@ -126,10 +161,4 @@ def run(words: Sequence[str]) -> None:
             runs.stop.set()
             pool.shutdown(cancel_futures=True)
             raise
-    if found:
-        found.sort(key=lambda judged: judged.world.number)
-        print(worldreport.text(found, unknown, runs.file))
-    elif not args.no_adaptive:
-        print("No world's best fixed setting is stored yet: run without --only-adaptive.")
-    if failed:
-        raise FailedWorldsError(f"{failed} worlds failed; their errors are above")
+    return sorted(found, key=lambda judged: judged.world.number), unknown, failed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +21,10 @@ STUCK_S = 5.0
 FRAMES = 0.8
 #: Page time over that without control that is acceptable.
 PAGE_RATIO = 1.2
-#: Classes of fewer judged worlds than this have no line.
+#: Classes of fewer judged worlds than this have no line in a report of one split.
 FEW = 3
+#: The same for the page.
+ENOUGH = 8
 
 
 @dataclass(frozen=True)
@@ -98,59 +100,55 @@ def percentile(values: Sequence[float], part: float) -> float:
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
 
-def aims(several: Sequence[Judged]) -> list[str]:
-    """One line for each aim that is not in the table."""
-    lines: list[str] = []
+def aims(several: Sequence[Judged]) -> dict[str, str]:
+    """The aims that are not columns of the table of classes, and their figures."""
+    found: dict[str, str] = {}
     can = [judged for judged in several if judged.can]
     calls = [judged for judged in can if judged.world.has_calls]
     if can:
         learnt = [one.learnt_s for judged in can for one in judged.seeds]
         free = [judged.none.learnt_s for judged in can]
-        lines.append(
-            f"80 % of the final goodput: median {statistics.median(learnt):.0f} s, 90th percentile "
-            f"{percentile(learnt, 0.9):.0f} s (without control {statistics.median(free):.0f} s and "
-            f"{percentile(free, 0.9):.0f} s)"
+        found["80 % of the final goodput: median, 90th percentile (without control)"] = (
+            f"{statistics.median(learnt):.0f} s, {percentile(learnt, 0.9):.0f} s "
+            f"({statistics.median(free):.0f} s, {percentile(free, 0.9):.0f} s)"
         )
     if calls:
-        bad = statistics.fmean(1 - judged.adaptive.clear_first for judged in calls)
-        best = statistics.fmean(1 - judged.best.figures.clear_first for judged in calls)
-        lines.append(f"bad call-seconds in the first ten: {bad:.1%} (best fixed setting {best:.1%})")
+        bad = 100 * statistics.fmean(1 - judged.adaptive.clear_first for judged in calls)
+        best = 100 * statistics.fmean(1 - judged.best.figures.clear_first for judged in calls)
+        found["bad call-seconds in the first ten (best fixed setting)"] = f"{bad:.1f} % ({best:.1f} %)"
         before = [judged for judged in calls if judged.none.good]
         if before:
-            ratios = ", ".join(spread([judged.to_none for judged in before]))
-            lines.append(
-                f"calls good without control: {len(before)} worlds; adaptive's data over that without control, median, "
-                f"worst decile, worst: {ratios}"
-            )
+            found[f"where calls are good without control: {TO_NONE}"] = to_none(before)
     starved = [judged for judged in several if not judged.can]
     if starved:
-        ratios = ", ".join(spread([judged.to_none for judged in starved]))
-        lines.append(f"calls bad whatever is done: {len(starved)} worlds; data over that without control: {ratios}")
+        found[f"where calls are bad whatever is done: {TO_NONE}"] = to_none(starved)
     runs = [one for judged in several for one in judged.seeds]
     stuck = sum(one.stuck_s > STUCK_S for one in runs)
-    lines.append(
-        f"runs with packets waiting for more than {STUCK_S:g} s under an unused budget: {of(stuck, len(runs))}"
-    )
+    found[f"runs with packets waiting for over {STUCK_S:g} s under an unused budget"] = of(stuck, len(runs))
     video = [(judged, judged.fq_codel) for judged in calls if judged.fq_codel]
     if video:
         fine = [judged for judged, fq in video if fq.video >= FRAMES]
         kept = sum(judged.adaptive.video >= FRAMES for judged in fine)
-        lines.append(
-            f"video beside calls: {FRAMES:.0%} of frames in time in {of(kept, len(fine))} worlds in which FQ-CoDel has "
-            f"them; median {statistics.median(judged.adaptive.video for judged, _ in video):.2f}, FQ-CoDel "
-            f"{statistics.median(fq.video for _, fq in video):.2f}, best fixed setting "
-            f"{statistics.median(judged.best.figures.video for judged, _ in video):.2f}"
+        found[f"{100 * FRAMES:.0f} % of video frames in time beside calls, where FQ-CoDel has them"] = of(
+            kept, len(fine)
         )
     pages = [
         judged.adaptive.page_s / judged.none.page_s for judged in can if judged.none.page_s and judged.adaptive.page_s
     ]
     if pages:
         late = sum(ratio > PAGE_RATIO for ratio in pages)
-        lines.append(
-            f"web pages: time over that without control, median {statistics.median(pages):.2f}, worst "
-            f"{max(pages):.2f}; over {PAGE_RATIO} in {of(late, len(pages))} worlds"
+        found[f"web pages, time over that without control: median, worst; over {PAGE_RATIO}"] = (
+            f"{statistics.median(pages):.2f}, {max(pages):.2f}; {of(late, len(pages))}"
         )
-    return lines
+    return found
+
+
+#: What `to_none` gives.
+TO_NONE = "worlds; data over that without control, median, worst decile, worst"
+
+
+def to_none(several: Sequence[Judged]) -> str:
+    return f"{len(several)}; {', '.join(spread([judged.to_none for judged in several]))}"
 
 
 def worst(several: Sequence[Judged], files: Callable[[World], Path]) -> str:
@@ -189,5 +187,47 @@ def text(several: Sequence[Judged], unknown: int, files: Callable[[World], Path]
     ]
     if unknown:
         parts.append(f"{unknown} worlds are left out: their best fixed setting is not known yet.")
-    parts += ["", by_class(several), *(f"- {words}" for words in aims(several)), "", worst(several, files)]
+    parts += [
+        "",
+        by_class(several),
+        *(f"- {aim}: {found}" for aim, found in aims(several).items()),
+        "",
+        worst(several, files),
+    ]
     return "\n".join(parts)
+
+
+def short(splits: Mapping[str, Sequence[Judged]]) -> str:
+    """A column of figures for each split."""
+    rows: dict[str, dict[str, str]] = {}
+    for name, several in splits.items():
+        worlds, calls, free, *data, _ = figures(several)
+        found = {
+            "worlds; those that count": f"{len(several)}; {worlds}",
+            "calls good (without control)": f"{calls} ({free})",
+            "data over the best fixed setting's: median, worst decile, worst": ", ".join(data),
+            **aims(several),
+        }
+        for row, cell in found.items():
+            rows.setdefault(row, {})[name] = cell
+    return table(("", *splits), [[row, *(cells.get(name, "") for name in splits)] for row, cells in rows.items()])
+
+
+def classes(splits: Mapping[str, Sequence[Judged]]) -> str:
+    """Three columns for each split; classes with enough worlds in at least one."""
+    labels = sorted({label for several in splits.values() for judged in several for label in judged.world.labels})
+    rows = [["**all**", *(cell for several in splits.values() for cell in class_cells(several, 0))]]
+    for label in labels:
+        cells: list[str] = []
+        for several in splits.values():
+            cells += class_cells([judged for judged in several if label in judged.world.labels], ENOUGH)
+        if any(cells):
+            rows.append([label, *cells])
+    heads = [f"{name}: {head}" for name in splits for head in ("worlds", "calls good", "data")]
+    return table(("class", *heads), rows)
+
+
+def class_cells(several: Sequence[Judged], enough: int) -> list[str]:
+    """Worlds that count, good calls, median and worst decile of data; nothing if there are too few worlds."""
+    worlds, calls, _, median, low, *_ = figures(several)
+    return [worlds, calls, f"{median} / {low}"] if int(worlds) >= max(enough, 1) else ["", "", ""]
