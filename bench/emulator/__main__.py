@@ -39,8 +39,9 @@ KMIX_CONTROLS = {
     "data-pacing": '{ kind = "data-pacing", rate_kbps = 550 }',
     "adaptive": '{ kind = "adaptive" }',
 }
-#: What makes the real calls of K-MIX, and how often its RTCP reports.
-CALLERS = {"fairhop": 5, "sipp": 0}
+#: What makes the real calls of K-MIX, and what the laboratory's calls have from it: reports, or for sipp the coarse clock of
+#: kernels with HZ = 250.
+CALLERS = {"fairhop": "rtcp_interval_s = 5", "sipp": "timer_ms = 4"}
 #: Seeds of the laboratory's K-MIX: its calls begin at other phases with each.
 KMIX_SEEDS = 30
 #: Seeds of the emulated K-MIX, by control, set before the runs: under adaptive control goodput varies most.
@@ -173,10 +174,7 @@ def kmix_kernel(store: Store, caller: str, control: str, kernel: str, seed: int)
 
 def kmix_laboratory(store: Store, caller: str, control: str) -> list[dict[str, Any]]:
     """The same with simulated TCP and calls: a result for each seed."""
-    calls = (
-        '{ kind = "call", from = 0, to = 4, count = 5, codec = "g729a", '
-        f"rtcp_interval_s = {CALLERS[caller]}, start_s = 0.1 }}"
-    )
+    calls = f'{{ kind = "call", from = 0, to = 4, count = 5, codec = "g729a", {CALLERS[caller]}, start_s = 0.1 }}'
     bulk = '{ kind = "bulk", from = "internet", to = 4, count = 3, tcp = "reno", profile = "linux", start_s = 0.5 }'
     settings = ("--set", f"control={KMIX_CONTROLS[control]}", "--set", f"traffic=[{calls}, {bulk}]")
     return [store.run("run", "kmix.toml", *settings, "--seed", str(seed)) for seed in range(1, KMIX_SEEDS + 1)]

@@ -147,6 +147,12 @@ kinds_of_traffic! {
             #[serde(default, skip_serializing_if = "is_zero")]
             #[schemars(range(min = -10_000.0, max = 10_000.0))]
             drift_ppm: f64,
+            /// Step of the clock by which both ends send, in milliseconds: a softphone that reads Linux's coarse clock sees
+            /// steps of 1 to 10 ms (1/`CONFIG_HZ`). Each packet leaves a little later than the one before, by what a sleep
+            /// overshoots, and after up to a step the next one is on time again. 0: each packet leaves on time.
+            #[serde(default, skip_serializing_if = "is_zero")]
+            #[schemars(range(min = 0.0, max = 1000.0))]
+            timer_ms: f64,
         }
         /// First packet, in seconds.
         start_s;

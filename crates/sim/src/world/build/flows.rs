@@ -74,7 +74,12 @@ impl<'a> Plan<'a> {
         let index = self.applications.flows.len();
         match traffic {
             Traffic::Call(scenario::Call {
-                codec, rtcp_interval_s, silence_suppression, drift_ppm, ..
+                codec,
+                rtcp_interval_s,
+                silence_suppression,
+                drift_ppm,
+                timer_ms,
+                ..
             }) => {
                 let codec = *codec;
                 flow.kind = FlowKind::Call(codec);
@@ -84,6 +89,8 @@ impl<'a> Plan<'a> {
                 let voice = [false, true].map(|back| {
                     let seconds = if back { nominal } else { nominal / (1.0 + drift_ppm * 1e-6) };
                     let (place, start) = self.datagrams(index, &flow, back, bytes, seconds, 1, Some(codec));
+                    let source = &mut self.applications.datagrams.sources[place];
+                    source.interval = source.interval.with_timer(Nanos::from_millis_f64(*timer_ms));
                     if *silence_suppression {
                         let random = Stream::new(self.seed, u64::from(stream(index, back)), Purpose::Speech);
                         self.applications.datagrams.sources[place].speech = Some(Speech::new(start, random));
