@@ -39,7 +39,7 @@ KMIX_CONTROLS = {
     "data-pacing": '{ kind = "data-pacing", rate_kbps = 550 }',
     "adaptive": '{ kind = "adaptive" }',
 }
-#: What makes the real calls of K-MIX, and what the laboratory's calls have from it: reports, or for sipp the coarse clock of
+#: What makes the real calls of K-MIX, and what the laboratory has from it: reports, or for sipp the coarse clock of
 #: kernels with HZ = 250.
 CALLERS = {"fairhop": "rtcp_interval_s = 5", "sipp": "timer_ms = 4"}
 #: Seeds of the laboratory's K-MIX: its calls begin at other phases with each.
