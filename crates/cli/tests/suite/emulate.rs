@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fairhop_model::units::Nanos;
-use fairhop_sim::scenario::load;
+use fairhop_sim::scenario::{Override, load};
 use fairhop_sim::world::World;
 use rustix::net::{AddressFamily, SendFlags, SocketAddrV4, SocketType, ipproto};
 use rustix::process::{Pid, Signal, kill_process};
@@ -165,6 +165,8 @@ fn sum(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
+/// An override of [`STRING`]: the longest path of a ping.
+const HOPS: &str = "topology.hops=8";
 /// Data of an echo request, as ping sends it by default.
 const PING_BYTES: usize = 56;
 
@@ -205,7 +207,8 @@ fn ping(namespace: &str, to: Ipv4Addr, count: u16) -> Vec<f64> {
 /// Round-trip times of the same packets in the World alone, which no clock slows down, in ms, in ascending order.
 fn computed(to: u32, count: u16) -> Vec<f64> {
     let text = format!("{STRING}\n[[attach]]\nnode = 0\n[[attach]]\nnode = {to}\n");
-    let loaded = load("string.toml", &text, &[]).expect("a scenario");
+    let longest = Override::new(HOPS);
+    let loaded = load("string.toml", &text, &[longest]).expect("a scenario");
     let mut world = World::new(&loaded.scenario, 7).expect("a network");
     let packet = |from: u32, to: u32| {
         let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 1, 0, 0];
@@ -242,14 +245,15 @@ fn median(times: &[f64]) -> f64 {
 }
 
 #[test]
-fn ping_over_one_to_four_hops_takes_the_computed_airtime() {
+fn ping_over_one_to_eight_hops_takes_the_computed_airtime() {
     /// What the machine may add on a loaded day; within 0.3 ms on an idle one (docs/guides/emulate.md).
     const BOUND_MS: f64 = 3.0;
     let Some(_turn) = turn() else { return };
-    let attached: Vec<String> = (0..=4).flat_map(|n| ["--attach".to_owned(), n.to_string()]).collect();
-    let attached: Vec<&str> = attached.iter().map(String::as_str).collect();
-    let emulation = Emulation::start("", &attached);
-    for hops in 1..=4 {
+    let attached: Vec<String> = (0..=8).flat_map(|n| ["--attach".to_owned(), n.to_string()]).collect();
+    let mut arguments = vec!["--set", HOPS];
+    arguments.extend(attached.iter().map(String::as_str));
+    let emulation = Emulation::start("", &arguments);
+    for hops in 1..=8 {
         let (real, expected) = (ping("fh-0", node(hops), 100), computed(u32::from(hops), 1000));
         assert!(real.len() >= 95, "{} of 100 answers over {hops} hops", real.len());
         let difference = median(&real) - median(&expected);
@@ -261,7 +265,7 @@ fn ping_over_one_to_four_hops_takes_the_computed_airtime() {
     }
     let results = emulation.end();
     let counts = &results["emulation"];
-    assert!(counts["injected"].as_f64() >= Some(780.0), "{counts}");
+    assert!(counts["injected"].as_f64() >= Some(1560.0), "{counts}");
     assert!(counts["lateness_p99_ms"].as_f64().is_some(), "{counts}");
 }
 
