@@ -172,7 +172,7 @@ fn page(title: &str, picture: &str, report: &str) -> String {
          <style>\n\
          body {{ margin: 1rem auto; max-width: 60rem; padding: 0 1rem; background: #fff; color: #222; }}\n\
          svg {{ display: block; max-width: 100%; height: auto; margin: 0 auto 1rem; }}\n\
-         pre {{ overflow-x: auto; font-size: 0.85rem; line-height: 1.35; }}\n\
+         pre {{ overflow-x: auto; font-size: clamp(0.6rem, 2.4vw, 0.85rem); line-height: 1.35; }}\n\
          @media print {{ pre {{ white-space: pre-wrap; font-size: 7pt; }} }}\n\
          </style>\n\
          </head>\n\

@@ -1,8 +1,8 @@
 //! A TCP flow, as it passes the gateway.
 //!
 //! **Round trips** of both sides are measured by sequence numbers and ACKs: from the last segment that an ACK covers, and not
-//! after a retransmission (Karn's rule). Where an end sends only ACKs, timestamps are used (RFC 7323 §3): from a value to its
-//! first echo, as pping does.
+//! after a retransmission (Karn's rule). Where an end sends only ACKs, timestamps are used (RFC 7323 §3): from the value of an
+//! ACK to its echo in the new data that the ACK releases.
 //!
 //! **Losses** in the mesh: of data into the mesh, segments that pass again before they are acknowledged; of data out of the
 //! mesh, holes in the sequence. A hole in data from the wired side is the Internet's loss, and the segment that fills it is not
@@ -134,6 +134,9 @@ pub struct End {
     /// A timestamp that has not been echoed yet, and when it passed.
     waiting_echo: Option<(u32, Nanos)>,
     last_timestamp: u32,
+    /// Payload bytes of the last and of the largest segment with data.
+    last_payload: u32,
+    largest_payload: u32,
     /// Payload bytes sent, retransmissions included.
     pub sent: u64,
     /// Payload bytes that the other end has acknowledged.
@@ -249,7 +252,12 @@ impl TcpFlow {
         if let (Some((_, echo)), Some((value, sent))) = (tcp.timestamps, receiver.waiting_echo)
             && !before(echo, value)
         {
-            rtt.update(now, now.saturating_sub(sent), true);
+            // A later echo answers another ACK: this one was lost, or released nothing. On the wired side, where round trips
+            // size windows only, any echo serves: with the rule there, calls were good in two worlds less.
+            let is_wired = direction == Direction::ToMesh;
+            if is_wired || echo == value && sender.sends_on(tcp) {
+                rtt.update(now, now.saturating_sub(sent), true);
+            }
             receiver.waiting_echo = None;
         }
         // What it sends.
@@ -350,12 +358,23 @@ impl End {
         u64::from(step)
     }
 
+    /// Whether a segment of this end is new data that an ACK has released. After a retransmission the end may have waited for a
+    /// timeout, and after a short segment for its program.
+    const fn sends_on(&self, tcp: &TcpFields) -> bool {
+        self.started
+            && tcp.payload_bytes > 0
+            && tcp.seq == self.next
+            && self.last_payload == self.largest_payload
+    }
+
     /// Takes a segment that this end sends; returns its payload bytes that pass again, and the bytes missing before it.
     fn send(&mut self, now: Nanos, tcp: &TcpFields) -> (u64, u64) {
         let (seq, end) = (tcp.seq, tcp.seq_end());
         if tcp.payload_bytes > 0 {
             // The echo may answer this segment, which the pace may have held for long.
             self.waiting_echo = None;
+            self.last_payload = tcp.payload_bytes;
+            self.largest_payload = self.largest_payload.max(tcp.payload_bytes);
         }
         if let Some((value, _)) = tcp.timestamps {
             // Only the first segment with a value: an echo may answer any segment with that value.

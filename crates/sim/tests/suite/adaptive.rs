@@ -18,12 +18,13 @@
 //! them again, which takes some minutes.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairhop_sim::results::Summary;
 use fairhop_sim::scenario::{Override, load, ready_made};
 use fairhop_sim::world::World;
 use serde::Deserialize;
+
+use crate::support::on_all_cores;
 
 /// Seeds that chose the best fixed settings of the golden file.
 const ORACLE_SEEDS: [u64; 2] = [1, 2];
@@ -89,22 +90,6 @@ fn sample() -> &'static [Oracle] {
         let lines = include_str!("../golden/adaptive.jsonl").lines();
         lines.map(|line| serde_json::from_str(line).expect("a cell")).collect()
     })
-}
-
-/// The results of `job` for all items, computed on all cores.
-fn on_all_cores<T: Sync, R: Send>(items: &[T], job: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let numbers = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
-        numbers.map_while(|n| items.get(n).map(|item| (n, job(item)))).collect::<Vec<_>>()
-    };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut found: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().flat_map(|thread| thread.join().expect("a thread that ends")).collect()
-    });
-    found.sort_by_key(|&(n, _)| n);
-    found.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Every cell of the sample under adaptive control.

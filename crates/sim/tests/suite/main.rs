@@ -34,5 +34,6 @@ mod scenario_malformed;
 mod scenario_resolved;
 mod setup;
 mod traffic;
+mod truth;
 mod variants;
 mod wired;

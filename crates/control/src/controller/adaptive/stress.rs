@@ -145,7 +145,7 @@ impl Adaptive {
             }
         };
         let ignores_calls = self.state == State::Starved;
-        let own_loss = observer.own_queue().loss(now);
+        let (own_loss, wait) = (observer.own_queue().loss(now), observer.own_queue().wait(now));
         let playout = observer.listening().playout.as_secs_f64();
         let (mut acute, mut worst, mut combined_max) = (false, 0.0_f64, 0.0_f64);
         for node in self.nodes.iter().filter(|node| !self.routes.interrupts(node.address)) {
@@ -170,6 +170,7 @@ impl Adaptive {
                         || delay > self.tuning.acute_delay * playout;
                 }
             }
+            let of_calls = self.tolerable.combined(losses);
             if !ignores_calls {
                 // The own queue drops packets of calls as it drops others.
                 losses[0] += own_loss;
@@ -184,7 +185,11 @@ impl Adaptive {
                 (combined_max, packets) = (combined, measured / SLOW.as_secs_f64());
             }
             if !ignores_calls && measured > 0.0 {
-                let reason = Reason::CallDegraded { loss_or_late: combined, delay: Nanos::ZERO };
+                let reason = if of_calls < 0.5 * combined {
+                    Reason::OwnQueue { wait }
+                } else {
+                    Reason::CallDegraded { loss_or_late: combined, delay: Nanos::ZERO }
+                };
                 let tolerance = self.tolerance * confidence(measured, self.tuning.enough_packets);
                 raise(combined / tolerance, lower / tolerance, reason);
             }
@@ -200,7 +205,6 @@ impl Adaptive {
             stress.excess = excess;
             acute |= has_calls && level > self.tuning.acute_excess;
         }
-        let wait = observer.own_queue().wait(now);
         let tolerable = if has_calls { config.delay } else { config.excess_alone };
         let level = wait.as_secs_f64() / tolerable.as_secs_f64();
         if !self.routes.is_interrupted() {

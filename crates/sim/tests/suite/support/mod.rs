@@ -3,6 +3,7 @@
 // The lint exempts functions marked as tests only.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fairhop_model::phy::{Preamble, Rate, Standard};
@@ -538,4 +539,20 @@ pub(crate) fn assert_chance(hits: u64, trials: u64, chance: f64, what: &str) {
         "{what}: {hits} of {trials}, expected {:.1} ± {deviation:.1}",
         trials * chance
     );
+}
+
+/// The results of `job` for all items, computed on all cores.
+pub(crate) fn on_all_cores<T: Sync, R: Send>(items: &[T], job: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let numbers = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+        numbers.map_while(|n| items.get(n).map(|item| (n, job(item)))).collect::<Vec<_>>()
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut found: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("a thread that ends")).collect()
+    });
+    found.sort_by_key(|&(n, _)| n);
+    found.into_iter().map(|(_, result)| result).collect()
 }
