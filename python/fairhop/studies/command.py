@@ -16,7 +16,7 @@ from pathlib import Path
 from shutil import which
 
 from fairhop.studies import STUDIES, pages, report
-from fairhop.studies.lab import Lab, ProgramError, Runner, Stopped, find_program
+from fairhop.studies.lab import INTERRUPTED, Lab, ProgramError, Runner, Stopped, find_program
 from fairhop.studies.model import HEADS_BY_RULE, NOT_MEASURED, Claim, Measurement, Part, Section, Study
 from fairhop.sweeps import MissingLibraryError
 
@@ -24,8 +24,6 @@ from fairhop.sweeps import MissingLibraryError
 QUICK_SEEDS, FULL_SEEDS = 2, 10
 #: Searches of a full study try about this many times more settings and seeds than the coarse ones.
 FINER = 6
-#: Exit code after Ctrl-C, as shells have it.
-INTERRUPTED = 130
 
 
 class StudyError(Exception):
@@ -135,8 +133,9 @@ class Progress:
         self._shown = self.began if not self.watched else 0.0
 
     def left_s(self) -> float:
-        """Seconds that are left, from what measurements were expected to take and what they took so far."""
-        spent = dict(self.runner.seconds)
+        """Seconds that are left, from what measurements were expected to take, what they took so far, and the part of
+        the cores that the study gets."""
+        spent = dict(self.runner.core_s)
         known = sum(self.expected[name] for name in self.done)
         ratio = sum(spent.get(name, 0.0) for name in self.done) / known if known > 5 else 1.0
         left = [
@@ -144,7 +143,8 @@ class Progress:
             for name in self.expected
             if name not in self.done
         ]
-        return sum(left) / self.runner.workers
+        cores = self.runner.made_core_s / max(time.monotonic() - self.began, 1e-9)
+        return sum(left) / (cores if self.runner.made_core_s > 5 else self.runner.workers)
 
     def text(self) -> str:
         """The line."""
@@ -259,7 +259,7 @@ def study(args: argparse.Namespace) -> int:
         quick=lab.quick,
         options=f"--{form}" + (f" --seeds {seeds}" if args.seeds else ""),
         wall_s=time.monotonic() - began,
-        core_s=sum(runner.seconds.values()),
+        core_s=sum(runner.core_s.values()),
         runs=sum(runner.made.values()) + sum(runner.found.values()),
         found=sum(runner.found.values()),
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import inspect
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +28,8 @@ Sets = tuple[str, ...]
 T = TypeVar("T")
 U = TypeVar("U")
 
+#: Exit code after Ctrl-C, as shells have it.
+INTERRUPTED = 130
 #: The lowest MOS of a good call (kim2010).
 MOS_GOOD = 3.6
 
@@ -114,13 +118,16 @@ class Runner:
         #: Computations of this study, by measurement: those made now, those found, and their seconds on a core.
         self.made: dict[str, int] = {}
         self.found: dict[str, int] = {}
-        self.seconds: dict[str, float] = {}
+        self.core_s: dict[str, float] = {}
+        #: Seconds on a core of those made now.
+        self.made_core_s = 0.0
+        self._of_thread = threading.local()
         self.hash = hashlib.sha256(program.read_bytes()).hexdigest()
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="run")
         self._lock = threading.Lock()
         self._pending: dict[Path, Future[None]] = {}
         self._counted: set[Path] = set()
-        self._processes: set[subprocess.Popen[str]] = set()
+        self._processes: set[subprocess.Popen[bytes]] = set()
         self._stopping = False
 
     def get(self, owner: str, key: Sequence[object], compute: Callable[[], Any]) -> Any:  # noqa: ANN401 (JSON)
@@ -144,7 +151,7 @@ class Runner:
                 waiting = self._pending[path]
             elif first:
                 self.found[owner] = self.found.get(owner, 0) + 1
-                self.seconds[owner] = self.seconds.get(owner, 0.0) + kept["seconds"]
+                self.core_s[owner] = self.core_s.get(owner, 0.0) + kept["core_s"]
         if kept is None:
             waiting.result()
             kept = read(path)
@@ -155,18 +162,21 @@ class Runner:
     def _make(self, owner: str, path: Path, compute: Callable[[], Any]) -> None:
         if self._stopping:
             raise Stopped
-        began = time.monotonic()
+        # The time of this thread and of the processes that it waits for, whatever else the machine does.
+        self._of_thread.core_s = 0.0
+        began = time.thread_time()
         value = compute()
-        seconds = time.monotonic() - began
+        core_s = time.thread_time() - began + self._of_thread.core_s
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
         # Without the time, so that equal results are equal files.
-        text = json.dumps({"seconds": round(seconds, 3), "value": value}).encode()
+        text = json.dumps({"core_s": round(core_s, 3), "value": value}).encode()
         part.write_bytes(gzip.compress(text, compresslevel=4, mtime=0))
         part.replace(path)
         with self._lock:
             self.made[owner] = self.made.get(owner, 0) + 1
-            self.seconds[owner] = self.seconds.get(owner, 0.0) + seconds
+            self.core_s[owner] = self.core_s.get(owner, 0.0) + core_s
+            self.made_core_s += core_s
             del self._pending[path]
 
     def call(self, *arguments: str) -> Result:
@@ -177,22 +187,27 @@ class Runner:
             ProgramError: The program failed.
         """
         words = [str(self.program), *arguments, "--json"]
-        pipe = subprocess.PIPE
-        with self._lock:
-            if self._stopping:
-                raise Stopped
-            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
-            self._processes.add(process)
-        try:
-            out, err = process.communicate()
-        finally:
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             with self._lock:
-                self._processes.discard(process)
-        if process.returncode == 130 or process.returncode < 0 or (process.returncode and self._stopping):
+                if self._stopping:
+                    raise Stopped
+                process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+                self._processes.add(process)
+            try:
+                _, status, usage = os.wait4(process.pid, 0)
+            finally:
+                with self._lock:
+                    self._processes.discard(process)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            self._of_thread.core_s = getattr(self._of_thread, "core_s", 0.0) + usage.ru_utime + usage.ru_stime
+            out.seek(0)
+            err.seek(0)
+            printed, said = out.read(), err.read().decode(errors="replace")
+        if process.returncode == INTERRUPTED or process.returncode < 0 or (process.returncode and self._stopping):
             raise Stopped
         if process.returncode:
-            raise ProgramError(f"fairhop {' '.join(arguments)}\n{err.strip()}")
-        result: Result = json.loads(out)
+            raise ProgramError(f"fairhop {' '.join(arguments)}\n{said.strip()}")
+        result: Result = json.loads(printed)
         return result
 
     def version(self) -> str:
@@ -205,7 +220,9 @@ class Runner:
         with self._lock:
             self._stopping = True
             for process in self._processes:
-                process.terminate()
+                # Not process.terminate(), which would wait for it too and take its exit code.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGTERM)
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -213,7 +230,7 @@ def read(path: Path) -> dict[str, Any] | None:
     """What a file holds; nothing if there is none, or if it is damaged."""
     try:
         kept: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
-        return {"seconds": float(kept["seconds"]), "value": kept["value"]}
+        return {"core_s": float(kept["core_s"]), "value": kept["value"]}
     except (OSError, EOFError, ValueError, KeyError, TypeError):
         return None
 

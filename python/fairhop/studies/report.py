@@ -30,6 +30,8 @@ from fairhop.studies.model import (
 )
 from fairhop.studies.style import STYLE
 
+#: Characters of a cell that stays on one line.
+MAX_SHORT = 24
 #: Signs before verdicts, so that colour is not needed.
 SIGNS = {REPRODUCED: "✓", SHAPE: "≈", DIFFERS: "✗", NOT_MEASURED: "?"}
 
@@ -115,8 +117,8 @@ def badge(verdict: str) -> str:
 def _made(made: Made) -> str:
     form = "quick: few seeds, coarse searches" if made.quick else "full"
     time = (
-        f"{duration(made.wall_s)} for this report; {duration(made.core_s)} on a core for all {made.runs} runs, "
-        f"{made.found} of which were found"
+        f"{duration(made.wall_s)}, with {made.found} of {made.runs} runs found from before; all runs took "
+        f"{duration(made.core_s)} on a core"
     )
     facts = {"Program": made.program, "Date": made.date, "Form": form, "Seeds": made.seeds, "Run time": time}
     rows = "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
@@ -147,21 +149,23 @@ def _overview(studies: Sequence[tuple[Study, Measured]]) -> str:
                 verdicts = claim.verdicts * (len(RULES) if len(claim.verdicts) == 1 else 1)
                 same = len(set(verdicts)) == 1
                 cells = (
-                    f'<td colspan="{len(RULES)}">{badge(verdicts[0])}</td>'
+                    f'<td class="short" colspan="{len(RULES)}">{badge(verdicts[0])}</td>'
                     if same
-                    else "".join(f"<td>{badge(verdict)}</td>" for verdict in verdicts)
+                    else "".join(f'<td class="short">{badge(verdict)}</td>' for verdict in verdicts)
                 )
                 link = f'<a href="#{anchor(claim)}">{escape(claim.name)}</a>'
-                rows.append(f'<tr><th scope="row">{link}</th><td>{inline(claim.row.paper)}</td>{cells}</tr>')
-        heads = "".join(f"<th>capture: {rule}</th>" for rule in RULES)
+                rows.append(f'<tr><th scope="row">{link}</th>{cells}<td>{inline(claim.row.paper)}</td></tr>')
+        heads = "".join(f"<th><code>{rule}</code></th>" for rule in RULES)
         tables.append(
             f"<h3>{escape(study.name)}</h3>"
-            + scrolled(f"<thead><tr><th>row</th><th>the paper</th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody>")
+            + scrolled(f"<thead><tr><th>row</th>{heads}<th>the paper</th></tr></thead><tbody>{''.join(rows)}</tbody>")
         )
     return (
         "<section><h2>Verdicts</h2><p>"
         f"{badge(REPRODUCED)} the paper's own number or statement holds within the row's bound. "
-        f"{badge(SHAPE)} the ordering, sign or crossover holds, the number does not. {badge(DIFFERS)} neither.</p>"
+        f"{badge(SHAPE)} the ordering, sign or crossover holds, the number does not. {badge(DIFFERS)} neither. "
+        "Rows with a radio have a verdict under each capture rule: "
+        "<code>none</code>, <code>first</code> and <code>stronger</code>.</p>"
         f"{''.join(tables)}</section>"
     )
 
@@ -182,7 +186,7 @@ def _study(study: Study, measured: Measured, made: Made) -> str:
         chosen = [(measurement, section) for of, measurement, section in measured if of is part]
         if not chosen:
             continue
-        parts.append(f"<h3>{escape(part.title.capitalize())}</h3>{_paragraphs(part.about)}")
+        parts.append(f"<h3>{escape(part.title[:1].upper() + part.title[1:])}</h3>{_paragraphs(part.about)}")
         for measurement, section in chosen:
             parts += [_claim(study, part, measurement, claim, made) for claim in section.claims]
             parts += [_figure(figure) for figure in section.figures]
@@ -219,7 +223,7 @@ def _claim(study: Study, part: Part, measurement: Measurement, claim: Claim, mad
     ]
     rows = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
     reasons = "".join(
-        f"<h5>{inline(reason.head())}</h5>{_paragraphs(reason.text)}"
+        (f"<h5>{inline(reason.head())}</h5>" if reason.head() != row.id else "") + _paragraphs(reason.text)
         for reason in part.reasons
         if reason.rows and reason.rows[0] == row.id and not claim.reading.endswith("round trip")
     )
@@ -252,10 +256,15 @@ def _described(figure: Figure, index: int) -> str:
 
 def _table(title: str, table: Table) -> str:
     heads = "".join(f'<th scope="col">{inline(head)}</th>' for head in table.heads)
-    rows = "".join(f"<tr>{''.join(f'<td>{inline(cell)}</td>' for cell in row)}</tr>" for row in table.rows)
+    rows = "".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in table.rows)
     legend = f"<p>{inline(table.legend)}</p>" if table.legend else ""
     head = f'<h5 class="table">Table {inline(title)}</h5>'
     return head + legend + scrolled(f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>")
+
+
+def _cell(text: str) -> str:
+    """A cell. A short one stays on one line."""
+    return f'<td class="short">{inline(text)}</td>' if len(text) <= MAX_SHORT else f"<td>{inline(text)}</td>"
 
 
 # ---- CSV ------------------------------------------------------------------------------------------------------------

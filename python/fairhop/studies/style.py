@@ -43,8 +43,12 @@ th, td { border-bottom: 1px solid var(--line); padding: .3rem .6rem; text-align:
 thead th { border-bottom: 2px solid var(--text); background: var(--soft); }
 tbody th { white-space: nowrap; font-weight: 600; }
 td { min-width: 3.5rem; }
+td.short { white-space: nowrap; }
+td:not(.short) { min-width: 9rem; }
+td[colspan] { text-align: center; }
+table code { padding: 0; background: none; overflow-wrap: normal; }
 figure { margin: 1rem 0; }
-.panels { display: flex; flex-wrap: wrap; gap: .5rem; }
+.panels { display: flex; align-items: flex-start; flex-wrap: wrap; gap: .5rem; }
 .panels img { width: 23.5rem; max-width: 100%; height: auto; }
 figcaption { font-size: .9rem; color: var(--quiet); max-width: 46rem; }
 @media (max-width: 40rem) {
@@ -60,10 +64,11 @@ figcaption { font-size: .9rem; color: var(--quiet); max-width: 46rem; }
   a { color: inherit; text-decoration: none; }
   .scroll { overflow: visible; }
   table { font-size: 7.5pt; width: 100%; }
-  td { min-width: 0; }
+  td.short { white-space: normal; }
+  td, td:not(.short) { min-width: 0; }
   th, td { padding: .15rem .3rem; overflow-wrap: anywhere; }
   tbody th { white-space: normal; }
-  .panels img { width: 32%; }
+  .panels img { width: 32.5%; }
   h2, h3, h4, h5 { break-after: avoid; }
   tr, figure, article > dl > div, img { break-inside: avoid; }
   thead { display: table-header-group; }
