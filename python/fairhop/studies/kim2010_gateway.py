@@ -238,7 +238,7 @@ def k_region(lab: Lab) -> Section:
     figure = Figure(
         "K-REGION: capacity shared between TCP and calls",
         "Figure 5. Its text gives the ends of the nominal line, 1.35 Mb/s without calls and 11 calls without TCP, but "
-        "no value of a curve.",
+        "no value of a curve. A setting under which a call fails on the judging seeds counts as no TCP.",
         "calls with MOS of at least 3.6",
         "TCP goodput, Mb/s",
         panels,
