@@ -10,7 +10,7 @@ SHELL := bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-PYTHON_FOLDERS := bench/claims bench/adaptive bench/peers bench/routing bench/emulator bench/gateway tools
+PYTHON_FOLDERS := bench/adaptive bench/peers bench/routing bench/emulator bench/gateway tools
 PYTHON_FILES := $(wildcard bench/*.py $(addsuffix /*.py,$(PYTHON_FOLDERS)))
 SHELL_FILES := .ci/run tools/prepare tools/deb tools/try-deb $(addprefix crates/gateway/package/,postinst prerm postrm) $(wildcard bench/emulator/*.sh bench/gateway/*.sh)
 # Runs a command on the last core that this process may use: speed is measured on one core.
@@ -81,10 +81,15 @@ bench: ## Speed: cost by network size, the gateway's observer, and the ratio to 
 	python3 bench/peers/run.py --cases speed --out out/bench \
 		--only $$(command -v ns >/dev/null && echo ns2,)fairhop
 
-claims: ## Repeat what the papers measured, and compare
-	@tools/prepare rust compiler python
-	cargo build --release --locked --package fairhop
-	python3 bench/claims
+claims: ## Repeat what the papers measured, with a report in out/study (hours; resumes after an interruption)
+	@tools/prepare rust compiler clang python tshark venv
+	cargo build --release --locked --package fairhop --package fairhop-python
+	rm -rf out/study/package
+	python3 tools/wheel.py --library $(TARGET_DIR)/release/lib_native.so --program $(TARGET_DIR)/release/fairhop \
+		--out out/study/package
+	.venv/bin/pip install --quiet --no-index --no-deps --target out/study/package out/study/package/*.whl
+	PYTHONPATH=out/study/package FAIRHOP_PROGRAM=$(TARGET_DIR)/release/fairhop \
+		.venv/bin/python -m fairhop study all --full --page docs/claims.md
 
 adaptive-grid: ## Adaptive control against the best fixed setting in 3 × 1080 cells (hours; resumes after an interruption)
 	@tools/prepare rust compiler python

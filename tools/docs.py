@@ -59,7 +59,7 @@ class Shell:
 
     def modules(self, command: str) -> set[str]:
         """The modules that the Python files of a command import, or the commands of the program that are in Python."""
-        if command.startswith(("fairhop query", "fairhop plot")):
+        if command.startswith(("fairhop query", "fairhop plot", "fairhop study")):
             return {"fairhop"}
         scripts = [self.directory / word for word in command.split() if word.endswith(".py")]
         return {name for script in scripts for name in IMPORT.findall(script.read_text(encoding="utf-8"))}

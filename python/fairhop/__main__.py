@@ -1,14 +1,16 @@
-"""`python -m fairhop`: the commands of the program that need Python, `fairhop query` and `fairhop plot`."""
+"""`python -m fairhop`: the commands of the program that need Python (`fairhop query`, `plot` and `study`)."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 
+from fairhop.studies import command
 from fairhop.sweeps import Dataset, MissingLibraryError
 
 
@@ -46,8 +48,8 @@ def _plot(args: argparse.Namespace) -> None:
     print(f"{out}")
 
 
-def main() -> int:
-    """Runs a command; returns the exit code of the program: 1 for wrong input."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command (that of the command line by default); returns the exit code of the program: 1 for wrong input."""
     parser = argparse.ArgumentParser(prog="fairhop")
     commands = parser.add_subparsers(required=True)
     query = commands.add_parser("query", help="ask a folder of kept runs in SQL")
@@ -62,10 +64,12 @@ def main() -> int:
     plot.add_argument("--color", help="key with a line for each of its values")
     plot.add_argument("--out", metavar="FILE", help="SVG, PNG or PDF [default: the figure's name with .svg]")
     plot.set_defaults(command=_plot)
-    args = parser.parse_args()
+    study = commands.add_parser("study", help="measure what the papers claim, and write a report")
+    command.add_arguments(study)
+    args = parser.parse_args(arguments)
     try:
-        args.command(args)
-    except (OSError, KeyError, MissingLibraryError) as error:
+        code: int | None = args.command(args)
+    except (OSError, KeyError, MissingLibraryError, command.StudyError) as error:
         print(f"error: {error.args[0] if error.args else error}", file=sys.stderr)
         return 1
     except Exception as error:  # DuckDB's, whose library may be missing
@@ -73,7 +77,7 @@ def main() -> int:
             print(f"error: {error}", file=sys.stderr)
             return 1
         raise
-    return 0
+    return code or 0
 
 
 if __name__ == "__main__":

@@ -110,6 +110,9 @@ enum Command {
     /// Draw a figure of kept runs over a setting (with the Python package)
     #[command(after_help = sweep::PLOT_EXAMPLES)]
     Plot(sweep::PythonArgs),
+    /// Measure what the papers claim, and report it (with the Python package)
+    #[command(after_help = sweep::STUDY_EXAMPLES)]
+    Study(sweep::StudyArgs),
     /// Let real programs use the network of a scenario, in real time (Linux, as root)
     #[cfg(target_os = "linux")]
     #[command(after_help = emulate::EXAMPLES)]
@@ -193,6 +196,7 @@ fn dispatch(command: &Command) -> Result<u8, Failure> {
         Command::Sweep(args) => sweep::sweep(args),
         Command::Query(args) => sweep::python("query", args),
         Command::Plot(args) => sweep::python("plot", args),
+        Command::Study(args) => sweep::study(args),
         #[cfg(target_os = "linux")]
         Command::Emulate(args) => emulate::emulate(args),
         #[cfg(target_os = "linux")]

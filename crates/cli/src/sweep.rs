@@ -1,5 +1,5 @@
-//! `fairhop sweep`: runs the plan of a sweep, and keeps what was run. `fairhop query` and `fairhop plot` hand their
-//! arguments to the Python package, which has a database and a plotting library.
+//! `fairhop sweep`: runs the plan of a sweep, and keeps what was run. `fairhop query`, `fairhop plot` and `fairhop study`
+//! hand their arguments to the Python package, which has a database and a plotting library.
 
 use std::env;
 use std::ffi::OsString;
@@ -46,6 +46,17 @@ Examples:
   fairhop plot plan.runs --x traffic.0.count --y mos_mean
   fairhop plot plan.runs --x traffic.0.count --y tcp_goodput_mbps --color radio.rate_mbps --out goodput.svg";
 
+/// Examples of `fairhop study`, for its help.
+pub(crate) const STUDY_EXAMPLES: &str = "\
+Examples:
+  fairhop study list                     the papers and their rows
+  fairhop study all                      every row, with two seeds: about ten minutes
+  fairhop study kim2010 --only K-REGION  one row, with its figure
+  fairhop study all --full               with ten seeds and whole searches: hours
+
+The report and its tables are in out/study. What was run is kept there: after Ctrl-C the same command goes on.
+The figures need matplotlib, which comes with: pip install 'fairhop[studies]'";
+
 /// Figures in the table at the end: name, heading, digits.
 const SHOWN: [(&str, &str, usize); 3] =
     [("mos_mean", "MOS", 2), ("calls_ok", "calls ok", 1), ("tcp_goodput_mbps", "TCP Mb/s", 3)];
@@ -73,6 +84,14 @@ pub(crate) struct SweepArgs {
 pub(crate) struct PythonArgs {
     /// A folder of kept runs, and what to do with it; `--help` after it lists the options
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "DIR")]
+    arguments: Vec<OsString>,
+}
+
+/// Arguments of `fairhop study`, which are handed to Python.
+#[derive(Args, Debug)]
+pub(crate) struct StudyArgs {
+    /// `list`, `all` or a paper, such as `kim2010`; `--help` after it lists the options
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "STUDY")]
     arguments: Vec<OsString>,
 }
 
@@ -206,11 +225,25 @@ fn json_of(plan: &Sweep, store: &Store, report: &Report) -> Value {
     })
 }
 
-/// Runs a command of the Python package; returns its exit code.
+/// Runs `fairhop query` or `fairhop plot`; returns the exit code.
 ///
 /// # Errors
 /// There is no Python with the package.
 pub(crate) fn python(command: &str, args: &PythonArgs) -> Result<u8, Failure> {
+    hand_over(command, &args.arguments)
+}
+
+/// Runs `fairhop study`; returns the exit code.
+///
+/// # Errors
+/// There is no Python with the package.
+pub(crate) fn study(args: &StudyArgs) -> Result<u8, Failure> {
+    hand_over("study", &args.arguments)
+}
+
+/// Runs a command of the Python package, in place of this process where the system can do that, so that Ctrl-C reaches
+/// the command alone. The environment names this program, which the command runs.
+fn hand_over(command: &str, arguments: &[OsString]) -> Result<u8, Failure> {
     let python = interpreter();
     let missing = |what: String| {
         Failure::new(
@@ -225,8 +258,26 @@ pub(crate) fn python(command: &str, args: &PythonArgs) -> Result<u8, Failure> {
         Ok(_) => return Err(missing(format!("{} does not have it", python.display()))),
         Err(_) => return Err(missing("there is no python3".to_owned())),
     }
-    let status = Command::new(&python).args(["-m", "fairhop", command]).args(&args.arguments).status();
-    let status = status.map_err(|error| missing(error.to_string()))?;
+    let mut process = Command::new(&python);
+    process.args(["-m", "fairhop", command]).args(arguments);
+    if let Ok(program) = env::current_exe() {
+        process.env("FAIRHOP_PROGRAM", program);
+    }
+    replace_by(process).map_err(|error| missing(error.to_string()))
+}
+
+/// Becomes another process; returns only if that fails.
+#[cfg(unix)]
+fn replace_by(mut process: Command) -> std::io::Result<u8> {
+    use std::os::unix::process::CommandExt as _;
+
+    Err(process.exec())
+}
+
+/// Runs another process; returns its exit code.
+#[cfg(not(unix))]
+fn replace_by(mut process: Command) -> std::io::Result<u8> {
+    let status = process.status()?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::INPUT))
 }
 

@@ -25,6 +25,7 @@ fn the_output_of_commands_is_golden() {
         ("help-sweep", &["sweep", "--help"]),
         ("help-query", &["query", "--help"]),
         ("help-plot", &["plot", "--help"]),
+        ("help-study", &["study", "--help"]),
         ("help-emulate", &["emulate", "--help"]),
         ("help-scenarios", &["scenarios", "--help"]),
         ("help-schema", &["schema", "--help"]),

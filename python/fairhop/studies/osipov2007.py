@@ -10,11 +10,45 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab import DIFFERS, REPRODUCED, RULES, SHAPE, Claim, Estimate, Lab, Section, capture, with_verdict
-from simulator import FREE, Result, Sets, table, tcp_mbps
+from fairhop.studies.lab import FREE, Lab, Result, Sets, capture, tcp_mbps
+from fairhop.studies.model import (
+    HEADS_BY_RULE,
+    REPRODUCED,
+    RULES,
+    Claim,
+    Estimate,
+    Figure,
+    Line,
+    Measurement,
+    Panel,
+    Part,
+    Section,
+    Study,
+    Table,
+    line,
+    verdict,
+    with_verdict,
+)
+from fairhop.studies.rows.osipov2007 import (
+    ABOUT,
+    FIRST_GAIN,
+    LENGTHS_KBPS,
+    LENGTHS_U,
+    OF_ESTIMATE,
+    OF_ONE,
+    OF_PHASE,
+    PEAK,
+    REASONS,
+    ROWS,
+    SECOND_GAIN,
+    TITLE,
+    UNFAIR,
+    WALKER_PLAIN,
+    WALKER_THROTTLED,
+)
 
 #: Cells of the surface: the paper has 2 to 9 flows over 1 to 9 hops.
 FLOWS = (2, 3, 6, 9)
@@ -24,8 +58,6 @@ FEW = 3
 #: Numbers of three-hop flows whose total is compared with one alone.
 COMPETING = (2, 3, 4, 6, 9)
 TRANSFER = "mss_bytes = 600, delayed_ack_segments = 1, byte_counting = false"
-#: u from which the paper calls a network unfair.
-UNFAIR = 0.1
 
 
 def kbps(result: Result) -> list[float]:
@@ -72,8 +104,8 @@ def side_by_side(rule: str, flows: int, hops: int, thr_max: float | None) -> Set
     return (capture(rule), f"topology.lines={flows}", f"topology.hops={hops}", *bulk(lines), control)
 
 
-def by_rule(name: str, paper: str, lab: Lab, found: list[str], verdicts: list[str]) -> Claim:
-    return Claim(name, paper, lab.seeds_text(), found, verdicts, with_verdict(verdicts, REPRODUCED))
+def by_rule(name: str, lab: Lab, found: list[str], verdicts: list[str]) -> Claim:
+    return Claim(ROWS[name], lab.seeds_text(), found, verdicts, with_verdict(verdicts, REPRODUCED))
 
 
 # ---- flows of equal length side by side (figure 6) ------------------------------------------------------------------
@@ -84,7 +116,9 @@ def o_surf(lab: Lab) -> Section:
     rows: list[list[str]] = []
     found: list[str] = []
     verdicts: list[str] = []
+    panels: list[Panel] = []
     for rule in RULES:
+        indices: dict[tuple[int, int], tuple[Estimate, Estimate]] = {}
         pairs: dict[tuple[int, int], tuple[float, float]] = {}
         for hops in HOPS:
             thr_max = alone(few, rule, hops)
@@ -93,23 +127,34 @@ def o_surf(lab: Lab) -> Section:
                 fair = [thr_max / flows] * flows
                 runs = [few.run("o-surf", side_by_side(rule, flows, hops, limit)) for limit in (None, thr_max)]
                 plain, throttled = (Estimate.of([unfairness(fair, kbps(run)) for run in each]) for each in runs)
+                indices[hops, flows] = plain, throttled
                 pairs[hops, flows] = plain.mean, throttled.mean
             cells = [f"{plain:.2f} → {throttled:.2f}" for plain, throttled in (pairs[hops, n] for n in FLOWS)]
             rows.append([f"`{rule}`", str(hops), *cells])
         unfair = [pair for pair in pairs.values() if pair[0] > UNFAIR]
         begins = pairs[1, 6][0] > UNFAIR
-        peaks = max(pairs[3, flows][0] for flows in FLOWS) >= 0.8 * 0.5
+        peaks = PEAK.holds(max(pairs[3, flows][0] for flows in FLOWS))
         ends = all(throttled <= UNFAIR for _, throttled in unfair)
         smaller = all(throttled < plain for plain, throttled in unfair)
-        verdicts.append(REPRODUCED if begins and peaks and ends else SHAPE if unfair and smaller else DIFFERS)
+        verdicts.append(verdict(begins and peaks and ends, bool(unfair) and smaller))
+        for k, how in enumerate(("without throttling", "with throttling")):
+            drawn = [line(f"{h} hop{'s' * (h > 1)}", FLOWS, [indices[h, n][k] for n in FLOWS]) for h in HOPS]
+            panels.append(Panel(f"capture: {rule}, {how}", drawn))
         found.append(
             f"without: over 0.1 in {len(unfair)} of {len(pairs)} cells, up to {max(p for p, _ in pairs.values()):.2f}; "
             f"with: up to {max(t for _, t in pairs.values()):.2f}"
         )
-    paper = "without: over 0.1 from six 1-hop flows on, up to 0.5; with: virtually 0"
     heads = ["rule", "hops", *(f"{flows} flows" for flows in FLOWS)]
-    claim = by_rule("O-SURF", paper, few, found, verdicts)
-    return Section([claim], {"O-SURF: u without → with throttling": table(heads, rows)})
+    claim = by_rule("O-SURF", few, found, verdicts)
+    figure = Figure(
+        "O-SURF: unfairness of flows side by side",
+        "Figures 6(c) and 6(d), surfaces in the paper, with a line for each length. The text gives 0.1 passed at six "
+        "flows of one hop, a peak of 0.5 at three hops, and virtually 0 with throttling.",
+        "competing flows",
+        "unfairness u",
+        panels,
+    )
+    return Section([claim], {"O-SURF: u without → with throttling": Table(heads, rows)}, [figure])
 
 
 def o_ref(lab: Lab) -> Section:
@@ -117,6 +162,7 @@ def o_ref(lab: Lab) -> Section:
     rows: list[list[str]] = []
     found: list[str] = []
     verdicts: list[str] = []
+    panels: list[Panel] = []
     for rule in RULES:
         thr_max = alone(few, rule, 3)
         plain, throttled = (
@@ -125,16 +171,33 @@ def o_ref(lab: Lab) -> Section:
         )
         rows.append([f"`{rule}`", "without", f"{thr_max:.0f}", *(total.text(0) for total in plain)])
         rows.append([f"`{rule}`", "with throttling", f"{thr_max:.0f}", *(total.text(0) for total in throttled)])
+        panels.append(
+            Panel(
+                f"capture: {rule}",
+                [
+                    Line("one flow alone (estimated)", (COMPETING[0], COMPETING[-1]), (thr_max, thr_max), dashed=True),
+                    line("without throttling", COMPETING, plain),
+                    line("with throttling", COMPETING, throttled),
+                ],
+            )
+        )
         off_plain, off = ([total.mean / thr_max - 1 for total in totals] for totals in (plain, throttled))
         worst, worst_plain = max(map(abs, off)), max(map(abs, off_plain))
-        verdicts.append(REPRODUCED if worst <= 0.05 else SHAPE if worst < worst_plain else DIFFERS)
+        verdicts.append(verdict(worst <= OF_ONE, worst < worst_plain))
         found.append(
             f"with: {100 * min(off):+.1f} to {100 * max(off):+.1f} %; "
             f"without: {100 * min(off_plain):+.1f} to {100 * max(off_plain):+.1f} %"
         )
     heads = ["rule", "total, kb/s", "1 flow", *(f"{flows} flows" for flows in COMPETING)]
-    claim = by_rule("O-REF", "with: within 3 %; without: always lower, up to 12 %", few, found, verdicts)
-    return Section([claim], {"O-REF": table(heads, rows)})
+    claim = by_rule("O-REF", few, found, verdicts)
+    figure = Figure(
+        "O-REF: total throughput of flows of three hops",
+        "Figure 6(b), with the line of one flow alone that the paper calls estimated. Its text gives no throughput.",
+        "competing flows",
+        "total throughput, kb/s",
+        panels,
+    )
+    return Section([claim], {"O-REF": Table(heads, rows)}, [figure])
 
 
 # ---- several bottlenecks (figure 7) ---------------------------------------------------------------------------------
@@ -208,8 +271,7 @@ def o_share_1(lab: Lab) -> Section:
         exact &= all(abs(share - paper) < 1e-3 for share, paper in zip(shares, SHARES, strict=True))
         shown.append(", ".join(f"{share:.3f}" for share in shares))
     found = "; ".join(dict.fromkeys(shown))
-    verdict = REPRODUCED if exact else DIFFERS
-    claim = Claim("O-SHARE-1", "1/3, 1/3, 1/3, 2/3", "any", [found], [verdict], "no radio")
+    claim = Claim(ROWS["O-SHARE-1"], "any", [found], [verdict(exact)], "no radio")
     return Section([claim], {})
 
 
@@ -217,6 +279,7 @@ def o_multi(lab: Lab) -> Section:
     rows: list[list[str]] = []
     found: list[str] = []
     verdicts: list[str] = []
+    panels: list[Panel] = []
     for rule in RULES:
         reproduced: list[str] = []
         helped: list[str] = []
@@ -227,31 +290,39 @@ def o_multi(lab: Lab) -> Section:
             control = throttle(thr_max_at_126_m(lab, rule))
             ratios: list[list[float]] = []
             rows.append([f"`{rule}`", layout.name, "φ · Thr_max", *(f"{rate:.0f}" for rate in held)])
+            drawn = [Line("φ · Thr_max (ideal)", range(4), held, dashed=True)]
             for name, how in (("without", FREE), ("with throttling", control)):
                 runs = lab.run("o-multi", (*layout.sets(rule), how))
                 flows = [Estimate.of([kbps(run)[flow] for run in runs]) for flow in range(4)]
                 rows.append([f"`{rule}`", layout.name, name, *(flow.text(0) for flow in flows)])
+                drawn.append(line(name, range(4), flows))
                 ratios.append([flow.mean / rate for flow, rate in zip(flows, held, strict=True)])
+            panels.append(Panel(f"capture: {rule}, layout {layout.name}", drawn))
             plain, throttled = ratios
             shut.append(f"{100 * plain[0]:.0f}")
             low, high = min(low, *throttled), max(high, *throttled)
-            if all(abs(ratio - 1) <= 0.15 for ratio in throttled) and plain[0] < 0.25:
+            if all(abs(ratio - 1) <= OF_ESTIMATE for ratio in throttled) and plain[0] < 0.25:
                 reproduced.append(layout.name)
             if throttled[0] >= max(0.5, 1.5 * plain[0]):
                 helped.append(layout.name)
         everywhere = len(LAYOUTS)
-        verdicts.append(
-            REPRODUCED if len(reproduced) == everywhere else SHAPE if len(helped) == everywhere else DIFFERS
-        )
+        verdicts.append(verdict(len(reproduced) == everywhere, len(helped) == everywhere))
         found.append(
             f"holds in layouts {', '.join(reproduced) or 'none'} of {', '.join(layout.name for layout in LAYOUTS)}; "
             f"without: TCP1 at {', '.join(shut)} % of its estimate; "
             f"with: flows at {100 * low:.0f} to {100 * high:.0f} %"
         )
-    paper = "without: TCP1 almost shut down; with: every flow at its estimate"
     heads = ["rule", "layout", "kb/s", "TCP1", "TCP2", "TCP3", "TCP4"]
-    claim = by_rule("O-MULTI", paper, lab, found, verdicts)
-    return Section([claim], {"O-MULTI": table(heads, rows)})
+    claim = by_rule("O-MULTI", lab, found, verdicts)
+    figure = Figure(
+        "O-MULTI: throughput of each flow",
+        "Figure 7(b), three bars a flow in the paper. Its text gives no throughput.",
+        "",
+        "throughput, kb/s",
+        panels,
+        ("TCP1", "TCP2", "TCP3", "TCP4"),
+    )
+    return Section([claim], {"O-MULTI": Table(heads, rows)}, [figure])
 
 
 # ---- flows of different lengths (figure 8) --------------------------------------------------------------------------
@@ -261,6 +332,8 @@ def o_len(lab: Lab) -> Section:
     rows: list[list[str]] = []
     found: list[str] = []
     verdicts: list[str] = []
+    totals = [Line("osipov2007, simulated", (0, 1), LENGTHS_KBPS, from_paper=True)]
+    indices = [Line("osipov2007, simulated", (0, 1), LENGTHS_U, from_paper=True)]
     for rule in RULES:
         thr_max = [alone(lab, rule, hops) for hops in (1, 2, 3)]
         fair = [rate / 3 for rate in thr_max]
@@ -276,21 +349,29 @@ def o_len(lab: Lab) -> Section:
         falls = index[1].mean <= index[0].mean / 3
         keeps = total[1].mean + total[1].half >= total[0].mean - total[0].half
         smaller = index[1].mean + index[1].half < index[0].mean - index[0].half
-        verdicts.append(REPRODUCED if falls and keeps else SHAPE if smaller else DIFFERS)
+        verdicts.append(verdict(falls and keeps, smaller))
+        totals.append(line(f"capture: {rule}", (0, 1), total))
+        indices.append(line(f"capture: {rule}", (0, 1), index))
         found.append(
             f"total {total[0].mean:.0f} → {total[1].mean:.0f} kb/s, u {index[0].mean:.2f} → {index[1].mean:.2f}"
         )
     heads = ["rule", "kb/s", "1 hop", "2 hops", "3 hops", "total", "u"]
-    claim = by_rule("O-LEN", "simulated: total 554 → 605 kb/s, u 0.31 → 0.09", lab, found, verdicts)
-    return Section([claim], {"O-LEN": table(heads, rows)})
+    claim = by_rule("O-LEN", lab, found, verdicts)
+    figure = Figure(
+        "O-LEN: flows of one, two and three hops",
+        "Table 2, the simulated half.",
+        "",
+        "",
+        [Panel("", totals, "total throughput, kb/s"), Panel("", indices, "unfairness u")],
+        ("without", "with throttling"),
+    )
+    return Section([claim], {"O-LEN": Table(heads, rows)}, [figure])
 
 
 # ---- a walker among static flows (table 1) --------------------------------------------------------------------------
 
 #: When each phase is measured, in seconds: the walker has three hops, two, one. It walks in between.
 PHASES = ((12, 45), (48, 81), (84, 120))
-#: The paper's walker, in kb/s by phase: without and with throttling.
-WALKER_PLAIN, WALKER_THROTTLED = (169.8, 177.3, 338.8), (196.2, 288.3, 566.4)
 #: 802.11b at 11 Mb/s over 30 m, with the reach of 1 Mb/s for ACKs and L-regions.
 FAST = (
     "radio.rate_mbps=11",
@@ -344,11 +425,13 @@ def o_mob(lab: Lab) -> Section:
     rows: list[list[str]] = []
     found: list[str] = []
     verdicts: list[str] = []
+    panels: list[Panel] = []
     for rule in RULES:
         thr_max = [alone_at_11(lab, rule, hops) for hops in (1, 2, 3)]
         fair = [thr_max[hops - 1] / 4 for hops in (3, 2, 1)]
         rows.append([f"`{rule}`", "φ · Thr_max", *(f"{rate:.0f}" for rate in fair), f"{fair[0]:.0f}", ""])
         gains: list[tuple[float, float]] = []
+        drawn = [Line("φ · Thr_max", range(3), fair, dashed=True)]
         close = True
         for name, control, paper in (
             ("without", FREE, WALKER_PLAIN),
@@ -357,34 +440,60 @@ def o_mob(lab: Lab) -> Section:
             measured = walk(lab, rule, control)
             walker = measured.walker
             if control != FREE:
-                close &= all(abs(rate.mean / share - 1) <= 0.05 for rate, share in zip(walker, fair, strict=True))
+                close &= all(abs(rate.mean / share - 1) <= OF_PHASE for rate, share in zip(walker, fair, strict=True))
                 static = measured.static[1] + measured.static[2]
-                close &= all(abs(rate / fair[0] - 1) <= 0.05 for rate in static)
+                close &= all(abs(rate / fair[0] - 1) <= OF_PHASE for rate in static)
             gains.append((walker[1].mean / walker[0].mean, walker[2].mean / walker[1].mean))
             rows.append(measured.row(rule, name))
             rows.append([f"`{rule}`", f"paper, {name}", *(f"{rate:.0f}" for rate in paper), "", ""])
+            drawn += [
+                Line(f"osipov2007, {name}", range(3), paper, from_paper=True),
+                line(f"{name}", range(3), walker),
+            ]
+        panels.append(Panel(f"capture: {rule}", drawn))
         rows.append(found_by_nodes(lab, rule, thr_max))
         plain, throttled = gains
-        shorter = throttled[0] >= 1.4 and throttled[1] >= 1.8
+        shorter = FIRST_GAIN.holds(throttled[0]) and SECOND_GAIN.holds(throttled[1])
         holds = close and shorter and plain[0] - 1 < (throttled[0] - 1) / 2
         shape = throttled[0] > 1 and throttled[1] > 1 and plain[0] < throttled[0]
-        verdicts.append(REPRODUCED if holds else SHAPE if shape else DIFFERS)
+        verdicts.append(verdict(holds, shape))
         found.append(
             f"with: every flow within 5 %: {'yes' if close else 'no'}, "
             f"gains {throttled[0]:.2f} and {throttled[1]:.2f}; "
             f"without: {plain[0]:.2f} and {plain[1]:.2f}"
         )
-    paper_says = "with: 196 → 288 → 566 kb/s, gains 1.47 and 1.96; without: 170 → 177 → 339, 1.04 and 1.91"
     heads = ["rule", "kb/s", "walker, 3 hops", "2 hops", "1 hop", "static flows, phases 2 and 3", "total by phase"]
-    claim = by_rule("O-MOB", paper_says, lab, found, verdicts)
-    return Section([claim], {"O-MOB": table(heads, rows)})
+    claim = by_rule("O-MOB", lab, found, verdicts)
+    figure = Figure(
+        "O-MOB: throughput of the walker",
+        "Table 1, the row of the mobile flow, by phase.",
+        "hops of the walker's path",
+        "throughput, kb/s",
+        panels,
+        ("3 hops", "2 hops", "1 hop"),
+    )
+    return Section([claim], {"O-MOB": Table(heads, rows)}, [figure])
 
 
-MEASUREMENTS: dict[str, Callable[[Lab], Section]] = {
-    "O-SHARE-1": o_share_1,
-    "O-SURF": o_surf,
-    "O-REF": o_ref,
-    "O-MULTI": o_multi,
-    "O-LEN": o_len,
-    "O-MOB": o_mob,
-}
+STUDY = Study(
+    "osipov2007",
+    'E. Osipov, C. Tschudin, "TCP-friendly bandwidth sharing in mobile ad hoc networks: from theory to reality"',
+    (
+        Part(
+            "osipov2007",
+            TITLE,
+            HEADS_BY_RULE,
+            ROWS,
+            (
+                Measurement(("O-SHARE-1",), o_share_1, 1),
+                Measurement(("O-SURF",), o_surf, 40),
+                Measurement(("O-REF",), o_ref, 8),
+                Measurement(("O-MULTI",), o_multi, 8),
+                Measurement(("O-LEN",), o_len, 1),
+                Measurement(("O-MOB",), o_mob, 15),
+            ),
+            ABOUT,
+            REASONS,
+        ),
+    ),
+)

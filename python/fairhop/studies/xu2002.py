@@ -1,11 +1,30 @@
-"""xu2002: S. Xu, Bae, M. Gerla, S. Lee, "TCP behavior across multihop wireless networks and the wired Internet"."""
+"""xu2002: K. Xu, S. Bae, M. Gerla, S. Lee, "TCP behavior across multihop wireless networks and the wired Internet"."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
-from lab import DIFFERS, REPRODUCED, RULES, SHAPE, Claim, Estimate, Lab, Section, capture, jain, with_verdict
-from simulator import Result, Sets, table, tcp_mbps
+from fairhop.studies.lab import Lab, Result, Sets, capture, jain, tcp_mbps
+from fairhop.studies.model import (
+    HEADS_BY_RULE,
+    REPRODUCED,
+    RULES,
+    Between,
+    Claim,
+    Estimate,
+    Figure,
+    Line,
+    Measurement,
+    Panel,
+    Part,
+    Section,
+    Study,
+    Table,
+    line,
+    verdict,
+    with_verdict,
+)
+from fairhop.studies.rows.xu2002 import ABOUT, CAPTURED, FAIR, REASONS, ROWS, TITLE, WAITS
 
 WINDOWS = (1, 2, 4, 8, 0)
 
@@ -36,19 +55,18 @@ def x_adhoc(lab: Lab) -> Section:
                 index.append(lab.measure("x-adhoc", sets, jain))
             rows.append([f"`{rule}`", str(hops), "total, Mb/s", *(t.text(3) for t in total)])
             rows.append([f"`{rule}`", str(hops), "Jain's index", *(i.text() for i in index)])
-            fair.append(min(index[0].mean, index[1].mean) >= 0.9)
+            fair.append(FAIR.holds(min(index[0].mean, index[1].mean)))
             gain.append(max(t.mean for t in total[2:]) / total[1].mean - 1)
             last.append(index[-1].mean)
-        verdicts.append(REPRODUCED if all(fair) and max(gain) < 0.05 else SHAPE if all(fair) else DIFFERS)
+        verdicts.append(verdict(all(fair) and max(gain) < 0.05, all(fair)))
         falls.append(min(last))
         notes.append(
             f"W ≤ 2 fair at {sum(fair)} of 3 lengths; a larger W gains up to {100 * max(0.0, *gain):.0f} %; "
             f"without limit Jain down to {min(last):.2f}"
         )
-    paper = "fair with W = 1 or 2, no gain past 2"
-    claim = Claim("X-ADHOC", paper, lab.seeds_text(), notes, verdicts, with_verdict(verdicts, REPRODUCED))
+    claim = Claim(ROWS["X-ADHOC"], lab.seeds_text(), notes, verdicts, with_verdict(verdicts, REPRODUCED))
     heads = ["rule", "hops", "", *(f"W = {w}" if w else "no limit" for w in WINDOWS)]
-    return Section([claim], {"X-ADHOC": table(heads, rows)})
+    return Section([claim], {"X-ADHOC": Table(heads, rows)})
 
 
 HOPS = (2, 3, 4)
@@ -80,28 +98,25 @@ def last_node(rule: str, hops: int) -> Sets:
 
 
 def by_rule(
-    name: str, paper: str, lab: Lab, judge: Callable[[list[Estimate]], str], measured: list[list[Estimate]], what: str
+    name: str, lab: Lab, bound: Between, measured: list[list[Estimate]], what: str, figures: Sequence[Figure] = ()
 ) -> Section:
-    """A claim about one figure; `measured` has the estimates of each rule."""
-    verdicts = [judge(values) for values in measured]
+    """A claim about one figure; `measured` has the estimates of each rule. Reproduced if the bound holds on every
+    string, same shape if on some."""
+    verdicts = [on_strings(bound, values) for values in measured]
     found = [f"{what} {', '.join(value.text() for value in values)}" for values in measured]
-    claim = Claim(name, paper, lab.seeds_text(), found, verdicts, with_verdict(verdicts, REPRODUCED))
-    return Section([claim], {})
+    claim = Claim(ROWS[name], lab.seeds_text(), found, verdicts, with_verdict(verdicts, REPRODUCED))
+    return Section([claim], {}, list(figures))
 
 
-def at_least(bound: float) -> Callable[[list[Estimate]], str]:
-    """Reproduced if the bound holds on every string, same shape if on some."""
-
-    def judge(values: list[Estimate]) -> str:
-        held = [value.mean >= bound for value in values]
-        return REPRODUCED if all(held) else SHAPE if any(held) else DIFFERS
-
-    return judge
+def on_strings(bound: Between, values: Sequence[Estimate]) -> str:
+    """The verdict of a bound on each string."""
+    held = [bound.holds(value.mean) for value in values]
+    return verdict(all(held), any(held))
 
 
 def x_lan(lab: Lab) -> Section:
     measured = [[lab.measure("x-lan", (capture(rule),), jain)] for rule in RULES]
-    return by_rule("X-LAN", "no significant unfairness", lab, at_least(0.9), measured, "Jain's index")
+    return by_rule("X-LAN", lab, FAIR, measured, "Jain's index")
 
 
 #: Where the clients of X-MIX are, for IN and OUT, in hops from the last node.
@@ -130,9 +145,9 @@ def x_mix(lab: Lab) -> Section:
             if name == PLACES[0][0]:
                 measured.append(shares)
     what = "IN's share on 2, 3, 4 hops"
-    section = by_rule("X-MIX", "IN has more than 80 %", lab, at_least(0.8), measured, what)
+    section = by_rule("X-MIX", lab, CAPTURED, measured, what)
     heads = ["rule", "IN's share", *(f"{hops} hops" for hops in HOPS)]
-    return Section(section.claims, {"X-MIX": table(heads, rows)})
+    return Section(section.claims, {"X-MIX": Table(heads, rows)})
 
 
 def x_out(lab: Lab) -> Section:
@@ -141,7 +156,7 @@ def x_out(lab: Lab) -> Section:
         for rule in RULES
     ]
     what = "wait ratio on 2, 3, 4 hops"
-    return by_rule("X-OUT", "one waits for the other (ratio 1)", lab, at_least(0.8), measured, what)
+    return by_rule("X-OUT", lab, WAITS, measured, what)
 
 
 def x_in(lab: Lab) -> Section:
@@ -149,7 +164,7 @@ def x_in(lab: Lab) -> Section:
         [lab.measure("x-in", clients(rule, hops, ("to", "to"), (hops, hops - 1)), jain) for hops in HOPS]
         for rule in RULES
     ]
-    return by_rule("X-IN", "they share equally", lab, at_least(0.9), measured, "Jain's index on 2, 3, 4 hops")
+    return by_rule("X-IN", lab, FAIR, measured, "Jain's index on 2, 3, 4 hops")
 
 
 def x_win(lab: Lab) -> Section:
@@ -159,24 +174,43 @@ def x_win(lab: Lab) -> Section:
     rows: list[list[str]] = []
     found: list[str] = []
     verdicts: list[str] = []
+    totals: list[Panel] = []
     for rule in RULES:
         sets = [(*last_node(rule, 3), *(f"traffic.{flow}.max_window_packets={w}" for flow in (0, 1))) for w in windows]
         total = [lab.measure("x-win", s, tcp_mbps) for s in sets]
         index = [lab.measure("x-win", s, jain) for s in sets]
         rows.append([f"`{rule}`", "total, Mb/s", *(t.text(3) for t in total)])
         rows.append([f"`{rule}`", "Jain's index", *(i.text() for i in index)])
+        totals.append(
+            Panel(
+                f"capture: {rule}",
+                [
+                    line("total goodput, Mb/s", windows, total),
+                    line("Jain's index", windows, index),
+                    Line("the paper's optimum", (8, 8), (0, 1), from_paper=True, dashed=True),
+                ],
+            )
+        )
         top = max(t.mean for t in total)
         best = [w for w, t, i in zip(windows[1:-1], total[1:-1], index[1:-1], strict=True)
-                if t.mean >= 0.97 * top and i.mean >= 0.9]  # fmt: skip
-        unfair = index[-1].mean < 0.9
+                if t.mean >= 0.97 * top and FAIR.holds(i.mean)]  # fmt: skip
+        unfair = not FAIR.holds(index[-1].mean)
         falls = index[-1].mean < max(i.mean for i in index[:-1]) - 0.05
-        verdicts.append(REPRODUCED if best and unfair else SHAPE if falls else DIFFERS)
+        verdicts.append(verdict(bool(best) and unfair, falls))
         found.append(
             f"best and fair: {', '.join(map(str, best)) or 'none'}; Jain {index[-1].text()} with {windows[-1]}"
         )
-    paper = "8 packets are best and fair, more are unfair"
-    claim = Claim("X-WIN", paper, lab.seeds_text(), found, verdicts, with_verdict(verdicts, REPRODUCED))
-    return Section([claim], {"X-WIN": table(["rule", "3 hops", *(f"W = {w}" for w in windows)], rows)})
+    claim = Claim(ROWS["X-WIN"], lab.seeds_text(), found, verdicts, with_verdict(verdicts, REPRODUCED))
+    figure = Figure(
+        "X-WIN: total goodput and fairness over the largest window",
+        "The slide on the optimal TCP window size: IN and OUT over three hops. The slides print no values, "
+        "and call the window of eight packets optimal.",
+        "largest window, packets",
+        "total goodput, Mb/s; Jain's index",
+        totals,
+    )
+    tables = {"X-WIN": Table(["rule", "3 hops", *(f"W = {w}" for w in windows)], rows)}
+    return Section([claim], tables, [figure])
 
 
 def x_video(lab: Lab) -> Section:
@@ -186,6 +220,7 @@ def x_video(lab: Lab) -> Section:
     rows: list[list[str]] = []
     found: list[str] = []
     verdicts: list[str] = []
+    panels: list[Panel] = []
     for rule in RULES:
         sets = [
             (capture(rule), f"traffic.1.rate_kbps={rate or 80}", f"traffic.1.count={1 if rate else 0}")
@@ -198,21 +233,42 @@ def x_video(lab: Lab) -> Section:
         kept = {rate: t.mean / tcp[0].mean for rate, t in zip(rates, tcp, strict=True)}
         ordered = kept[80] >= 0.85 and 0.2 <= kept[540] < kept[80]
         again = kept[800] / kept[540]
-        verdicts.append(REPRODUCED if ordered and again >= 1.05 else SHAPE if ordered and again >= 0.95 else DIFFERS)
+        verdicts.append(verdict(ordered and again >= 1.05, ordered and again >= 0.95))
+        panels.append(Panel(f"capture: {rule}", [line("TCP", rates, tcp), line("video", rates, video)]))
         shown = ", ".join(f"{100 * kept[rate]:.0f} % at {rate}" for rate in rates[1:])
         found.append(f"TCP keeps {shown} kb/s")
-    paper = "less at 540 kb/s, more again at 800"
-    claim = Claim("X-VIDEO", paper, lab.seeds_text(), found, verdicts, with_verdict(verdicts, REPRODUCED))
+    claim = Claim(ROWS["X-VIDEO"], lab.seeds_text(), found, verdicts, with_verdict(verdicts, REPRODUCED))
     heads = ["rule", "video offered", *(f"{r} kb/s" if r else "none" for r in rates)]
-    return Section([claim], {"X-VIDEO": table(heads, rows)})
+    figure = Figure(
+        "X-VIDEO: TCP beside a video",
+        "The slides on coexistence with video streams, with the rates 80, 540 and 800 kb/s and three more.",
+        "video offered, kb/s",
+        "goodput, Mb/s",
+        panels,
+    )
+    return Section([claim], {"X-VIDEO": Table(heads, rows)}, [figure])
 
 
-MEASUREMENTS: dict[str, Callable[[Lab], Section]] = {
-    "X-LAN": x_lan,
-    "X-MIX": x_mix,
-    "X-OUT": x_out,
-    "X-IN": x_in,
-    "X-WIN": x_win,
-    "X-ADHOC": x_adhoc,
-    "X-VIDEO": x_video,
-}
+STUDY = Study(
+    "xu2002",
+    'K. Xu, S. Bae, M. Gerla, S. Lee, "TCP behavior across multihop wireless networks and the wired Internet"',
+    (
+        Part(
+            "xu2002",
+            TITLE,
+            HEADS_BY_RULE,
+            ROWS,
+            (
+                Measurement(("X-LAN",), x_lan, 0.2),
+                Measurement(("X-MIX",), x_mix, 1.5),
+                Measurement(("X-OUT",), x_out, 0.4),
+                Measurement(("X-IN",), x_in, 0.5),
+                Measurement(("X-WIN",), x_win, 1.5),
+                Measurement(("X-ADHOC",), x_adhoc, 3),
+                Measurement(("X-VIDEO",), x_video, 2),
+            ),
+            ABOUT,
+            REASONS,
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""The rows of the papers as data: what they say, what counts as agreement, and why we differ."""
