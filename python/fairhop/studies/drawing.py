@@ -50,6 +50,7 @@ def draw(figure: Figure) -> list[str]:
 
 def _svg(figure: Figure, panel: Panel, top: float) -> str:
     from matplotlib.figure import Figure as Picture
+    from matplotlib.ticker import MaxNLocator
 
     picture = Picture(figsize=SIZE, layout="constrained")
     axes = picture.subplots()
@@ -68,6 +69,9 @@ def _svg(figure: Figure, panel: Panel, top: float) -> str:
     axes.grid(color="#E3E3E3", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.set_ylim(0, 1.08 * top or 1.0)
+    if all(float(x).is_integer() for line in panel.lines for x in line.x):
+        # Numbers of packets, calls, hops and flows.
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if figure.x_names:
         axes.set_xticks(range(len(figure.x_names)), figure.x_names)
         axes.set_xlim(-0.5, len(figure.x_names) - 0.5)

@@ -456,7 +456,7 @@ def k_prio(lab: Lab) -> Section:
         "K-PRIO: calls that priority protects",
         "The paper gives this in its text, without a figure. A search finds whole calls, so there is no band.",
         "hops",
-        "good calls beside a download, % of those without",
+        "calls, % of those alone",
         panels,
     )
     return Section([claim], {"K-PRIO": Table(heads, rows)}, [figure])
