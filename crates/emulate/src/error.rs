@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum EmulateError {
     /// The process may not make namespaces and interfaces.
-    #[error("the right {missing} is missing: an emulation makes network namespaces and interfaces")]
+    #[error("missing rights: {missing}; an emulation makes network namespaces and interfaces")]
     Rights {
         /// The capabilities that are missing.
         missing: String,
