@@ -88,7 +88,7 @@ claims: ## Repeat what the papers measured, with a report in out/study (hours; r
 	python3 tools/wheel.py --library $(TARGET_DIR)/release/lib_native.so --program $(TARGET_DIR)/release/fairhop \
 		--out out/study/package
 	.venv/bin/pip install --quiet --no-index --no-deps --target out/study/package out/study/package/*.whl
-	PYTHONPATH=out/study/package FAIRHOP_PROGRAM=$(TARGET_DIR)/release/fairhop \
+	PYTHONPATH=out/study/package FAIRHOP=$(TARGET_DIR)/release/fairhop \
 		.venv/bin/python -m fairhop study all --full --page docs/claims.md
 
 adaptive-grid: ## Adaptive control against the best fixed setting in 3 × 1080 cells (hours; resumes after an interruption)

@@ -45,7 +45,6 @@ from simulator import FAIRHOP, FREE, ROOT, InterruptedRunError, Sets, replace_be
 from store import SEEDS, Figures, Runs, UnknownRunError
 
 TARGET = ROOT / "target" / "adaptive"
-PAGE = ROOT / "docs" / "validation" / "adaptive.md"
 PICTURE = ROOT / "docs" / "validation" / "adaptive-region.svg"
 GOLDEN = ROOT / "crates" / "sim" / "tests" / "golden" / "adaptive.jsonl"
 
@@ -145,7 +144,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sample", action="store_true", help="only the cells of `make test`")
     parser.add_argument("--changes", action="store_true", help="networks that change, instead of the grid")
     parser.add_argument("--picture", action="store_true", help="the capacity region, instead of the grid")
-    parser.add_argument("--write", action="store_true", help=f"put the result into {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--write", action="store_true", help=f"put the result into {report.PAGE.relative_to(ROOT)}")
     parser.add_argument("--write-golden", action="store_true", help="keep the cells and their oracles for `make test`")
     args = parser.parse_args()
     args.controls = [name for name in args.controls.split(",") if name]
@@ -228,7 +227,7 @@ def work(args: argparse.Namespace, runs: Runs) -> None:
             GOLDEN.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(text)
     if args.write:
-        replace_between(PAGE, name, text)
+        replace_between(report.PAGE, name, text)
 
 
 def main() -> int:

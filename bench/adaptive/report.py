@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from grid import Cell
 from oracle import Outcome
-from simulator import table
+from simulator import ROOT, table
 from store import Figures
+
+PAGE = ROOT / "docs" / "validation" / "adaptive.md"
 
 #: A control is as good as the oracle in a cell if calls are good and TCP has this fraction of the oracle's goodput.
 AS_GOOD = 0.9

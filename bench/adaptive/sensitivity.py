@@ -26,13 +26,12 @@ from pathlib import Path
 from typing import Any
 
 import worldoracle
-from report import decile
+from report import PAGE, decile
 from simulator import FAIRHOP, ROOT, InterruptedRunError, Sets, replace_between, table
 from worldoracle import Best
 from worldruns import ADAPTIVE, JUDGING, Figures, UnknownRunError, WorldRuns, tuned
 from worlds import SPLITS, World, drawn
 
-PAGE = ROOT / "docs" / "validation" / "adaptive.md"
 #: Least ratio that counts in a mean of logarithms: below it, a world has no data to speak of.
 LEAST = 0.02
 

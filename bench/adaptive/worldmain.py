@@ -23,13 +23,13 @@ from pathlib import Path
 
 import worldoracle
 import worldreport
+from report import PAGE
 from simulator import FAIRHOP, FREE, ROOT, InterruptedRunError, Sets, replace_between
 from worldoracle import Best
 from worldreport import Judged
 from worldruns import ADAPTIVE, JUDGING, Figures, UnknownRunError, WorldRuns
 from worlds import SPLITS, World, drawn
 
-PAGE = ROOT / "docs" / "validation" / "adaptive.md"
 #: The first worlds of each split, which the page is about.
 PAGE_WORLDS = {"train": 60, "validation": 60, "test": 108}
 

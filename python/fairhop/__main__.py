@@ -10,7 +10,6 @@ from pathlib import Path
 
 import polars as pl
 
-from fairhop.studies import command
 from fairhop.sweeps import Dataset, MissingLibraryError
 
 
@@ -65,11 +64,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plot.add_argument("--out", metavar="FILE", help="SVG, PNG or PDF [default: the figure's name with .svg]")
     plot.set_defaults(command=_plot)
     study = commands.add_parser("study", help="measure what the papers claim, and write a report")
-    command.add_arguments(study)
-    args = parser.parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    wrong_input: tuple[type[Exception], ...] = (OSError, KeyError, MissingLibraryError)
+    if words[:1] == ["study"]:
+        # The other commands start without the studies.
+        from fairhop.studies.command import StudyError, add_arguments
+
+        add_arguments(study)
+        wrong_input += (StudyError,)
+    args = parser.parse_args(words)
     try:
         code: int | None = args.command(args)
-    except (OSError, KeyError, MissingLibraryError, command.StudyError) as error:
+    except wrong_input as error:
         print(f"error: {error.args[0] if error.args else error}", file=sys.stderr)
         return 1
     except Exception as error:  # DuckDB's, whose library may be missing

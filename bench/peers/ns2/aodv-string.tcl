@@ -3,25 +3,11 @@
 #
 #   ns aodv-string.tcl HOPS CPTHRESH SEED
 lassign $argv hops cpthresh seed
-remove-all-packet-headers
-foreach h {IP TCP Mac LL ARP Flags AODV} { add-packet-header $h }
-source [file join [file dirname [info script]] radio-b.tcl]
-Phy/WirelessPhy set CPThresh_ $cpthresh
-
-set ns_ [new Simulator]
+source [file join [file dirname [info script]] aodv.tcl]
+aodv_nodes [expr {$hops + 1}] 3000 300 $cpthresh {TCP}
+# Another seed is another start within 100 ms, and other backoffs.
 ns-random $seed
-# The nodes ask for a trace file even where nothing is traced.
-$ns_ trace-all [open /dev/null w]
-set topo [new Topography]
-$topo load_flatgrid 3000 300
-set god_ [create-god [expr {$hops + 1}]]
-$ns_ node-config -adhocRouting AODV -llType LL -macType Mac/802_11 -ifqType Queue/DropTail/PriQueue -ifqLen 50 \
-    -antType Antenna/OmniAntenna -propType Propagation/TwoRayGround -phyType Phy/WirelessPhy \
-    -channel [new Channel/WirelessChannel] -topoInstance $topo \
-    -agentTrace OFF -routerTrace OFF -macTrace OFF -movementTrace OFF
 for {set i 0} {$i <= $hops} {incr i} {
-    set node_($i) [$ns_ node]
-    $node_($i) random-motion 0
     $node_($i) set X_ [expr {$i * 200.0 + 100.0}]
     $node_($i) set Y_ 100.0
     $node_($i) set Z_ 0.0
@@ -37,7 +23,6 @@ $ns_ attach-agent $node_($hops) $sink
 $ns_ connect $tcp $sink
 set ftp [new Application/FTP]
 $ftp attach-agent $tcp
-# A seed is another start within 100 ms.
 set rng [new RNG]
 $rng seed [expr {$seed + 1000}]
 $ns_ at [expr {1.0 + [$rng uniform 0 0.1]}] "$ftp start"

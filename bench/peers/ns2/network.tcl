@@ -54,12 +54,7 @@ if {$opt(standard) eq "11a"} {
     Mac/802_11 set PLCPHeaderLength_ 24
     Mac/802_11 set PLCPDataRate_ 6Mb
 } else {
-    Mac/802_11 set CWMin_ 31
-    Mac/802_11 set SlotTime_ 0.000020
-    Mac/802_11 set SIFS_ 0.000010
-    Mac/802_11 set PreambleLength_ 144
-    Mac/802_11 set PLCPHeaderLength_ 48
-    Mac/802_11 set PLCPDataRate_ 1Mb
+    source [file join [file dirname [info script]] radio-b.tcl]
 }
 # Two-ray ground with the default power and thresholds: decoded to 250 m, sensed to 550 m. CPThresh_ is a ratio.
 Phy/WirelessPhy set CPThresh_ $opt(cpthresh)

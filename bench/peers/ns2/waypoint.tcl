@@ -3,25 +3,8 @@
 #
 #   ns waypoint.tcl DURATION
 set duration [lindex $argv 0]
-remove-all-packet-headers
-foreach h {IP Mac LL ARP Flags AODV RTP} { add-packet-header $h }
-source [file join [file dirname [info script]] radio-b.tcl]
-Phy/WirelessPhy set CPThresh_ 10
-
-set ns_ [new Simulator]
-# The nodes ask for a trace file even where nothing is traced.
-$ns_ trace-all [open /dev/null w]
-set topo [new Topography]
-$topo load_flatgrid 1501 301
-set god_ [create-god 50]
-$ns_ node-config -adhocRouting AODV -llType LL -macType Mac/802_11 -ifqType Queue/DropTail/PriQueue -ifqLen 50 \
-    -antType Antenna/OmniAntenna -propType Propagation/TwoRayGround -phyType Phy/WirelessPhy \
-    -channel [new Channel/WirelessChannel] -topoInstance $topo \
-    -agentTrace OFF -routerTrace OFF -macTrace OFF -movementTrace OFF
-for {set i 0} {$i < 50} {incr i} {
-    set node_($i) [$ns_ node]
-    $node_($i) random-motion 0
-}
+source [file join [file dirname [info script]] aodv.tcl]
+aodv_nodes 50 1501 301 10 {RTP}
 source move.tcl
 set flows [open flows.txt r]
 while {[gets $flows line] >= 0} {

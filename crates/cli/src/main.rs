@@ -194,9 +194,9 @@ fn dispatch(command: &Command) -> Result<u8, Failure> {
         Command::Compare(args) => compare::compare(args),
         Command::Advise(args) => advise::advise(args),
         Command::Sweep(args) => sweep::sweep(args),
-        Command::Query(args) => sweep::python("query", args),
-        Command::Plot(args) => sweep::python("plot", args),
-        Command::Study(args) => sweep::study(args),
+        Command::Query(args) => sweep::python("query", &args.arguments),
+        Command::Plot(args) => sweep::python("plot", &args.arguments),
+        Command::Study(args) => sweep::python("study", &args.arguments),
         #[cfg(target_os = "linux")]
         Command::Emulate(args) => emulate::emulate(args),
         #[cfg(target_os = "linux")]

@@ -84,7 +84,7 @@ pub(crate) struct SweepArgs {
 pub(crate) struct PythonArgs {
     /// A folder of kept runs, and what to do with it; `--help` after it lists the options
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "DIR")]
-    arguments: Vec<OsString>,
+    pub(crate) arguments: Vec<OsString>,
 }
 
 /// Arguments of `fairhop study`, which are handed to Python.
@@ -92,7 +92,7 @@ pub(crate) struct PythonArgs {
 pub(crate) struct StudyArgs {
     /// `list`, `all` or a paper, such as `kim2010`; `--help` after it lists the options
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "STUDY")]
-    arguments: Vec<OsString>,
+    pub(crate) arguments: Vec<OsString>,
 }
 
 /// Runs the plan; returns the exit code.
@@ -225,25 +225,13 @@ fn json_of(plan: &Sweep, store: &Store, report: &Report) -> Value {
     })
 }
 
-/// Runs `fairhop query` or `fairhop plot`; returns the exit code.
-///
-/// # Errors
-/// There is no Python with the package.
-pub(crate) fn python(command: &str, args: &PythonArgs) -> Result<u8, Failure> {
-    hand_over(command, &args.arguments)
-}
-
-/// Runs `fairhop study`; returns the exit code.
-///
-/// # Errors
-/// There is no Python with the package.
-pub(crate) fn study(args: &StudyArgs) -> Result<u8, Failure> {
-    hand_over("study", &args.arguments)
-}
-
 /// Runs a command of the Python package, in place of this process where the system can do that, so that Ctrl-C reaches
-/// the command alone. The environment names this program, which the command runs.
-fn hand_over(command: &str, arguments: &[OsString]) -> Result<u8, Failure> {
+/// the command alone; otherwise returns its exit code. `FAIRHOP` in its environment is the path of this program, as for
+/// commands of an emulation.
+///
+/// # Errors
+/// There is no Python with the package.
+pub(crate) fn python(command: &str, arguments: &[OsString]) -> Result<u8, Failure> {
     let python = interpreter();
     let missing = |what: String| {
         Failure::new(
@@ -261,7 +249,7 @@ fn hand_over(command: &str, arguments: &[OsString]) -> Result<u8, Failure> {
     let mut process = Command::new(&python);
     process.args(["-m", "fairhop", command]).args(arguments);
     if let Ok(program) = env::current_exe() {
-        process.env("FAIRHOP_PROGRAM", program);
+        process.env("FAIRHOP", program);
     }
     replace_by(process).map_err(|error| missing(error.to_string()))
 }

@@ -17,7 +17,7 @@ from shutil import which
 
 from fairhop.studies import STUDIES, pages, report
 from fairhop.studies.lab import INTERRUPTED, Lab, ProgramError, Runner, Stopped, find_program
-from fairhop.studies.model import HEADS_BY_RULE, NOT_MEASURED, Claim, Measurement, Part, Section, Study
+from fairhop.studies.model import NOT_MEASURED, Claim, Measurement, Part, Section, Study
 from fairhop.sweeps import MissingLibraryError
 
 #: Seeds of a quick and of a full study.
@@ -112,7 +112,7 @@ def measured(chosen: Chosen, lab: Lab) -> Section:
 
 def absent(chosen: Chosen, why: str) -> Section:
     """The section of rows that could not be measured."""
-    nearest = "" if chosen.part.heads == HEADS_BY_RULE else None
+    nearest = "" if chosen.part.by_rule else None
     rows = [chosen.part.rows[name] for name in chosen.measurement.rows if name in chosen.part.rows]
     return Section([Claim(row, "none", [why], [NOT_MEASURED], nearest) for row in rows], {})
 
@@ -264,18 +264,11 @@ def study(args: argparse.Namespace) -> int:
         found=sum(runner.found.values()),
     )
     name = "all" if len(studies) == len(STUDIES) else "-".join(each.name for each in studies)
-    by_study = [
-        (
-            of,
-            [
-                (each.part, each.measurement, section)
-                for each, section in zip(chosen, sections, strict=True)
-                if each.study is of
-            ],
-        )
-        for of in studies
-    ]
-    by_study = [(of, found) for of, found in by_study if found]
+    of_study: dict[str, tuple[Study, report.Measured]] = {}
+    for each, section in zip(chosen, sections, strict=True):
+        _, found = of_study.setdefault(each.study.name, (each.study, []))
+        found.append((each.part, each.measurement, section))
+    by_study = list(of_study.values())
     title = "The papers' claims" if name == "all" else f"The claims of {', '.join(of.name for of, _ in by_study)}"
     page = args.out / f"{name}-{form}.html"
     report.write(page, report.html(title, made, by_study))

@@ -97,7 +97,7 @@ def find_program() -> Path:
     """
     folders = [str(Path(sys.executable).parent), *os.get_exec_path()]
     places = [Path(folder) / "fairhop" for folder in folders]
-    caller = os.environ.get("FAIRHOP_PROGRAM")
+    caller = os.environ.get("FAIRHOP")
     for place in [Path(caller), *places] if caller else places:
         if place.is_file() and os.access(place, os.X_OK):
             return place

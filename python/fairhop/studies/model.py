@@ -255,6 +255,11 @@ class Part:
     about: str
     reasons: tuple[Reason, ...] = ()
 
+    @property
+    def by_rule(self) -> bool:
+        """Whether its rows depend on the capture rule."""
+        return self.heads == HEADS_BY_RULE
+
 
 @dataclass(frozen=True)
 class Study:

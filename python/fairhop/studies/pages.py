@@ -101,12 +101,11 @@ def bounds(studies: Sequence[Study]) -> str:
 
 def settings(part: Part) -> str:
     """The scenarios of a part, and what its rows have in common."""
-    by_rule = "nearest rule" in part.heads
     rows = [
         [joined(ids), scenario_of(row), row.overrides]
         for ids, row in grouped(list(part.rows.values()), "scenario", "overrides")
     ]
-    heads = ["claim", "scenario", "overrides" + (", besides `radio.capture`" if by_rule else "")]
+    heads = ["claim", "scenario", "overrides" + (", besides `radio.capture`" if part.by_rule else "")]
     return Table(heads, rows).markdown() + "\n" + filled(part.about)
 
 

@@ -24,6 +24,7 @@ from fairhop.studies.model import (
     Figure,
     Measurement,
     Part,
+    Reason,
     Section,
     Study,
     Table,
@@ -187,8 +188,13 @@ def _study(study: Study, measured: Measured, made: Made) -> str:
         if not chosen:
             continue
         parts.append(f"<h3>{escape(part.title[:1].upper() + part.title[1:])}</h3>{_paragraphs(part.about)}")
+        left = [reason for reason in part.reasons if reason.rows]
         for measurement, section in chosen:
-            parts += [_claim(study, part, measurement, claim, made) for claim in section.claims]
+            for claim in section.claims:
+                # A row with several readings has its reasons with the first of them.
+                own = [reason for reason in left if reason.rows[0] == claim.row.id]
+                left = [reason for reason in left if reason not in own]
+                parts.append(_claim(study, measurement, claim, own, made))
             parts += [_figure(figure) for figure in section.figures]
             parts += [_table(title, table) for title, table in section.tables.items()]
         general = [reason for reason in part.reasons if not reason.rows]
@@ -200,7 +206,7 @@ def _paragraphs(text: str) -> str:
     return "".join(f"<p>{inline(paragraph)}</p>" for paragraph in text.split("\n\n"))
 
 
-def _claim(study: Study, part: Part, measurement: Measurement, claim: Claim, made: Made) -> str:
+def _claim(study: Study, measurement: Measurement, claim: Claim, own: Sequence[Reason], made: Made) -> str:
     row = claim.row
     names = [f"capture: {rule}" for rule in RULES] if len(claim.found) > 1 else [""]
     ours = "".join(
@@ -224,8 +230,7 @@ def _claim(study: Study, part: Part, measurement: Measurement, claim: Claim, mad
     rows = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
     reasons = "".join(
         (f"<h5>{inline(reason.head())}</h5>" if reason.head() != row.id else "") + _paragraphs(reason.text)
-        for reason in part.reasons
-        if reason.rows and reason.rows[0] == row.id and not claim.reading.endswith("round trip")
+        for reason in own
     )
     if reasons:
         reasons = f'<div class="why"><p class="source">Why, from full studies with ten seeds:</p>{reasons}</div>'

@@ -37,7 +37,6 @@ def x_adhoc(lab: Lab) -> Section:
     rows: list[list[str]] = []
     notes: list[str] = []
     verdicts: list[str] = []
-    falls: list[float] = []
     for rule in RULES:
         fair: list[bool] = []
         gain: list[float] = []
@@ -59,7 +58,6 @@ def x_adhoc(lab: Lab) -> Section:
             gain.append(max(t.mean for t in total[2:]) / total[1].mean - 1)
             last.append(index[-1].mean)
         verdicts.append(verdict(all(fair) and max(gain) < 0.05, all(fair)))
-        falls.append(min(last))
         notes.append(
             f"W ≤ 2 fair at {sum(fair)} of 3 lengths; a larger W gains up to {100 * max(0.0, *gain):.0f} %; "
             f"without limit Jain down to {min(last):.2f}"
@@ -97,15 +95,13 @@ def last_node(rule: str, hops: int) -> Sets:
     return clients(rule, hops, ("to", "from"), (hops, hops))
 
 
-def by_rule(
-    name: str, lab: Lab, bound: Between, measured: list[list[Estimate]], what: str, figures: Sequence[Figure] = ()
-) -> Section:
+def by_rule(name: str, lab: Lab, bound: Between, measured: list[list[Estimate]], what: str) -> Section:
     """A claim about one figure; `measured` has the estimates of each rule. Reproduced if the bound holds on every
     string, same shape if on some."""
     verdicts = [on_strings(bound, values) for values in measured]
     found = [f"{what} {', '.join(value.text() for value in values)}" for values in measured]
     claim = Claim(ROWS[name], lab.seeds_text(), found, verdicts, with_verdict(verdicts, REPRODUCED))
-    return Section([claim], {}, list(figures))
+    return Section([claim], {})
 
 
 def on_strings(bound: Between, values: Sequence[Estimate]) -> str:

@@ -253,7 +253,7 @@ impl TcpFlow {
             && !before(echo, value)
         {
             // A later echo answers another ACK: this one was lost, or released nothing. On the wired side, where round trips
-            // size windows only, any echo serves: with the rule there, calls were good in two worlds less.
+            // size windows only, any echo serves: with the rule there, calls were good in two fewer worlds.
             let is_wired = direction == Direction::ToMesh;
             if is_wired || echo == value && sender.sends_on(tcp) {
                 rtt.update(now, now.saturating_sub(sent), true);

@@ -1,7 +1,5 @@
-//! What the adaptive controller says is true in the World: in twenty worlds, each decision that names losses, a queue or the
-//! absence of use is compared with the packets and queues that the World knows and no gateway sees.
-
-use std::collections::BTreeMap;
+//! What the adaptive controller says is true in the World: in twenty worlds, each decision that names losses, delays or a
+//! queue is compared with the packets and queues that the World knows and no gateway sees.
 
 use fairhop_control::policy::Reason;
 use fairhop_model::units::Nanos;
@@ -68,15 +66,8 @@ const PAUSE_S: f64 = 4.8;
 /// Samples of the queues in a tick.
 const LOOKS: u64 = 10;
 
-/// Decisions that name a cause, and those whose cause the World has.
-#[derive(Clone, Copy, Debug, Default)]
-struct Count {
-    said: u32,
-    true_ones: u32,
-}
-
-/// The decisions of a run by kind of reason.
-fn compare(name: &str, sets: &[&str]) -> BTreeMap<&'static str, Count> {
+/// The decisions of a run that name a cause: its kind, and whether the World has it.
+fn compare(name: &str, sets: &[&str]) -> Vec<(&'static str, bool)> {
     let ready = ready_made(name).expect("a ready-made scenario");
     let own = ["duration_s=30", "warmup_s=0", "record.interval_s=0.1", "control={ kind = \"adaptive\" }"];
     let sets: Vec<_> = sets.iter().copied().chain(own).map(Override::new).collect();
@@ -105,7 +96,7 @@ fn compare(name: &str, sets: &[&str]) -> BTreeMap<&'static str, Count> {
         .flat_map(|(index, _)| [2 * index, 2 * index + 1])
         .map(|stream| recorder.streams[stream].bins.as_slice())
         .collect();
-    let mut counts: BTreeMap<&'static str, Count> = BTreeMap::new();
+    let mut judged = Vec::new();
     for decision in world.control().expect("a gateway").decisions() {
         let tick = (decision.at.0 / TICK.0) as usize;
         let over = |seconds: f64| tick.saturating_sub((10.0 * seconds) as usize)..tick.min(backlogs.len());
@@ -117,7 +108,7 @@ fn compare(name: &str, sets: &[&str]) -> BTreeMap<&'static str, Count> {
                 |bin: &StreamBin| bin.delay_sum.as_secs_f64() > seconds * f64::from(bin.arrived.max(1));
             calls.iter().any(|bins| bins[over(1.0)].iter().any(is_over))
         };
-        let (kind, is_true) = match decision.reason {
+        judged.push(match decision.reason {
             Reason::CallDegraded { loss_or_late, .. } if loss_or_late > 0.0 => {
                 ("losses of calls", bad(span_s))
             }
@@ -125,30 +116,27 @@ fn compare(name: &str, sets: &[&str]) -> BTreeMap<&'static str, Count> {
             Reason::QueueGrows { .. } => ("a queue in the mesh", over(1.0).any(|at| backlogs[at].0 >= 2)),
             Reason::OwnQueue { .. } => ("the gateway's own queue", over(1.0).any(|at| backlogs[at].1 >= 2)),
             _ => continue,
-        };
-        let count = counts.entry(kind).or_default();
-        count.said += 1;
-        count.true_ones += u32::from(is_true);
+        });
     }
-    counts
+    judged
 }
 
 #[test]
 fn what_the_adaptive_controller_says_of_losses_and_queues_is_true_in_the_world() {
     let found = on_all_cores(&WORLDS, |(name, sets)| compare(name, sets));
     for kind in ["losses of calls", "delay of calls", "a queue in the mesh", "the gateway's own queue"] {
-        let counts = || found.iter().filter_map(|counts| counts.get(kind));
-        let said: u32 = counts().map(|count| count.said).sum();
-        let true_ones: u32 = counts().map(|count| count.true_ones).sum();
-        let wrong: Vec<_> = WORLDS
-            .iter()
-            .zip(&found)
-            .filter(|(_, counts)| counts.get(kind).is_some_and(|count| count.true_ones < count.said))
-            .map(|(world, _)| world)
-            .collect();
+        let of_kind = |judged: &Vec<(&str, bool)>| {
+            let outcomes = judged.iter().filter(|(of, _)| *of == kind);
+            (outcomes.clone().count(), outcomes.filter(|(_, is_true)| *is_true).count())
+        };
+        let counts: Vec<(usize, usize)> = found.iter().map(of_kind).collect();
+        let said: usize = counts.iter().map(|(said, _)| said).sum();
+        let true_ones: usize = counts.iter().map(|(_, true_ones)| true_ones).sum();
+        let wrong: Vec<_> =
+            WORLDS.iter().zip(&counts).filter(|(_, (said, true_ones))| true_ones < said).collect();
         assert!(said >= 5, "{kind}: named {said} times, too seldom to judge");
         assert!(
-            f64::from(true_ones) >= 0.98 * f64::from(said),
+            true_ones as f64 >= 0.98 * said as f64,
             "{kind}: {true_ones} of {said} decisions are true; others in {wrong:?}"
         );
     }

@@ -93,7 +93,7 @@ impl<'a> Plan<'a> {
                     source.interval = source.interval.with_timer(Nanos::from_millis_f64(*timer_ms));
                     if *silence_suppression {
                         let random = Stream::new(self.seed, u64::from(stream(index, back)), Purpose::Speech);
-                        self.applications.datagrams.sources[place].speech = Some(Speech::new(start, random));
+                        source.speech = Some(Speech::new(start, random));
                     }
                     (place, start)
                 });
