@@ -12,6 +12,7 @@
 mod advise;
 mod aimd;
 mod airtime;
+mod analyze;
 mod call;
 mod campaign;
 mod chart;
@@ -59,6 +60,7 @@ Examples:
   fairhop compare k-mix k-control         what differs, with the same seeds
   fairhop advise k-mix                    which control suits it
   fairhop sweep plan.toml                 simulate many settings, and keep the runs
+  fairhop analyze roof.pcap               calls and TCP in a packet capture
   fairhop mos --loss 0.02 --delay-ms 104  call quality from loss and delay
   fairhop airtime --hops 4                upper bounds for a path
 
@@ -113,6 +115,9 @@ enum Command {
     /// Measure what the papers claim, and report it (with the Python package)
     #[command(after_help = sweep::STUDY_EXAMPLES)]
     Study(sweep::StudyArgs),
+    /// Read a packet capture: calls, TCP flows, and what adaptive control would do
+    #[command(after_help = analyze::EXAMPLES)]
+    Analyze(analyze::AnalyzeArgs),
     /// Let real programs use the network of a scenario, in real time (Linux, as root)
     #[cfg(target_os = "linux")]
     #[command(after_help = emulate::EXAMPLES)]
@@ -197,6 +202,7 @@ fn dispatch(command: &Command) -> Result<u8, Failure> {
         Command::Query(args) => sweep::python("query", &args.arguments),
         Command::Plot(args) => sweep::python("plot", &args.arguments),
         Command::Study(args) => sweep::python("study", &args.arguments),
+        Command::Analyze(args) => analyze::analyze(args),
         #[cfg(target_os = "linux")]
         Command::Emulate(args) => emulate::emulate(args),
         #[cfg(target_os = "linux")]

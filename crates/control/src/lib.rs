@@ -9,6 +9,7 @@
 //! | [`gateway`] | the whole pipeline of one gateway | – |
 //! | [`digest`] | what is read out of a packet | RFC 791, 8200, 9293, 3550, 3611 |
 //! | [`flow`] | flow keys, and a table of flows of bounded size | – |
+//! | [`network`] | networks of hosts by prefix | – |
 //! | [`observer`] | flows, calls and their quality, round trips, losses | RFC 3550, ITU-T G.107, pping |
 //! | [`controller`] | `fixed` and `adaptive` | kim2010; own work |
 //! | [`allocate`] | splits a budget by shares of C-load | osipov2007 |
@@ -27,6 +28,7 @@ pub mod digest;
 pub mod flow;
 pub mod gate;
 pub mod gateway;
+pub mod network;
 pub mod observer;
 pub mod pacer;
 pub mod policy;
@@ -38,5 +40,6 @@ pub use controller::{AdaptiveConfig, Controller, ControllerConfig, FixedConfig};
 pub use digest::{Digest, Direction};
 pub use flow::{Address, FlowKey};
 pub use gateway::Gateway;
+pub use network::Network;
 pub use observer::{Observer, ObserverConfig};
 pub use policy::Policy;

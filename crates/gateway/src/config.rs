@@ -4,20 +4,18 @@
 //! the gateway starts.
 
 mod check;
-mod network;
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use fairhop_config::control::{ControlSetting, GatewayControl};
 use fairhop_config::{Document, Errors, Form};
-use fairhop_control::{ControllerConfig, ObserverConfig};
+use fairhop_control::{ControllerConfig, Network, ObserverConfig};
 use fairhop_model::units::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use fairhop_config::Override;
-pub use network::Network;
 
 /// The config of the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

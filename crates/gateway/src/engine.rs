@@ -8,10 +8,10 @@ use fairhop_control::gateway::Decision;
 use fairhop_control::observer::FlowKind;
 use fairhop_control::policy::{Policy, Reason};
 use fairhop_control::raw::{RawDigest, WAITED_UNIT};
-use fairhop_control::{Controller, ControllerConfig, Digest, ObserverConfig};
+use fairhop_control::{Controller, ControllerConfig, Digest, Network, ObserverConfig};
 use fairhop_model::units::Nanos;
 
-use crate::config::{self, Config, GatewayAt, Mode, Network};
+use crate::config::{self, Config, GatewayAt, Mode};
 use crate::datapath::{DatagramClass, Orders};
 use crate::voice::{Distrusted, VoiceGuard, VoiceLimits};
 

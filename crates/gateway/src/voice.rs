@@ -18,12 +18,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use fairhop_control::Network;
 use fairhop_control::digest::{Digest, Payload};
 use fairhop_control::flow::{Address, FlowKey};
 use fairhop_control::observer::{Flow, FlowBody, FlowKind, Observer, UdpFlow};
 use fairhop_model::units::Nanos;
-
-use crate::config::Network;
 
 /// Checks in a row that a bound must be exceeded: one second at 10 Hz.
 const STRIKES: u8 = 10;

@@ -2,6 +2,7 @@
 
 mod advise;
 mod aimd;
+mod analyze;
 mod chart;
 mod compare;
 mod demo;

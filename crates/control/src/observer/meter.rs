@@ -4,7 +4,7 @@ use fairhop_model::units::{BitRate, Nanos};
 
 /// The minimum over the last one to two generations.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WindowedMin<T> {
+pub struct WindowedMin<T> {
     generation: Nanos,
     began: Nanos,
     current: Option<T>,
@@ -12,11 +12,13 @@ pub(crate) struct WindowedMin<T> {
 }
 
 impl<T: Copy + Ord> WindowedMin<T> {
-    pub(crate) const fn new(generation: Nanos) -> Self {
+    /// A minimum of nothing, which forgets after one to two times this long.
+    pub const fn new(generation: Nanos) -> Self {
         Self { generation, began: Nanos::ZERO, current: None, previous: None }
     }
 
-    pub(crate) fn update(&mut self, now: Nanos, value: T) {
+    /// Takes a value.
+    pub fn update(&mut self, now: Nanos, value: T) {
         if self.current.is_some() && now.saturating_sub(self.began) >= self.generation {
             self.previous = self.current.take();
         }
@@ -26,7 +28,8 @@ impl<T: Copy + Ord> WindowedMin<T> {
         self.current = Some(self.current.map_or(value, |min| min.min(value)));
     }
 
-    pub(crate) fn value(&self) -> Option<T> {
+    /// The minimum; none without values.
+    pub fn value(&self) -> Option<T> {
         match (self.current, self.previous) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),

@@ -27,7 +27,7 @@ use fairhop_model::voice::{self, Codec};
 
 pub use call::{Listening, Quality, Stream};
 pub(crate) use meter::MAX_ACK_DELAY;
-pub use meter::{Excess, Meter, OwnQueue, RoundTrip};
+pub use meter::{Excess, Meter, OwnQueue, RoundTrip, WindowedMin};
 pub use survey::{ElasticFlow, MeshNode};
 pub use tcp::TcpFlow;
 

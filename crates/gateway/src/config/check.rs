@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 
 use fairhop_config::Findings;
 use fairhop_config::control::GatewayControl;
+use fairhop_control::Network;
 
-use super::{Config, Network};
+use super::Config;
 
 /// Largest TCP segment over Ethernet (RFC 879).
 const SEGMENT: u32 = 1460;

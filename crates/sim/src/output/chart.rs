@@ -2,8 +2,7 @@
 //!
 //! The picture is for first-time readers. Axes are shared, so that heights compare. The mean of each panel stands above
 //! it, outside of the curves. The quality scale has the words of ITU-T P.800 and the threshold of acceptable calls (3.6,
-//! kim2010). Colours are those of Okabe and Ito (2008), which colour-blind readers can tell apart; line widths repeat the
-//! distinction. The SVG contains plain text, no scripts and no links, so that every viewer shows it.
+//! kim2010). Line widths repeat the distinction of colours.
 
 mod own;
 
@@ -12,6 +11,9 @@ use std::fmt::Write as _;
 
 use fairhop_model::stats;
 
+use super::svg::{
+    BLUE, GREEN, GRID, INK, ORANGE, PALE_INK, SKY_BLUE, Svg, Text, VERMILLION, escaped, nice_step, ticks,
+};
 use super::tables::RunTables;
 use crate::results::ACCEPTABLE_MOS;
 
@@ -118,17 +120,6 @@ impl Means {
         self.0.iter().map(|(&t, value)| (f64::from_bits(t), sum(value))).collect()
     }
 }
-
-// Okabe and Ito's colours.
-const BLUE: &str = "#0072B2";
-const SKY_BLUE: &str = "#56B4E9";
-const VERMILLION: &str = "#D55E00";
-const ORANGE: &str = "#E69F00";
-const GREEN: &str = "#009E73";
-
-const INK: &str = "#222222";
-const PALE_INK: &str = "#666666";
-const GRID: &str = "#E3E3E3";
 
 /// Line widths: one flow, all flows.
 const THIN: f64 = 1.3;
@@ -454,77 +445,6 @@ fn mean_after(points: &[(f64, Option<f64>)], warmup_s: f64) -> Option<f64> {
     fairhop_model::stats::mean(&counted)
 }
 
-/// The smallest of 1, 2 and 5 times a power of ten that is at least `min`.
-fn nice_step(min: f64) -> f64 {
-    let power = libm::exp10(libm::floor(libm::log10(min)));
-    let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= min * (1.0 - 1e-9));
-    factor.unwrap_or(10.0) * power
-}
-
-/// Multiples of `step` from zero to `end`.
-fn ticks(end: f64, step: f64) -> impl Iterator<Item = f64> {
-    let count = (end / step * (1.0 + 1e-9)).floor().min(100.0) as u32;
-    (0..=count).map(move |index| f64::from(index) * step)
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            // XML forbids control characters.
-            other if other.is_control() => out.push(' '),
-            other => out.push(other),
-        }
-    }
-    out
-}
-
-/// A text and its style.
-struct Text<'a> {
-    content: &'a str,
-    size: u32,
-    bold: bool,
-    anchor: &'a str,
-    colour: &'a str,
-}
-
-impl<'a> Text<'a> {
-    fn new(content: &'a str) -> Self {
-        Self { content, size: 12, bold: false, anchor: "start", colour: INK }
-    }
-}
-
-/// An SVG under construction, one element per line.
-#[derive(Default)]
-struct Svg(String);
-
-impl Svg {
-    fn line(&mut self, element: std::fmt::Arguments<'_>) {
-        // Writing to a string does not fail.
-        let _ = writeln!(self.0, "{element}");
-    }
-
-    fn text(&mut self, x: f64, y: f64, text: Text<'_>) {
-        let Text { content, size, bold, anchor, colour } = text;
-        let weight = if bold { " font-weight=\"600\"" } else { "" };
-        let content = escaped(content);
-        self.line(format_args!(
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\"{weight} text-anchor=\"{anchor}\" \
-             fill=\"{colour}\">{content}</text>"
-        ));
-    }
-
-    fn rule(&mut self, from: f64, to: f64, y: f64, colour: &str) {
-        self.line(format_args!(
-            "<line x1=\"{from:.1}\" y1=\"{y:.1}\" x2=\"{to:.1}\" y2=\"{y:.1}\" stroke=\"{colour}\"/>"
-        ));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -534,14 +454,6 @@ mod tests {
     fn series(values: &[Option<f64>]) -> Series {
         let points = values.iter().enumerate().map(|(index, &value)| (index as f64 + 1.0, value)).collect();
         Series { name: "a < b".to_owned(), points }
-    }
-
-    #[test]
-    fn steps_of_axes_are_one_two_or_five() {
-        for (min, step) in [(0.9, 1.0), (1.0, 1.0), (1.1, 2.0), (3.0, 5.0), (6.0, 10.0), (0.03, 0.05)] {
-            assert!((nice_step(min) / step - 1.0).abs() < 1e-9, "{min}: {}", nice_step(min));
-        }
-        assert_eq!(ticks(60.0, 20.0).collect::<Vec<_>>(), [0.0, 20.0, 40.0, 60.0]);
     }
 
     #[test]

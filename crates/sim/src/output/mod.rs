@@ -6,6 +6,7 @@
 //! | [`columns`] | the same tables in memory, column by column |
 //! | [`capture`] | one pcapng file per node, for Wireshark |
 //! | [`chart`] | runs as SVG: several scenarios side by side, or one with its nodes |
+//! | [`svg`] | elements of pictures |
 //! | [`trace`] | finely sampled windows, queues and call quality as CSV |
 //!
 //! Files are never overwritten. Each file can be read alone: it holds the resolved scenario, the seeds and the version of the
@@ -16,6 +17,7 @@ pub mod chart;
 pub mod columns;
 mod error;
 mod pcapng;
+pub mod svg;
 mod table;
 pub mod tables;
 pub mod trace;

@@ -6,9 +6,11 @@
 use std::collections::BTreeMap;
 
 use super::{
-    BLUE, Column, FLOWS_TOP, GREEN, GRID, HEADING, INK, LEFT, Legend, MOS_SCALE, MOS_TOP, Means, ORANGE,
-    Options, PALE_INK, PANEL_HEIGHT, Panel, Picture, RIGHT, SKY_BLUE, Svg, THIN, Text, VERMILLION, absent,
-    escaped, figure, heading, mean_after, path,
+    Column, FLOWS_TOP, HEADING, LEFT, Legend, MOS_SCALE, MOS_TOP, Means, Options, PANEL_HEIGHT, Panel,
+    Picture, RIGHT, THIN, absent, figure, heading, mean_after, path,
+};
+use crate::output::svg::{
+    BLUE, GREEN, GRID, INK, ORANGE, PALE_INK, SKY_BLUE, Svg, Text, VERMILLION, escaped,
 };
 use crate::results::{AirtimeSummary, NodeSummary};
 use fairhop_model::stats;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use fairhop_control::Address;
+use crate::flow::Address;
 
 /// The hosts whose addresses begin with the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
