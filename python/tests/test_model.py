@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fairhop import airtime, outage, share, voice
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 
 def program(*arguments: str) -> dict[str, object]:
@@ -71,3 +76,39 @@ def test_bounds_are_those_of_the_program() -> None:
     assert path.udp_mbps([100, 1000]).shape == (2,)
     with pytest.raises(ValueError, match=r"802.11a has no rate of 11 Mb/s; its rates are 6, 9"):
         airtime.Path(rate_mbps=11).udp_mbps()
+
+
+#: Numbers as users pass them by mistake, too.
+NUMBERS = st.floats() | st.floats(-1, 2) | st.integers(-(2**70), 2**70)
+WHOLE = st.integers(-3, 300) | st.integers(-(2**70), 2**70)
+#: What wrong arguments may raise. A panic of the native part is neither.
+REFUSED = (ValueError, OverflowError, TypeError, IndexError)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_any_argument_gives_numbers_or_is_refused(data: st.DataObject) -> None:
+    number, whole = partial(data.draw, NUMBERS), partial(data.draw, WHOLE)
+    numbers = st.lists(NUMBERS, max_size=4)
+    regions = st.lists(st.lists(WHOLE, max_size=4), max_size=4)
+    path = airtime.Path(
+        rate_mbps=data.draw(st.sampled_from([6, 12, 54]) | NUMBERS),
+        hops=whole(),
+        rts_threshold=data.draw(st.none() | WHOLE),
+    )
+    calls: list[Callable[[], object]] = [
+        lambda: voice.mos(data.draw(numbers), number(), playout_ms=number()),
+        lambda: voice.r_factor(number(), number(), codec=data.draw(st.sampled_from(["opus", "g711", "", "x"]))),
+        lambda: voice.mos_of_r(number()),
+        lambda: share.max_min(data.draw(regions), whole() % 6, weight=number(), limit=number(), call_load=number()),
+        lambda: share.jain(data.draw(numbers)),
+        lambda: share.unfairness(data.draw(numbers), data.draw(numbers)),
+        lambda: outage.delay_outage(number(), whole() % 300, whole() % 300, memory=number()),
+        lambda: outage.max_window(number(), whole() % 300, bound=number(), memory=number()),
+        lambda: path.packet_us(whole()),
+        lambda: path.udp_mbps(whole()),
+        lambda: path.tcp_mbps(whole(), options=whole(), segments_per_ack=number()),
+        lambda: path.calls(),
+    ]
+    with suppress(*REFUSED):
+        data.draw(st.sampled_from(calls))()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import subprocess
 import sys
@@ -143,3 +144,26 @@ except KeyboardInterrupt as interrupt:
 
 def test_the_version_is_that_of_the_program() -> None:
     assert program("--version") == f"fairhop {fairhop.__version__}\n"
+
+
+def test_a_table_of_a_million_rows_reaches_polars_without_a_copy() -> None:
+    scenario = Scenario.from_toml(
+        """
+        name = "many rows"
+        duration_s = 50
+        record = { interval_s = 0.01 }
+        topology = { kind = "string", hops = 1, spacing_m = 100 }
+        traffic = [{ kind = "cbr", from = 0, to = 1, rate_kbps = 0.1, payload_bytes = 100, count = 200 }]
+        """
+    )
+    tables = run(scenario).tables
+    before = resident_mb()
+    frame = tables["flow_series"]
+    grown = resident_mb() - before
+    assert frame.height >= 990_000
+    assert grown < 0.2 * frame.estimated_size("mb")
+
+
+def resident_mb() -> float:
+    """The memory of this process."""
+    return int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * resource.getpagesize() / 1e6
