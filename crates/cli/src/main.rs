@@ -126,9 +126,9 @@ enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = gateway::EXAMPLES)]
     Gateway(gateway::GatewayArgs),
-    /// Print the JSON Schema of scenarios
+    /// Print the JSON Schema of scenarios or plans
     #[command(after_help = scenarios::SCHEMA_EXAMPLES)]
-    Schema,
+    Schema(scenarios::SchemaArgs),
     /// List the ready-made scenarios, or print one
     #[command(after_help = scenarios::EXAMPLES)]
     Scenarios(scenarios::ScenariosArgs),
@@ -207,7 +207,7 @@ fn dispatch(command: &Command) -> Result<u8, Failure> {
         Command::Emulate(args) => emulate::emulate(args),
         #[cfg(target_os = "linux")]
         Command::Gateway(args) => gateway::gateway(args),
-        Command::Schema => scenarios::schema(),
+        Command::Schema(args) => scenarios::schema(args),
         Command::Scenarios(args) => scenarios::scenarios(args),
         Command::Mos(args) => mos::mos(args),
         Command::Airtime(args) => airtime::airtime(args),

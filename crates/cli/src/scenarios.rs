@@ -1,9 +1,10 @@
-//! `fairhop scenarios` and `fairhop schema`: ready-made scenarios, and the format of scenarios.
+//! `fairhop scenarios` and `fairhop schema`: ready-made scenarios, and the format of scenarios and plans.
 
 use std::path::Path;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use fairhop_sim::scenario;
+use fairhop_study::plan;
 
 use crate::failure::Failure;
 use crate::table::TITLE;
@@ -20,7 +21,24 @@ Examples:
 pub(crate) const SCHEMA_EXAMPLES: &str = "\
 Examples:
   fairhop schema > scenario.schema.json    for an editor that completes and checks TOML
+  fairhop schema plan > plan.schema.json   the same for plans of sweeps
   fairhop schema | jq '.properties | keys'";
+
+/// Arguments of `fairhop schema`.
+#[derive(Args, Debug)]
+pub(crate) struct SchemaArgs {
+    /// What the schema describes: a scenario, or a plan of `fairhop sweep`
+    #[arg(value_enum, default_value_t, value_name = "WHAT")]
+    of: Described,
+}
+
+/// What a schema describes.
+#[derive(ValueEnum, Clone, Copy, Debug, Default)]
+enum Described {
+    #[default]
+    Scenario,
+    Plan,
+}
 
 /// Arguments of `fairhop scenarios`.
 #[derive(Args, Debug)]
@@ -57,11 +75,15 @@ pub(crate) fn scenarios(args: &ScenariosArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Prints the JSON Schema of scenarios.
+/// Prints the JSON Schema of scenarios or plans.
 ///
 /// # Errors
 /// It cannot be written.
-pub(crate) fn schema() -> Result<u8, Failure> {
-    ui::print(&format!("{:#}\n", scenario::schema()))?;
+pub(crate) fn schema(args: &SchemaArgs) -> Result<u8, Failure> {
+    let schema = match args.of {
+        Described::Scenario => scenario::schema(),
+        Described::Plan => plan::schema(),
+    };
+    ui::print(&format!("{schema:#}\n"))?;
     Ok(0)
 }

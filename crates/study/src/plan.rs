@@ -38,6 +38,11 @@ pub const MAX_POINTS: usize = 100_000;
 
 static FORM: LazyLock<Form> = LazyLock::new(|| Form::of::<Plan>("plan", "a plan is short: use ranges"));
 
+/// The JSON Schema (draft 2020-12) of a plan.
+pub fn schema() -> Value {
+    FORM.schema().clone()
+}
+
 /// A plan as written.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -133,6 +133,8 @@ fn every_ready_made_scenario_is_listed_and_printed_as_in_the_repository() {
 fn schema_is_json_and_completions_are_scripts() {
     let schema: Value = serde_json::from_slice(&output(["schema"]).stdout).expect("JSON");
     assert!(schema.pointer("/properties/traffic").is_some());
+    let schema: Value = serde_json::from_slice(&output(["schema", "plan"]).stdout).expect("JSON");
+    assert!(schema.pointer("/properties/vary").is_some());
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let Output { status, stdout, .. } = output(["completions", shell]);
         assert!(status.success() && text(&stdout).contains("fairhop"), "{shell}");

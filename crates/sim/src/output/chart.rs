@@ -202,7 +202,7 @@ impl Picture {
         Self {
             columns: columns.len().max(1),
             panel_width: match columns.len() {
-                0 | 1 => 640.0,
+                0 | 1 => 680.0,
                 2 => 400.0,
                 _ => 300.0,
             },
