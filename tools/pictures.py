@@ -20,10 +20,12 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import sweep_pictures
+from shown import output, rows_below
 from svg import AMBER, BLUE, FAINT, GREEN, GREY, INK, ORANGE, PINK, SKY, Axes, Svg
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,28 +34,6 @@ EXAMPLE = ROOT / "docs" / "control-example.svg"
 
 #: How far frames are decoded without a `[radio]`.
 RECEIVE_M = 250
-
-# ---- what a page shows ----------------------------------------------------------------------------------------------
-
-
-def output(page: str, command: str) -> list[str]:
-    """The lines that a page shows below a command.
-
-    Raises:
-        ValueError: The page does not show the command.
-    """
-    _, found, rest = page.partition(f"\n$ {command}\n")
-    if not found:
-        raise ValueError(f"the page does not show `$ {command}`")
-    return re.split(r"^(?:\$ |```)", rest, maxsplit=1, flags=re.MULTILINE)[0].splitlines()
-
-
-def rows_below(lines: Sequence[str], head: str) -> list[list[str]]:
-    """The table whose first line begins with `head`, in cells; it ends at a line with another number of cells."""
-    first = next(number for number, line in enumerate(lines) if line.startswith(head))
-    rows = [re.split(r"\s{2,}", line.strip()) for line in lines[first:]]
-    return list(itertools.takewhile(lambda row: len(row) == len(rows[0]), rows))
-
 
 # ---- the guides -----------------------------------------------------------------------------------------------------
 
@@ -332,6 +312,9 @@ def of_guides(pages: Mapping[str, str]) -> dict[Path, str]:
         "choose-a-window": window,
         "walk-through-a-mesh": walk,
         "compare-routing": routing,
+        "tutorial": sweep_pictures.tutorial,
+        "plan-a-mesh": sweep_pictures.mesh,
+        "compare-tcp": sweep_pictures.variants,
     }
     return {GUIDES / f"{name}.svg": draw(pages[f"{name}.md"]) for name, draw in drawings.items()}
 
