@@ -4,13 +4,13 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs deb wheel bench claims adaptive-grid peers clean
+.PHONY: help demo test lint docs site deb wheel bench claims adaptive-grid peers clean
 
 # Rust may have been installed after this shell was started.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-PYTHON_FOLDERS := bench/adaptive bench/peers bench/routing bench/emulator bench/gateway tools
+PYTHON_FOLDERS := bench/adaptive bench/peers bench/routing bench/emulator bench/gateway tools tools/site
 PYTHON_FILES := $(wildcard bench/*.py $(addsuffix /*.py,$(PYTHON_FOLDERS)))
 SHELL_FILES := .ci/run tools/prepare tools/deb tools/try-deb $(addprefix crates/gateway/package/,postinst prerm postrm) $(wildcard bench/emulator/*.sh bench/gateway/*.sh)
 # Runs a command on the last core that this process may use: speed is measured on one core.
@@ -57,6 +57,12 @@ docs: ## Run the commands in the documents, update the outputs shown there, and 
 	python3 tools/docs.py --program $(TARGET_DIR)/release/fairhop
 	$(TARGET_DIR)/release/fairhop demo --out docs >/dev/null
 	python3 tools/pictures.py --program $(TARGET_DIR)/release/fairhop
+
+site: ## The documentation as a site that needs no network, in out/site
+	@tools/prepare rust compiler clang python venv
+	cargo build --release --locked --package fairhop --package fairhop-python
+	.venv/bin/python tools/try_wheel.py --library $(TARGET_DIR)/release/lib_native.so \
+		--program $(TARGET_DIR)/release/fairhop --site out/site
 
 deb: ## A Debian package of the program with its gateway, in out/
 	@tools/prepare rust compiler clang

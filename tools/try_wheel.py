@@ -1,5 +1,5 @@
 """Try the Python package as users get it: make a wheel, install it into an empty environment, check its types, run its
-tests and the documents about Python.
+tests and the documents about Python, and build the site with the notebooks (site/build.py).
 
 The wheel's dependencies are not installed again: the environment sees those of .venv, in which this runs.
 """
@@ -18,7 +18,6 @@ from pathlib import Path
 import wheel
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = ("docs/guides/python.md", "docs/guides/sweeps.md")
 
 
 def install(package: Path, folder: Path) -> Path:
@@ -37,6 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--library", type=Path, required=True, help="lib_native.so")
     parser.add_argument("--program", type=Path, required=True, help="the program fairhop")
+    parser.add_argument("--site", type=Path, metavar="DIR", help="only build the site, in DIR")
     parser.add_argument("tests", nargs="*", help="options and files of pytest; all tests, types and documents if none")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -53,17 +53,23 @@ def main() -> int:
             "--rootdir",
             ROOT / "python",
         ]
+        installed = python.with_name("fairhop")
+        out = args.site.resolve() if args.site else folder / "site"
+        build_site: list[str | Path] = [
+            python,
+            ROOT / "tools" / "site" / "build.py",
+            "--program",
+            installed,
+            "--out",
+            out,
+        ]
         commands: list[list[str | Path]] = [[*pytest, *(args.tests or [ROOT / "python" / "tests"])]]
-        if not args.tests:
-            documents = [name for name in DOCUMENTS if (ROOT / name).exists()]
-            docs: list[str | Path] = [
-                python,
-                ROOT / "tools" / "docs.py",
-                "--check",
-                "--program",
-                python.with_name("fairhop"),
-            ]
-            commands += [[python, "-m", "mypy.stubtest", "fairhop._native", "--concise"], [*docs, "--only", *documents]]
+        if args.site:
+            commands = [build_site]
+        elif not args.tests:
+            docs: list[str | Path] = [python, ROOT / "tools" / "docs.py", "--check", "--python", "--program", installed]
+            stubs: list[str | Path] = [python, "-m", "mypy.stubtest", "fairhop._native", "--concise"]
+            commands += [stubs, docs, build_site]
         # Not in a folder of the repository, where Python and mypy would find the package without its library.
         work = folder / "work"
         work.mkdir()
