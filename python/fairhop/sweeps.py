@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +37,8 @@ class Dataset:
         """Opens a folder that a sweep has made."""
         #: The folder.
         self.folder = Path(folder)
+        #: What the search of the plan has found, as under `search` of `fairhop sweep --json`; none without a search.
+        self.found: dict[str, Any] | None = None
         if not (self.folder / "runs").is_dir():
             raise FileNotFoundError(
                 f"{self.folder} has no runs\n"
@@ -152,12 +156,17 @@ def sweep(
     into: str | os.PathLike[str] | None = None,
     name: str = "plan",
     threads: int | None = None,
+    cluster: str | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
-    """Makes the runs of a plan that are not kept in the folder `into` yet, on all cores.
+    """Makes the runs of a plan that are not kept in the folder `into` yet, on all cores or on a Dask cluster.
 
     `plan` is a file, or a mapping of the same form (docs/guides/sweeps.md), whose name is `name`. Runs are kept in
-    `NAME.runs` if `into` is left out. Ctrl-C and errors lose nothing but the runs in progress.
+    `NAME.runs` if `into` is left out. Ctrl-C and errors lose nothing but the runs in progress. `cluster` is the address
+    of a Dask scheduler, such as `"tcp://10.0.0.1:8786"`, whose workers have the same version of this package.
+
+    Raises:
+        ConnectionError: The cluster does not answer, or cannot make the runs.
     """
     if isinstance(plan, Mapping):
         text = "".join(f"{key} = {toml_of(value)}\n" for key, value in plan.items())
@@ -168,5 +177,8 @@ def sweep(
         text, folder, name = path.read_text(encoding="utf-8"), path.parent, path.stem
         default = path.with_suffix(".runs")
     target = Path(into) if into is not None else default
-    _native.sweep(name, text, folder, target, threads=threads, progress=progress)
-    return Dataset(target)
+    place = None if cluster is None else (cluster, sys.executable)
+    *_, found = _native.sweep(name, text, folder, target, threads=threads, cluster=place, progress=progress)
+    kept = Dataset(target)
+    kept.found = None if found is None else json.loads(found)
+    return kept

@@ -154,6 +154,94 @@ def test_a_full_disk_ends_a_sweep_with_its_reason_and_harms_no_kept_run(tmp_path
     assert Dataset(runs).runs.height == 8
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_full_file_system_keeps_what_fits_and_the_sweep_goes_on_with_more_space(tmp_path: Path) -> None:
+    path, disk = write(tmp_path, {**PLAN, "seeds": 10}), tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "none", disk], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"mounting a small file system is refused here: {mounted.stderr.strip()}")
+    try:
+        full = program("sweep", path, "--into", disk / "runs")
+        assert full.returncode == 1
+        assert "No space left" in full.stderr and "free some space" in full.stderr
+        survived = files(disk / "runs" / "runs")
+        assert 0 < len(survived) < 40
+        assert Dataset(disk / "runs").table("runs").height == len(survived), "every kept run is complete"
+        subprocess.run(["mount", "-o", "remount,size=16m", disk], check=True)
+        again = json.loads(program("sweep", path, "--into", disk / "runs", "--json").stdout)
+        assert again["made"] == 40 - len(survived)
+        assert program("sweep", path, "--into", tmp_path / "whole").returncode == 0
+        assert files(disk / "runs") == files(tmp_path / "whole")
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_search_is_judged_on_seeds_of_its_own_and_goes_on_after_a_kill(tmp_path: Path) -> None:
+    plan = {
+        "scenario": "k-mix",
+        "seeds": 5,
+        "set": {"duration_s": 6, "warmup_s": 1, "control.kind": "data-pacing"},
+        "vary": {"traffic.0.count": [1, 2]},
+        "search": {
+            "vary": {"control.rate_kbps": {"from": 100, "to": 1300, "step": 200}},
+            "most": "tcp_goodput_mbps",
+            "where": {"calls_clear": {"min": 0.95}},
+            "seeds": 8,
+        },
+    }
+    path, runs = write(tmp_path, plan), tmp_path / "killed"
+    child = subprocess.Popen(
+        [PROGRAM, "sweep", path, "--into", runs], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while len(list(runs.glob("runs/*"))) < 20 and child.poll() is None:
+        time.sleep(0.01)
+    child.kill()
+    child.wait()
+    survived = len(files(runs / "runs"))
+    printed = json.loads(program("sweep", path, "--into", runs, "--json").stdout)
+    whole = sweep(plan, into=tmp_path / "whole")
+    assert printed["search"] == whole.found and printed["made"] == printed["done"] - survived
+    assert files(runs / "runs") == files(tmp_path / "whole" / "runs")
+    assert whole.found is not None
+    assert whole.found["seeds"] == {"judge": [1, 2, 3, 4, 5], "search": [6, 7, 8, 9, 10, 11, 12, 13]}
+    for found in whole.found["found"]:
+        best = found["best"]
+        judged = whole.runs.filter(
+            (pl.col("part") == "judge")
+            & (pl.col("traffic.0.count") == found["keys"]["traffic.0.count"])
+            & (pl.col("control.rate_kbps") == best["value"])
+        )
+        assert judged["seed"].sort().to_list() == [1, 2, 3, 4, 5]
+        assert best["figure"]["mean"] == pytest.approx(judged["tcp_goodput_mbps"].mean())
+        assert best["conditions"]["calls_clear"]["mean"] == pytest.approx(judged["calls_clear"].mean())
+    one, two = (found["best"]["figure"]["mean"] for found in whole.found["found"])
+    assert one != two, "each point has a search of its own"
+    text = program("sweep", path, "--into", runs).stdout
+    assert "(best)" in text and "which had no part in the search" in text
+
+
+def test_a_search_says_that_no_value_meets_its_condition_and_that_the_best_is_at_an_end(tmp_path: Path) -> None:
+    plan = {
+        "scenario": "k-mix",
+        "seeds": 3,
+        "set": {"duration_s": 4, "warmup_s": 1, "control.kind": "data-pacing"},
+        "search": {
+            "vary": {"control.rate_kbps": [100, 200]},
+            "most": "tcp_goodput_mbps",
+            "where": {"mos_min": {"min": 4.9}},
+            "seeds": 4,
+        },
+    }
+    impossible = program("sweep", write(tmp_path, plan)).stdout
+    assert "No value meets the conditions." in impossible and "comes closest" in impossible
+    plan["search"] = {key: value for key, value in plan["search"].items() if key != "where"}
+    last = " ".join(program("sweep", write(tmp_path, plan)).stdout.split())
+    assert "control.rate_kbps = 200 is best. It is the last of the values: there may be better ones beyond" in last
+
+
 def test_ctrl_c_ends_a_sweep_and_it_goes_on_later(tmp_path: Path) -> None:
     path, runs = write(tmp_path, {**PLAN, "seeds": 20}), tmp_path / "plan.runs"
     child = subprocess.Popen([PROGRAM, "sweep", path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -218,6 +306,7 @@ def test_the_program_says_which_package_is_missing(tmp_path: Path) -> None:
         ({"vary": {"traffic.0.cuont": [1]}}, "unknown key `cuont`"),
         ({"seeds": 0}, "seeds"),
         ({"sceds": 1}, "unknown key `sceds`"),
+        ({"stop": {"figure": "mos", "ci95": 0.1, "max_seeds": 9}}, "there is no figure `mos`"),
     ],
 )
 def test_wrong_plans_are_errors_with_their_reason(tmp_path: Path, change: dict[str, Any], message: str) -> None:

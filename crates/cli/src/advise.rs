@@ -13,7 +13,7 @@ use fairhop_study::advise::{
 };
 use fairhop_study::paired::{LEVEL, Paired};
 use fairhop_study::source::Source;
-use fairhop_study::store::{Key, Store};
+use fairhop_study::store::{Files, Key, Store};
 use fairhop_study::sweep::Figure;
 use serde_json::{Value, json};
 
@@ -178,7 +178,7 @@ fn one(
         None => None,
     };
     let kept = place.as_ref().filter(|(store, key)| store.has(key));
-    if let Some(figures) = kept.and_then(|(store, key)| RunFigures::kept(store.figures(key, FIGURES))) {
+    if let Some(figures) = kept.and_then(|(store, key)| RunFigures::kept(&store.figures(key, &FIGURES))) {
         campaign.progress.advance(duration);
         return Ok(Some(figures));
     }
@@ -188,7 +188,8 @@ fn one(
     }
     let summary = Summary::of(&world, false);
     if let Some((store, key)) = place {
-        store.keep(&key, &loaded.scenario, &summary, RunTables::collect(&world, false))?;
+        let tables = RunTables::collect(&world, false);
+        store.keep(&Files::of(&key, &loaded.scenario, &summary, tables, store.tables())?)?;
     }
     Ok(Some(RunFigures::of(&summary)))
 }

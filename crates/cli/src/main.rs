@@ -23,6 +23,7 @@ mod demo;
 mod emulate;
 mod failure;
 mod folder;
+mod found;
 #[cfg(target_os = "linux")]
 mod gateway;
 mod interrupt;

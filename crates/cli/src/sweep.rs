@@ -5,9 +5,11 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 
 use clap::Args;
+use fairhop_study::cluster::{Cluster, ClusterError};
+use fairhop_study::executor::{Executor, Local};
+use fairhop_study::optimum;
 use fairhop_study::plan::{PlanError, Sweep};
 use fairhop_study::store::{Store, StoreError};
 use fairhop_study::sweep::{self, Figure, Progress, Report, SweepError};
@@ -18,18 +20,19 @@ use crate::failure::{Failure, exit};
 use crate::interrupt::Interrupt;
 use crate::progress::{bar, duration, significant};
 use crate::table::{Cell, NOTHING, Table, fixed};
-use crate::ui;
+use crate::{found, ui};
 
 /// Examples of `fairhop sweep`, for its help.
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   fairhop sweep plan.toml                  make the runs of a plan, and keep them in plan.runs
   fairhop sweep plan.toml --into results   keep them in a folder that several plans may share
+  fairhop sweep plan.toml --cluster tcp://10.0.0.1:8786    make them on a Dask cluster
   fairhop query plan.runs \"select label, avg(mos_mean) from runs group by all\"
   fairhop plot plan.runs --x traffic.0.count --y mos_mean
 
 What is kept is not run again. Ctrl-C and kill lose the runs in progress alone: start the sweep again.
-docs/guides/sweeps.md describes plans.";
+docs/guides/sweeps.md describes plans, and docs/guides/cluster.md how to start a cluster.";
 
 /// Examples of `fairhop query`, for its help.
 pub(crate) const QUERY_EXAMPLES: &str = "\
@@ -74,6 +77,9 @@ pub(crate) struct SweepArgs {
     /// Number of runs at a time [default: one per core]; does not affect the results
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+    /// Make the runs on a Dask cluster: the address of its scheduler, as in tcp://10.0.0.1:8786
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "threads")]
+    cluster: Option<String>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -101,38 +107,46 @@ pub(crate) struct StudyArgs {
 /// The plan is wrong, or a run cannot be made or kept.
 pub(crate) fn sweep(args: &SweepArgs) -> Result<u8, Failure> {
     let interrupt = Interrupt::listen();
-    let plan = Arc::new(Sweep::load(&args.plan)?);
+    let plan = Sweep::load(&args.plan)?;
     let folder = args.into.clone().unwrap_or_else(|| args.plan.with_extension("runs"));
-    let store = Store::open(&folder, &plan.tables)?;
-    let bar = Bar::new();
     let stop = {
         let interrupt = interrupt.clone();
         move || interrupt.is_requested()
     };
-    let report = {
-        let _polling = interrupt.poll();
-        sweep::sweep(&plan, &store, args.threads.map(usize::from), stop, |progress| bar.show(&progress))
+    let _polling = interrupt.poll();
+    let mut executor: Box<dyn Executor> = match &args.cluster {
+        Some(address) => {
+            let python = with_package("sweep --cluster", "pip install 'fairhop[cluster]'")?;
+            Box::new(Cluster::connect(&python, address, &stop).map_err(SweepError::from)?)
+        }
+        None => Box::new(Local { threads: args.threads.map(usize::from) }),
     };
+    let store = Store::open(&folder, &plan.tables)?;
+    let bar = Bar::new();
+    let report = sweep::sweep(&plan, &store, &mut *executor, stop, |progress| bar.show(&progress));
     bar.0.finish_and_clear();
     let report = report?;
-    let text = if args.json {
-        format!("{:#}\n", json_of(&plan, &store, &report))
-    } else {
-        table_of(&plan, &store, &report)
+    drop(executor);
+    let text = match &plan.search {
+        _ if args.json => format!("{:#}\n", json_of(&plan, &store, &report)),
+        Some(search) => found::report(&plan, search, &report),
+        None => table_of(&plan, &store, &report),
     };
     ui::print(&text)?;
-    ui::remark(&remark(&report, &folder));
+    ui::remark(&remark(&report, &folder, plan.search.is_some()));
     Ok(if report.interrupted { exit::INTERRUPTED } else { 0 })
 }
 
-fn remark(report: &Report, folder: &Path) -> String {
+fn remark(report: &Report, folder: &Path, search: bool) -> String {
     let Progress { done, total, made, wall } = report.progress;
     let kept = done - made;
     let rate =
         report.progress.rate().map_or(String::new(), |rate| format!(", {} a second", significant(rate)));
     let missing = match total - done {
         0 => String::new(),
-        missing => format!("; {missing} are missing: start the sweep again"),
+        missing => {
+            format!("; {}{missing} are missing: start the sweep again", if search { "up to " } else { "" })
+        }
     };
     format!(
         "{made} runs in {:.1} s{rate}; {kept} were there already{missing}. They are in {}",
@@ -174,7 +188,7 @@ fn table_of(plan: &Sweep, store: &Store, report: &Report) -> String {
     for (_, heading, _) in SHOWN {
         table = table.column(heading, 1).column("±", 1);
     }
-    for (index, of_point) in report.figures(store, SHOWN.map(|(name, ..)| name), MAX_ROWS) {
+    for (index, of_point) in report.figures(store, &SHOWN.map(|(name, ..)| name), MAX_ROWS) {
         let point = &plan.points[index];
         let mut values = point.keys.iter().map(|(_, value)| plain(value));
         let head = values.next().unwrap_or_else(|| plan.points[0].loaded.scenario.name.clone());
@@ -197,13 +211,13 @@ fn table_of(plan: &Sweep, store: &Store, report: &Report) -> String {
 }
 
 /// A value without quotes.
-fn plain(value: &Value) -> String {
+pub(crate) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn json_of(plan: &Sweep, store: &Store, report: &Report) -> Value {
     let names = SHOWN.map(|(name, ..)| name);
-    let points = report.figures(store, names, plan.points.len()).into_iter().map(|(index, of_point)| {
+    let points = report.figures(store, &names, report.points.len()).into_iter().map(|(index, of_point)| {
         let figures: serde_json::Map<String, Value> = names
             .iter()
             .zip(of_point.figures)
@@ -212,17 +226,21 @@ fn json_of(plan: &Sweep, store: &Store, report: &Report) -> Value {
                 Some(((*name).to_owned(), json!({"mean": mean, "ci95": ci95, "runs": runs})))
             })
             .collect();
-        let keys: serde_json::Map<String, Value> = plan.points[index].keys.iter().cloned().collect();
+        let keys: serde_json::Map<String, Value> = report.points[index].keys.iter().cloned().collect();
         json!({"keys": keys, "figures": figures})
     });
-    json!({
+    let mut json = json!({
         "folder": store.folder(),
         "made": report.progress.made,
         "done": report.progress.done,
         "total": report.progress.total,
         "interrupted": report.interrupted,
         "points": points.collect::<Vec<_>>(),
-    })
+    });
+    if let Some(search) = &plan.search {
+        json["search"] = optimum::json(plan, search, &report.found);
+    }
+    json
 }
 
 /// Runs a command of the Python package, in place of this process where the system can do that, so that Ctrl-C reaches
@@ -232,26 +250,35 @@ fn json_of(plan: &Sweep, store: &Store, report: &Report) -> Value {
 /// # Errors
 /// There is no Python with the package.
 pub(crate) fn python(command: &str, arguments: &[OsString]) -> Result<u8, Failure> {
-    let python = interpreter();
-    let missing = |what: String| {
-        Failure::new(
-            format!("`fairhop {command}` needs the Python package fairhop: {what}"),
-            "pip install 'fairhop[studies]' (from a clone: make wheel, then pip install with the wheel's path)",
-        )
-    };
-    let probe = "import importlib.util, sys; sys.exit(importlib.util.find_spec('fairhop') is None)";
-    let probe = Command::new(&python).args(["-c", probe]).output();
-    match probe {
-        Ok(output) if output.status.success() => {}
-        Ok(_) => return Err(missing(format!("{} does not have it", python.display()))),
-        Err(_) => return Err(missing("there is no python3".to_owned())),
-    }
+    let install = "pip install 'fairhop[studies]'";
+    let python = with_package(command, install)?;
     let mut process = Command::new(&python);
     process.args(["-m", "fairhop", command]).args(arguments);
     if let Ok(program) = env::current_exe() {
         process.env("FAIRHOP", program);
     }
-    replace_by(process).map_err(|error| missing(error.to_string()))
+    replace_by(process).map_err(|error| no_package(command, &error.to_string(), install))
+}
+
+/// The Python that has the package.
+///
+/// # Errors
+/// There is none; `install` gets it.
+fn with_package(command: &str, install: &str) -> Result<PathBuf, Failure> {
+    let python = interpreter();
+    let probe = "import importlib.util, sys; sys.exit(importlib.util.find_spec('fairhop') is None)";
+    match Command::new(&python).args(["-c", probe]).output() {
+        Ok(output) if output.status.success() => Ok(python),
+        Ok(_) => Err(no_package(command, &format!("{} does not have it", python.display()), install)),
+        Err(_) => Err(no_package(command, "there is no python3", install)),
+    }
+}
+
+fn no_package(command: &str, why: &str, install: &str) -> Failure {
+    Failure::new(
+        format!("`fairhop {command}` needs the Python package fairhop: {why}"),
+        format!("{install} (from a clone: make wheel, then pip install with the wheel's path)"),
+    )
 }
 
 /// Becomes another process; returns only if that fails.
@@ -295,6 +322,8 @@ impl From<SweepError> for Failure {
     fn from(error: SweepError) -> Self {
         match error {
             SweepError::Store(error) => error.into(),
+            SweepError::Plan(error) => error.into(),
+            SweepError::Cluster(ClusterError { message, help }) => Self::new(message, help),
             SweepError::Build { .. } => Self::new(error.to_string(), ""),
             SweepError::Panic { .. } => Self::bug(error.to_string()),
             SweepError::Thread(_) => Self::new(error.to_string(), "run fewer at a time: --threads 1"),

@@ -32,7 +32,7 @@ mod native {
     #[pymodule_export]
     use crate::scenario::{Scenario, ScenarioError, ready_made};
     #[pymodule_export]
-    use crate::sweep::make_runs;
+    use crate::sweep::{engine, make_runs, work};
     #[pymodule_export]
     use crate::table::Table;
     use pyo3::prelude::*;

@@ -187,7 +187,7 @@ fn next_slice(slice: Nanos, took: Duration) -> Nanos {
 }
 
 /// The text of a panic.
-fn message_of(payload: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn message_of(payload: &(dyn std::any::Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }

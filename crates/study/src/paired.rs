@@ -8,6 +8,7 @@
 //! Of 100 figures that do not differ, 5 are expected to pass a test at 5 %. [`holm`] corrects for that.
 
 use fairhop_model::stats;
+use serde::Serialize;
 
 /// Level of the tests: with [`holm`], the maximum probability that any figure is said to differ although none does.
 pub const LEVEL: f64 = 0.05;
@@ -15,7 +16,7 @@ pub const LEVEL: f64 = 0.05;
 const ROUNDING: f64 = 1e-12;
 
 /// A figure of two systems over the same seeds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Paired {
     /// Number of seeds with which both systems have the figure.
     pub runs: usize,

@@ -19,19 +19,26 @@
 //! figure = "mos_mean"
 //! ci95 = 0.05
 //! max_seeds = 40
+//!
+//! [search]                        # in place of [stop]: the best value of one more key, at each of these points
+//! vary = { "control.rate_kbps" = { from = 100, to = 1500, points = 15 } }
+//! most = "tcp_goodput_mbps"
+//! where = { mos_min = { min = 3.6 } }
 //! ```
 //! Keys are dotted paths, as in `--set`; quoted or not.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use fairhop_config::{Document, Finding, Form, Override};
+use fairhop_config::{Document, Finding, Form, Override, nearest};
 use fairhop_sim::scenario::{Loaded, ScenarioErrors};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::search::{Aim, Condition};
 use crate::source::{Source, SourceError};
+use crate::store::FIGURES;
 
 /// Maximum number of points of a plan.
 pub const MAX_POINTS: usize = 100_000;
@@ -69,6 +76,33 @@ struct Plan {
     zip: Vec<Map<String, Value>>,
     /// When there are enough seeds.
     stop: Option<Stop>,
+    /// A key whose best value is searched at each point.
+    search: Option<SearchBlock>,
+}
+
+/// A search as written.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SearchBlock {
+    /// The key whose best value is searched, with the values of the first look: a list, or a range, between whose values
+    /// the search tries others.
+    vary: Map<String, Value>,
+    /// The figure of the table `runs` that is to be as large as possible.
+    most: Option<String>,
+    /// The figure of the table `runs` that is to be as small as possible.
+    least: Option<String>,
+    /// Figures of the table `runs` with the bounds that they must keep: `min`, `max`, and `fraction`, the fraction of the runs
+    /// that must keep them. The mean over the runs must if it is left out.
+    #[serde(default, rename = "where")]
+    conditions: Map<String, Value>,
+    /// Maximum number of seeds of a value in the search. They follow those that judge the result.
+    #[serde(default = "sixteen")]
+    #[schemars(range(min = 4, max = 10_000))]
+    seeds: u32,
+}
+
+fn sixteen() -> u32 {
+    16
 }
 
 fn one() -> u32 {
@@ -91,6 +125,25 @@ pub struct Stop {
     /// Maximum number of seeds of a point.
     #[schemars(range(min = 2, max = 100_000))]
     pub max_seeds: u32,
+}
+
+/// A search for the best value of a key.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// The key.
+    pub key: String,
+    /// The values of the first look.
+    pub values: Vec<Value>,
+    /// Whether values between them are tried as well.
+    pub refine: bool,
+    /// The figure that is optimized.
+    pub figure: String,
+    /// The figures of the conditions.
+    pub bounded: Vec<String>,
+    /// What is searched for.
+    pub aim: Aim,
+    /// Maximum number of seeds of a value in the search.
+    pub seeds: u32,
 }
 
 /// A point of a sweep: a scenario with its changes.
@@ -117,8 +170,12 @@ pub struct Sweep {
     pub first_seed: u64,
     /// When there are enough seeds.
     pub stop: Option<Stop>,
-    /// The points, in the order of the plan; the last key changes fastest.
-    pub points: Vec<Point>,
+    /// The points, in the order of the plan; the last key changes fastest. It is that of the search, if there is one.
+    pub points: Vec<Arc<Point>>,
+    /// A key whose best value is searched at each point of the other keys.
+    pub search: Option<Search>,
+    scenario: Source,
+    fixed: Vec<Override>,
 }
 
 /// Why there is no sweep.
@@ -165,7 +222,14 @@ impl Sweep {
         let document = Document::read(&source.name, &source.text, &[], &FORM)?;
         let plan: Plan = document.value()?;
         let mut findings = Vec::new();
-        let axes = axes(&plan, &mut findings);
+        let mut axes = axes(&plan, &mut findings);
+        let search = plan.search.as_ref().and_then(|block| search(block, &plan, &axes, &mut findings));
+        if let Some(Search { key, values, .. }) = &search {
+            axes.push(values.iter().map(|value| vec![(key.clone(), value.clone())]).collect());
+        }
+        if let Some(stop) = &plan.stop {
+            known("stop.figure", &stop.figure, &mut findings);
+        }
         let count = axes.iter().try_fold(1_usize, |product, axis| product.checked_mul(axis.len()));
         if count.is_none_or(|count| count > MAX_POINTS) {
             findings.push(Finding::new(
@@ -190,23 +254,176 @@ impl Sweep {
         }
         let scenario = find(&plan.scenario, &source.folder)?;
         let fixed: Vec<Override> = flattened(&plan.set).iter().map(change).collect();
-        let base = scenario.load(&fixed)?;
-        let points = combinations(&axes).into_iter().map(|keys| {
-            let changes: Vec<Override> = fixed.iter().cloned().chain(keys.iter().map(change)).collect();
-            match scenario.load(&changes) {
-                Ok(loaded) => Ok(Point { keys, loaded: Arc::new(loaded) }),
-                Err(errors) => Err(PlanError::Point { point: named(&keys), errors }),
-            }
-        });
-        Ok(Self {
-            points: points.collect::<Result<_, _>>()?,
-            first_seed: plan.first_seed.unwrap_or(base.scenario.seed),
+        let base = scenario.load(&fixed);
+        let mut sweep = Self {
+            points: Vec::new(),
+            first_seed: 0,
             text: source.text.clone(),
             name,
             tables: plan.tables,
             seeds: plan.seeds,
             stop: plan.stop,
-        })
+            search,
+            scenario,
+            fixed,
+        };
+        let points: Result<Vec<_>, _> =
+            combinations(&axes).into_iter().map(|keys| sweep.point(keys).map(Arc::new)).collect();
+        // A key that varies may be required. What is wrong without it as well is reported at its place.
+        let (points, base) = match (points, base) {
+            (Ok(points), base) => {
+                let base = base.ok().map(|base| base.scenario.seed);
+                let seed = base.or_else(|| points.first().map(|point| point.loaded.scenario.seed));
+                (points, seed)
+            }
+            (Err(_), Err(errors)) => return Err(errors.into()),
+            (Err(error), Ok(_)) => return Err(error),
+        };
+        sweep.points = points;
+        sweep.first_seed = plan.first_seed.or(base).unwrap_or(1);
+        Ok(sweep)
+    }
+
+    /// Seeds of each point, after the first `skip`.
+    pub fn seeds(&self, skip: u32, count: u32) -> impl Iterator<Item = u64> + use<> {
+        let first = self.first_seed.saturating_add(u64::from(skip));
+        (0..u64::from(count)).filter_map(move |index| first.checked_add(index))
+    }
+
+    /// Whether a seed is one of those that judge the result of a search.
+    pub fn is_judging(&self, seed: u64) -> bool {
+        seed.checked_sub(self.first_seed).is_some_and(|index| index < u64::from(self.seeds))
+    }
+
+    /// The point with these values.
+    ///
+    /// # Errors
+    /// It is no scenario.
+    pub fn point(&self, keys: Vec<(String, Value)>) -> Result<Point, PlanError> {
+        let changes: Vec<Override> = self.fixed.iter().cloned().chain(keys.iter().map(change)).collect();
+        match self.scenario.load(&changes) {
+            Ok(loaded) => Ok(Point { keys, loaded: Arc::new(loaded) }),
+            Err(errors) => Err(PlanError::Point { point: named(&keys), errors }),
+        }
+    }
+}
+
+/// The search of a plan; what is wrong with it is noted.
+fn search(block: &SearchBlock, plan: &Plan, axes: &[Axis], findings: &mut Vec<Finding>) -> Option<Search> {
+    let before = findings.len();
+    let mut note = |path: &str, message: String, label: &str, help: &str| {
+        findings.push(Finding::new(path, message, label, help));
+    };
+    if plan.stop.is_some() {
+        note(
+            "stop",
+            "a search has no stop rule".to_owned(),
+            "beside [search]",
+            "remove [stop]; `seeds` judge the result, and `seeds` under [search] bounds those of the search",
+        );
+    }
+    if plan.seeds < 2 {
+        note(
+            "search",
+            "the result of a search is judged with `seeds` runs, and one run has no interval".to_owned(),
+            "one seed",
+            "write seeds = 10 above the first table of the plan",
+        );
+    }
+    let (figure, most) = match (&block.most, &block.least) {
+        (Some(figure), None) => (figure.clone(), true),
+        (None, Some(figure)) => (figure.clone(), false),
+        _ => {
+            note(
+                "search",
+                "a search has either `most` or `least`".to_owned(),
+                "what is best?",
+                "write most = \"tcp_goodput_mbps\", or least = \"…\"",
+            );
+            return None;
+        }
+    };
+    let varied = flattened(&block.vary);
+    let [(key, value)] = varied.as_slice() else {
+        note(
+            "search.vary",
+            format!("a search has one key, and there are {}", varied.len()),
+            "not one key",
+            "put the other keys under [vary]: the search is made for each of their values",
+        );
+        return None;
+    };
+    if axes.iter().flatten().flatten().any(|(other, _)| other == key) {
+        note(
+            "search.vary",
+            format!("`{key}` is searched and varied"),
+            "also varied",
+            "remove it from [vary] or [[zip]]",
+        );
+    }
+    known(if most { "search.most" } else { "search.least" }, &figure, findings);
+    let mut conditions = Vec::new();
+    for (figure, bounds) in &block.conditions {
+        known("search.where", figure, findings);
+        match condition(bounds) {
+            Ok(condition) => conditions.push(condition),
+            Err(problem) => findings.push(Finding::new(
+                "search.where",
+                format!("the condition on `{figure}` {problem}"),
+                "no condition",
+                "write { min = 3.6 }, { max = … } or both; with fraction = 0.9, nine runs of ten must keep them",
+            )),
+        }
+    }
+    let values = values(value).map_err(|problem| findings.push(wrong("search.vary", key, problem))).ok()?;
+    (findings.len() == before).then(|| Search {
+        key: key.clone(),
+        values,
+        refine: value.is_object(),
+        figure,
+        bounded: block.conditions.keys().cloned().collect(),
+        aim: Aim { most, conditions },
+        seeds: block.seeds,
+    })
+}
+
+/// The bounds of a figure.
+fn condition(bounds: &Value) -> Result<Condition, String> {
+    let Value::Object(bounds) = bounds else { return Err(format!("is {bounds}, which is no table")) };
+    if let Some(key) = bounds.keys().find(|key| !["min", "max", "fraction"].contains(&key.as_str())) {
+        return Err(format!("has the unknown key `{key}`"));
+    }
+    let number = |key: &str| match bounds.get(key).map(Value::as_f64) {
+        Some(None) => Err(format!("has a `{key}` that is no number")),
+        Some(number) => Ok(number),
+        None => Ok(None),
+    };
+    let condition = Condition { min: number("min")?, max: number("max")?, fraction: number("fraction")? };
+    match condition {
+        Condition { min: None, max: None, .. } => Err("has no bound".to_owned()),
+        Condition { min: Some(min), max: Some(max), .. } if min > max => {
+            Err("has a `min` above its `max`".to_owned())
+        }
+        Condition { fraction: Some(fraction), .. } if !(fraction > 0.0 && fraction <= 1.0) => {
+            Err("has a `fraction` that is not between 0 and 1".to_owned())
+        }
+        condition => Ok(condition),
+    }
+}
+
+/// Notes a figure that the table `runs` does not have.
+fn known(path: &str, figure: &str, findings: &mut Vec<Finding>) {
+    if !FIGURES.contains(&figure) {
+        let help = match nearest(figure, FIGURES) {
+            Some(nearest) => format!("did you mean `{nearest}`? "),
+            None => String::new(),
+        };
+        findings.push(Finding::new(
+            path,
+            format!("there is no figure `{figure}`"),
+            "unknown figure",
+            format!("{help}the figures are {}", FIGURES.join(", ")),
+        ));
     }
 }
 
@@ -413,5 +630,49 @@ mod tests {
         );
         let few = "scenario = 'k-mix'\nseeds = 5\n[stop]\nfigure = 'mos_mean'\nci95 = 0.1\nmax_seeds = 2\n";
         assert!(message(few).contains("max_seeds is 2, and seeds is 5"));
+    }
+
+    const SEARCH: &str = "scenario = 'k-mix'\nseeds = 5\nset.control.kind = 'data-pacing'\n\
+                          vary.'traffic.0.count' = [2, 4]\n[search]\nmost = 'tcp_goodput_mbps'\n\
+                          where = { mos_min = { min = 3.6, fraction = 0.9 } }\n\
+                          vary = { control.rate_kbps = { from = 100, to = 300, step = 100 } }\n";
+
+    #[test]
+    fn a_search_is_made_at_each_point_although_the_scenario_needs_its_key() {
+        let plan = sweep(SEARCH).expect("a plan");
+        let search = plan.search.as_ref().expect("a search");
+        assert_eq!((search.key.as_str(), search.values.len(), search.refine), ("control.rate_kbps", 3, true));
+        assert_eq!(
+            (search.figure.as_str(), search.bounded.as_slice()),
+            ("tcp_goodput_mbps", &["mos_min".to_owned()][..])
+        );
+        assert_eq!(plan.points.len(), 6);
+        assert_eq!(named(&plan.points[3].keys), "traffic.0.count=4, control.rate_kbps=100");
+        let judging: Vec<u64> = plan.seeds(0, plan.seeds).collect();
+        assert!(
+            judging.iter().all(|seed| plan.is_judging(*seed))
+                && plan.seeds(5, 16).all(|seed| !plan.is_judging(seed))
+        );
+    }
+
+    #[test]
+    fn a_wrong_search_is_an_error_with_its_fix() {
+        let message = |from: &str, to: &str| {
+            let text = SEARCH.replace(from, to);
+            assert_ne!(text, SEARCH);
+            format!("{:?}", sweep(&text).expect_err("an error"))
+        };
+        assert!(message("seeds = 5", "seeds = 1").contains("one run has no interval"));
+        assert!(message("mos_min", "mos_minn").contains("did you mean `mos_min`?"));
+        assert!(message("'tcp_goodput_mbps'", "'goodput'").contains("there is no figure `goodput`"));
+        assert!(message("most = ", "least = 'jain'\nmost = ").contains("either `most` or `least`"));
+        assert!(message("control.rate_kbps = {", "traffic.0.count = {").contains("searched and varied"));
+        assert!(message("min = 3.6, ", "").contains("has no bound"));
+        assert!(message("0.9", "9").contains("not between 0 and 1"));
+        assert!(
+            message("[search]", "stop = { figure = 'jain', ci95 = 1, max_seeds = 9 }\n[search]")
+                .contains("no stop rule")
+        );
+        assert!(message("{ from = 100, to = 300, step = 100 }", "7").contains("put it under [set]"));
     }
 }

@@ -12,9 +12,10 @@
 //! is complete. Two processes that write the same run write the same bytes, and one of them wins.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fairhop_sim::output::columns::{Column, Table, Values};
@@ -25,11 +26,24 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;
 
-use crate::plan::{Sweep, named};
+use crate::plan::{Point, Sweep, named};
 use crate::source::reason;
 
 /// Fingerprint of the engine: a hash of its sources.
 pub const ENGINE: &str = env!("FAIRHOP_ENGINE");
+
+/// The figures of the table `runs`, beside key, scenario and seed.
+pub const FIGURES: [&str; 9] = [
+    "sim_s",
+    "frames",
+    "mos_mean",
+    "mos_min",
+    "calls_ok",
+    "calls_clear",
+    "tcp_goodput_mbps",
+    "udp_goodput_mbps",
+    "jain",
+];
 
 /// Names the temporary files of this process apart.
 static NEXT_FILE: AtomicU64 = AtomicU64::new(0);
@@ -50,6 +64,9 @@ pub enum StoreError {
     /// The scenario cannot be written.
     #[error(transparent)]
     Meta(#[from] MetaError),
+    /// A table has no form as a Parquet file.
+    #[error("cannot encode a table: {0}")]
+    Encoding(io::Error),
 }
 
 impl StoreError {
@@ -65,7 +82,7 @@ impl StoreError {
                 "free some space and start the sweep again: the runs so far are kept"
             }
             Self::Io { .. } => "write to a folder that is yours; the runs so far are kept",
-            Self::Meta(_) => "",
+            Self::Meta(_) | Self::Encoding(_) => "",
         }
     }
 }
@@ -80,9 +97,7 @@ impl Key {
     /// # Errors
     /// The scenario has a number that TOML cannot represent.
     pub fn of(scenario: &Scenario, seed: u64) -> Result<Self, StoreError> {
-        let scenario = Scenario { seed, ..scenario.clone() };
-        let meta = Meta::new(&scenario)?;
-        Ok(Self(hash(&[ENGINE, meta.scenario()])))
+        Ok(Self(hash(&[ENGINE, &resolved(scenario, seed)?])))
     }
 
     /// As text: 32 hexadecimal digits.
@@ -100,6 +115,59 @@ fn hash(texts: &[&str]) -> String {
         }
     }
     format!("{hash:032x}")
+}
+
+/// The files of a run, which a [`Store`] keeps. Equal runs have equal files, wherever they were made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// The name of the run's files.
+    pub key: Key,
+    /// Table and Parquet file; `runs` is the last one.
+    pub tables: Vec<(String, Vec<u8>)>,
+}
+
+impl Files {
+    /// Those of a run: its figures, and of its tables those that are `wanted`.
+    ///
+    /// # Errors
+    /// The scenario or a table cannot be written.
+    pub fn of(
+        key: &Key,
+        scenario: &Scenario,
+        summary: &Summary,
+        tables: RunTables,
+        wanted: &[String],
+    ) -> Result<Self, StoreError> {
+        let seed = tables.seed;
+        let metadata = [
+            ("fairhop.version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("fairhop.engine", ENGINE.to_owned()),
+            ("fairhop.scenario", resolved(scenario, seed)?),
+        ];
+        let mut files = Vec::new();
+        for table in tables.into_columns() {
+            if wanted.iter().any(|wanted| wanted == table.name) {
+                files.push((table.name.to_owned(), encoded(&keyed(table, key), &metadata)?));
+            }
+        }
+        files.push(("runs".to_owned(), encoded(&figures(key, seed, summary), &metadata)?));
+        Ok(Self { key: key.clone(), tables: files })
+    }
+}
+
+/// The scenario of a run with all defaults, as TOML.
+///
+/// # Errors
+/// It has a number that TOML cannot represent.
+pub fn resolved(scenario: &Scenario, seed: u64) -> Result<String, StoreError> {
+    Ok(Meta::new(&Scenario { seed, ..scenario.clone() })?.scenario().to_owned())
+}
+
+/// A table as a Parquet file.
+fn encoded(table: &Table, metadata: &[(&str, String)]) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = Vec::new();
+    table.write_parquet(&mut bytes, metadata).map_err(StoreError::Encoding)?;
+    Ok(bytes)
 }
 
 /// A folder of kept runs.
@@ -131,6 +199,11 @@ impl Store {
         &self.folder
     }
 
+    /// The tables that are kept of each run beside its figures.
+    pub fn tables(&self) -> &[String] {
+        &self.tables
+    }
+
     fn file(&self, table: &str, key: &Key) -> PathBuf {
         self.folder.join(table).join(format!("{}.parquet", key.0))
     }
@@ -144,68 +217,49 @@ impl Store {
     ///
     /// # Errors
     /// A file cannot be written. The run is then not there.
-    pub fn keep(
-        &self,
-        key: &Key,
-        scenario: &Scenario,
-        summary: &Summary,
-        tables: RunTables,
-    ) -> Result<(), StoreError> {
-        let seed = tables.seed;
-        let meta = Meta::new(&Scenario { seed, ..scenario.clone() })?;
-        let metadata = [
-            ("fairhop.version", env!("CARGO_PKG_VERSION").to_owned()),
-            ("fairhop.engine", ENGINE.to_owned()),
-            ("fairhop.scenario", meta.scenario().to_owned()),
-        ];
-        for table in tables.into_columns() {
-            if self.tables.iter().any(|wanted| wanted == table.name) {
-                self.write(table.name, &key.0, &keyed(table, key), &metadata)?;
-            }
-        }
-        self.write("runs", &key.0, &figures(key, seed, summary), &metadata)
+    pub fn keep(&self, run: &Files) -> Result<(), StoreError> {
+        run.tables.iter().try_for_each(|(table, bytes)| self.write(table, &run.key.0, bytes))
     }
 
-    /// Keeps which runs a plan consists of: one row for each point and seed.
+    /// Keeps which runs a plan consists of: one row for each point and seed. A search adds points to those of the plan.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn keep_plan(&self, sweep: &Sweep, runs: &[(usize, u64, Key)]) -> Result<(), StoreError> {
-        let table = plan_table(sweep, runs);
+    pub fn keep_plan(
+        &self,
+        sweep: &Sweep,
+        points: &[Arc<Point>],
+        runs: &[(usize, u64, Key)],
+    ) -> Result<(), StoreError> {
+        let table = plan_table(sweep, points, runs);
         let name = format!("{}-{}", sweep.name, &hash(&[ENGINE, &sweep.text])[..16]);
-        self.write("plans", &name, &table, &[("fairhop.plan", sweep.text.clone())])
+        self.write("plans", &name, &encoded(&table, &[("fairhop.plan", sweep.text.clone())])?)
     }
 
     /// Figures of a run by their names; none for those that it lacks, and for all if it cannot be read.
-    pub fn figures<const N: usize>(&self, key: &Key, names: [&str; N]) -> [Option<f64>; N] {
+    pub fn figures(&self, key: &Key, names: &[&str]) -> Vec<Option<f64>> {
         let read = || -> Option<_> {
             let reader = SerializedFileReader::new(File::open(self.file("runs", key)).ok()?).ok()?;
             let row = reader.get_row_iter(None).ok()?.next()?.ok()?;
-            Some(names.map(|wanted| match row.get_column_iter().find(|(name, _)| *name == wanted)?.1 {
+            let figure = |wanted: &&str| match row.get_column_iter().find(|(name, _)| name == wanted)?.1 {
                 Field::Double(value) => Some(*value),
                 Field::Long(value) => Some(*value as f64),
                 _ => None,
-            }))
+            };
+            Some(names.iter().map(figure).collect())
         };
-        read().unwrap_or([None; N])
+        read().unwrap_or_else(|| vec![None; names.len()])
     }
 
     /// Writes a file completely or not at all.
-    fn write(
-        &self,
-        folder: &str,
-        name: &str,
-        table: &Table,
-        metadata: &[(&str, String)],
-    ) -> Result<(), StoreError> {
+    fn write(&self, folder: &str, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let path = self.folder.join(folder).join(format!("{name}.parquet"));
         let number = NEXT_FILE.fetch_add(1, Ordering::Relaxed);
         let unfinished = self.folder.join(".unfinished").join(format!("{}-{number}", process::id()));
         let write = || {
-            let mut file = BufWriter::new(File::create(&unfinished)?);
-            table.write_parquet(&mut file, metadata)?;
-            file.flush()?;
-            file.get_ref().sync_data()?;
+            let mut file = File::create(&unfinished)?;
+            file.write_all(bytes)?;
+            file.sync_data()?;
             fs::rename(&unfinished, &path)
         };
         write().map_err(|error| {
@@ -260,7 +314,7 @@ fn figures(key: &Key, seed: u64, summary: &Summary) -> Table {
     Table { name: "runs", about: "One row: the figures of a run.", columns }
 }
 
-fn plan_table(sweep: &Sweep, runs: &[(usize, u64, Key)]) -> Table {
+fn plan_table(sweep: &Sweep, points: &[Arc<Point>], runs: &[(usize, u64, Key)]) -> Table {
     let mut columns = vec![
         Column::new("plan", "Name of the plan.", Values::Text(vec![sweep.name.as_str().into(); runs.len()])),
         Column::new(
@@ -281,13 +335,20 @@ fn plan_table(sweep: &Sweep, runs: &[(usize, u64, Key)]) -> Table {
         Column::new(
             "label",
             "The values of the point as text.",
-            Values::Text(runs.iter().map(|(point, ..)| named(&sweep.points[*point].keys).into()).collect()),
+            Values::Text(runs.iter().map(|(point, ..)| named(&points[*point].keys).into()).collect()),
         ),
     ];
-    let keys = sweep.points.first().map(|point| point.keys.iter().map(|(key, _)| key.clone()));
+    if sweep.search.is_some() {
+        let part = |seed: u64| if sweep.is_judging(seed) { "judge" } else { "search" };
+        columns.push(Column::new(
+            "part",
+            "Whether the run was used to `search` for the best value, or to `judge` it.",
+            Values::Text(runs.iter().map(|(_, seed, _)| part(*seed).into()).collect()),
+        ));
+    }
+    let keys = points.first().map(|point| point.keys.iter().map(|(key, _)| key.clone()));
     for (index, key) in keys.into_iter().flatten().enumerate() {
-        let values: Vec<&Value> =
-            runs.iter().map(|(point, ..)| &sweep.points[*point].keys[index].1).collect();
+        let values: Vec<&Value> = runs.iter().map(|(point, ..)| &points[*point].keys[index].1).collect();
         columns.push(Column::new(key, "Value of this key.", typed(&values)));
     }
     Table { name: "plans", about: "One row for each run of a plan.", columns }
@@ -307,4 +368,25 @@ fn typed(values: &[&Value]) -> Values {
         .or_else(|| all(values, Value::as_f64).map(Values::Real))
         .or_else(|| all(values, Value::as_bool).map(Values::Truth))
         .unwrap_or_else(|| Values::Text(values.iter().map(text).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use fairhop_sim::scenario;
+    use fairhop_sim::world::World;
+
+    use super::*;
+
+    #[test]
+    fn the_figures_are_those_of_the_table() {
+        let ready = scenario::ready_made("k-mix").expect("ready-made");
+        let changes = ["duration_s=0.5", "warmup_s=0"].map(scenario::Override::new);
+        let loaded = scenario::load("x.toml", ready.text, &changes).expect("a scenario");
+        let mut world = World::new(&loaded.scenario, 1).expect("a network");
+        world.run();
+        let key = Key::of(&loaded.scenario, 1).expect("a key");
+        let table = figures(&key, 1, &Summary::of(&world, false));
+        let names: Vec<&str> = table.columns.iter().skip(3).map(|column| &*column.name).collect();
+        assert_eq!(names, FIGURES);
+    }
 }

@@ -1,24 +1,21 @@
-//! Sweeps: the runs of a plan that are not kept yet, on all cores.
+//! Sweeps: the runs of a plan that are not kept yet.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fairhop_model::stats;
-use fairhop_sim::output::tables::RunTables;
-use fairhop_sim::results::Summary;
-use fairhop_sim::scenario::Loaded;
+use serde::Serialize;
 
-use crate::campaign::{Campaign, CampaignError, Job, drive};
-use crate::plan::{Sweep, named};
-use crate::source::{self, BuildError};
+use crate::cluster::ClusterError;
+use crate::executor::{Executor, Run, Stop};
+use crate::keeper::Keeper;
+use crate::optimum::{self, Found};
+use crate::plan::{PlanError, Point, Sweep};
+use crate::source::BuildError;
 use crate::store::{Key, Store, StoreError};
 
-/// Runs that are written at a time. File systems synchronize several files together.
-const WRITERS: usize = 8;
 /// How often the calling thread looks whether all runs are kept, at the end.
 const CHECK: Duration = Duration::from_millis(5);
 
@@ -46,9 +43,15 @@ pub enum SweepError {
         /// The message of the panic.
         message: String,
     },
+    /// A value between those of the plan is no scenario.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// The system refuses to start a thread.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
+    /// The cluster, or a run on it.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
 }
 
 /// How far a sweep is.
@@ -56,7 +59,7 @@ pub enum SweepError {
 pub struct Progress {
     /// Runs that exist, now.
     pub done: usize,
-    /// Runs of the plan. A stop rule may add some.
+    /// Runs of the plan. A stop rule may add some; a search may need fewer.
     pub total: usize,
     /// Runs that this sweep has made.
     pub made: usize,
@@ -78,18 +81,23 @@ impl Progress {
 }
 
 /// A sweep that has ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Report {
     /// How far it got.
     pub progress: Progress,
+    /// The points of the plan, and those that its search has added.
+    pub points: Vec<Arc<Point>>,
     /// Runs of the plan by number of the point, seed and key.
     pub runs: Vec<(usize, u64, Key)>,
+    /// What the search of the plan has found at each point of its other keys; empty without one, or if it was
+    /// interrupted.
+    pub found: Vec<Found>,
     /// Whether it was interrupted.
     pub interrupted: bool,
 }
 
 /// Figures of one point: mean, half-width of the 95 % interval, number of runs.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figure {
     /// Mean.
     pub mean: f64,
@@ -101,11 +109,11 @@ pub struct Figure {
 
 /// What the runs of a point say.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PointFigures<const N: usize> {
+pub struct PointFigures {
     /// Number of runs, with those that do not exist.
     pub runs: u32,
     /// The figures that were asked for; none where no run has it.
-    pub figures: [Option<Figure>; N],
+    pub figures: Vec<Option<Figure>>,
 }
 
 impl Figure {
@@ -116,121 +124,152 @@ impl Figure {
 
 impl Report {
     /// Figures by their names, of the first `points` points that have runs, by number of the point.
-    pub fn figures<const N: usize>(
-        &self,
-        store: &Store,
-        names: [&str; N],
-        points: usize,
-    ) -> BTreeMap<usize, PointFigures<N>> {
-        let mut samples: BTreeMap<usize, (u32, [Vec<f64>; N])> = BTreeMap::new();
-        for (point, _, key) in self.runs.iter().filter(|(point, ..)| *point < points) {
-            let (runs, of_point) =
-                samples.entry(*point).or_insert_with(|| (0, std::array::from_fn(|_| Vec::new())));
-            *runs += 1;
-            for (list, figure) in of_point.iter_mut().zip(store.figures(key, names)) {
-                list.extend(figure);
-            }
-        }
-        let figures = |(runs, lists): (u32, [Vec<f64>; N])| PointFigures {
-            runs,
-            figures: lists.map(|samples| Figure::of(&samples)),
-        };
-        samples.into_iter().map(|(point, samples)| (point, figures(samples))).collect()
+    pub fn figures(&self, store: &Store, names: &[&str], points: usize) -> BTreeMap<usize, PointFigures> {
+        figures(&self.runs, store, names, points)
     }
 }
 
-/// Makes the runs of a plan that are not kept yet. `waiting` is called by this thread several times a second, and once at
-/// the end. `stop` ends the sweep: runs in progress are dropped.
+fn figures(
+    runs: &[(usize, u64, Key)],
+    store: &Store,
+    names: &[&str],
+    points: usize,
+) -> BTreeMap<usize, PointFigures> {
+    let mut samples: BTreeMap<usize, (u32, Vec<Vec<f64>>)> = BTreeMap::new();
+    for (point, _, key) in runs.iter().filter(|(point, ..)| *point < points) {
+        let (runs, of_point) = samples.entry(*point).or_insert_with(|| (0, vec![Vec::new(); names.len()]));
+        *runs += 1;
+        for (list, figure) in of_point.iter_mut().zip(store.figures(key, names)) {
+            list.extend(figure);
+        }
+    }
+    let figures = |(runs, lists): (u32, Vec<Vec<f64>>)| PointFigures {
+        runs,
+        figures: lists.iter().map(|samples| Figure::of(samples)).collect(),
+    };
+    samples.into_iter().map(|(point, samples)| (point, figures(samples))).collect()
+}
+
+/// Makes the runs of a plan that are not kept yet, on `executor`. `waiting` is called by this thread several times a second,
+/// and once at the end. `stop` ends the sweep: runs in progress are dropped.
 ///
 /// # Errors
 /// A run cannot be made or kept. Those that were kept before stay.
 pub fn sweep(
-    sweep: &Arc<Sweep>,
+    sweep: &Sweep,
     store: &Store,
-    threads: Option<usize>,
-    stop: impl Fn() -> bool + Clone + Send + Sync + 'static,
+    executor: &mut dyn Executor,
+    stop: impl Fn() -> bool + Send + Sync + 'static,
     mut waiting: impl FnMut(Progress),
 ) -> Result<Report, SweepError> {
-    let began = Instant::now();
-    let mut runs: Vec<(usize, u64, Key)> = Vec::new();
-    let mut wanted: Vec<(usize, u64)> = (0..sweep.points.len())
-        .flat_map(|point| seeds(sweep, 0, sweep.seeds).map(move |seed| (point, seed)))
-        .collect();
-    let made = Arc::new(AtomicUsize::new(0));
-    loop {
-        for &(point, seed) in &wanted {
-            runs.push((point, seed, Key::of(&sweep.points[point].loaded.scenario, seed)?));
+    let mut session = Session {
+        sweep,
+        store,
+        executor,
+        stop: Arc::new(stop),
+        waiting: &mut waiting,
+        keeper: Keeper::start(store).map_err(SweepError::Thread)?,
+        began: Instant::now(),
+        points: sweep.points.clone(),
+        runs: Vec::new(),
+        further: 0,
+    };
+    let found = match &sweep.search {
+        Some(search) => optimum::find(&mut session, search)?,
+        None => {
+            session.all_points()?;
+            Vec::new()
         }
+    };
+    let progress = session.progress();
+    (session.waiting)(progress);
+    let interrupted = session.is_interrupted();
+    Ok(Report { progress, points: session.points, runs: session.runs, found, interrupted })
+}
+
+/// A sweep that is being made.
+pub(crate) struct Session<'s> {
+    pub(crate) sweep: &'s Sweep,
+    pub(crate) store: &'s Store,
+    executor: &'s mut dyn Executor,
+    stop: Stop,
+    waiting: &'s mut dyn FnMut(Progress),
+    keeper: Keeper,
+    began: Instant,
+    /// The points of the plan, and those that a search has added.
+    pub(crate) points: Vec<Arc<Point>>,
+    /// The runs so far, by number of the point, seed and key.
+    pub(crate) runs: Vec<(usize, u64, Key)>,
+    /// Runs that may follow, at most.
+    further: usize,
+}
+
+impl Session<'_> {
+    /// The runs of all points, and those that the stop rule adds.
+    fn all_points(&mut self) -> Result<(), SweepError> {
+        let sweep = self.sweep;
+        let mut wanted: Vec<(usize, u64)> = (0..self.points.len())
+            .flat_map(|point| sweep.seeds(0, sweep.seeds).map(move |seed| (point, seed)))
+            .collect();
+        while !wanted.is_empty() && self.make(&wanted, 0)? {
+            wanted = further(sweep, self.store, &self.runs);
+        }
+        Ok(())
+    }
+
+    /// Makes runs, of which there are none yet in this sweep, or finds them in the store. `further` may follow, at most.
+    /// Returns whether all are there; otherwise the sweep was interrupted.
+    pub(crate) fn make(&mut self, wanted: &[(usize, u64)], further: usize) -> Result<bool, SweepError> {
+        let mut missing = Vec::new();
+        for &(point, seed) in wanted {
+            let key = Key::of(&self.points[point].loaded.scenario, seed)?;
+            if !self.keeper.finds(&key) {
+                missing.push(Run { point: self.points[point].clone(), seed, key: key.clone() });
+            }
+            self.runs.push((point, seed, key));
+        }
+        self.further = further;
         // Readers can see which runs belong together before all are there.
-        store.keep_plan(sweep, &runs)?;
-        let mut missing: Vec<(usize, u64, Key)> =
-            runs.iter().filter(|(.., key)| !store.has(key)).cloned().collect();
-        let present = runs.len() - missing.len();
+        self.store.keep_plan(self.sweep, &self.points, &self.runs)?;
         if !missing.is_empty() {
             // Two sweeps of one plan at a time begin at different places, and so share the work.
             let start = std::process::id() as usize % missing.len();
             missing.rotate_left(start);
         }
-        let missing = Arc::new(missing);
-        let round = Arc::new(AtomicUsize::new(0));
-        let progress = {
-            let (made, round, total) = (made.clone(), round.clone(), runs.len());
-            move || Progress {
-                done: present + round.load(Ordering::Relaxed),
-                total,
-                made: made.load(Ordering::Relaxed),
-                wall: began.elapsed(),
-            }
-        };
-        let writers = Writers::start(store, [&made, &round])?;
-        let job = {
-            let (missing, sweep, store, stop) = (missing.clone(), sweep.clone(), store.clone(), stop.clone());
-            let (writers, round) = (writers.clone(), round.clone());
-            move |job: &Job| one(job, &missing[job.index], &sweep, &store, &stop, &writers, &round)
-        };
-        let campaign = {
-            let (stop, writers) = (stop.clone(), writers.clone());
-            Campaign { stop: move || stop() || writers.has_failed(), threads }
-        };
-        let outcome = campaign.run_all(missing.len(), || waiting(progress()), job);
-        while writers.are_busy() {
+        let (began, further, total) = (self.began, self.further, self.runs.len());
+        let Self { executor, keeper, stop, waiting, .. } = self;
+        let mut waiting = || waiting(progress(keeper, total + further, began));
+        let made = executor.make(&missing.into(), keeper, stop, &mut waiting);
+        while keeper.is_busy() {
             thread::sleep(CHECK);
-            waiting(progress());
+            waiting();
         }
-        let outcome = outcome.map_err(|error| match error {
-            CampaignError::Job(error) => error,
-            CampaignError::Thread(error) => SweepError::Thread(error),
-        })?;
-        if let Some(error) = writers.take_failure() {
+        if let Some(error) = keeper.take_failure() {
             return Err(error.into());
         }
-        waiting(progress());
-        if let Some((index, message)) = outcome.panics.into_iter().next() {
-            let (point, seed, _) = missing[index];
-            return Err(SweepError::Panic { point: named(&sweep.points[point].keys), seed, message });
-        }
-        let report = Report { progress: progress(), runs: runs.clone(), interrupted: stop() };
-        wanted = if report.interrupted { Vec::new() } else { further(sweep, store, &report) };
-        if wanted.is_empty() {
-            return Ok(report);
-        }
+        made?;
+        Ok(!self.is_interrupted())
+    }
+
+    fn is_interrupted(&self) -> bool {
+        (self.stop)()
+    }
+
+    fn progress(&self) -> Progress {
+        progress(&self.keeper, self.runs.len() + self.further, self.began)
     }
 }
 
-/// `count` seeds after the first `skip`.
-fn seeds(sweep: &Sweep, skip: u32, count: u32) -> impl Iterator<Item = u64> + use<> {
-    let first = sweep.first_seed.saturating_add(u64::from(skip));
-    (0..u64::from(count)).filter_map(move |index| first.checked_add(index))
+fn progress(keeper: &Keeper, total: usize, began: Instant) -> Progress {
+    Progress { done: keeper.done(), total, made: keeper.made(), wall: began.elapsed() }
 }
 
 /// More seeds for the points whose interval is too wide.
-fn further(sweep: &Sweep, store: &Store, report: &Report) -> Vec<(usize, u64)> {
+fn further(sweep: &Sweep, store: &Store, runs: &[(usize, u64, Key)]) -> Vec<(usize, u64)> {
     let Some(stop) = &sweep.stop else { return Vec::new() };
     let mut wanted = Vec::new();
-    for (point, PointFigures { runs: have, figures: [figure] }) in
-        report.figures(store, [stop.figure.as_str()], usize::MAX)
-    {
-        let wide = match figure {
+    for (point, PointFigures { runs: have, figures }) in figures(runs, store, &[&stop.figure], usize::MAX) {
+        let wide = match figures.first().copied().flatten() {
             Some(Figure { ci95: Some(ci95), .. }) => ci95 > stop.ci95,
             // One run has no interval. A figure that no run has will not appear with more.
             Some(Figure { ci95: None, .. }) => true,
@@ -239,102 +278,8 @@ fn further(sweep: &Sweep, store: &Store, report: &Report) -> Vec<(usize, u64)> {
         if wide {
             // The width shrinks with the root of the number: half as many again is one step closer.
             let more = (have / 2).max(1).min(stop.max_seeds.saturating_sub(have));
-            wanted.extend(seeds(sweep, have, more).map(|seed| (point, seed)));
+            wanted.extend(sweep.seeds(have, more).map(|seed| (point, seed)));
         }
     }
     wanted
-}
-
-/// Makes one run, and hands it to the writers.
-fn one(
-    job: &Job,
-    (point, seed, key): &(usize, u64, Key),
-    sweep: &Sweep,
-    store: &Store,
-    stop: &impl Fn() -> bool,
-    writers: &Writers,
-    round: &AtomicUsize,
-) -> Result<(), SweepError> {
-    // Another sweep may have made it meanwhile.
-    if store.has(key) {
-        round.fetch_add(1, Ordering::Relaxed);
-        return Ok(());
-    }
-    let point = &sweep.points[*point];
-    let mut world = source::build(&point.loaded, *seed)
-        .map_err(|source| SweepError::Build { point: named(&point.keys), source })?;
-    if drive(job, &mut world, || stop() || writers.has_failed(), &mut ()) {
-        let (summary, tables) = (Summary::of(&world, false), RunTables::collect(&world, false));
-        writers.hand(Made { key: key.clone(), loaded: point.loaded.clone(), summary, tables });
-    }
-    Ok(())
-}
-
-/// A run that is to be kept.
-struct Made {
-    key: Key,
-    loaded: Arc<Loaded>,
-    summary: Summary,
-    tables: RunTables,
-}
-
-/// Threads that keep runs. A disk may take 100 ms to synchronize a file, in which a core can simulate.
-#[derive(Clone)]
-struct Writers {
-    send: SyncSender<Made>,
-    /// Runs that have been handed over and are not kept yet.
-    pending: Arc<AtomicUsize>,
-    failed: Arc<AtomicBool>,
-    failure: Arc<Mutex<Option<StoreError>>>,
-}
-
-impl Writers {
-    /// Starts the threads. They count the runs that they keep, and end when nobody can hand them any more.
-    fn start(store: &Store, counters: [&Arc<AtomicUsize>; 2]) -> Result<Self, SweepError> {
-        let (send, receive) = mpsc::sync_channel::<Made>(WRITERS);
-        let receive = Arc::new(Mutex::new(receive));
-        let writers = Self { send, pending: Arc::default(), failed: Arc::default(), failure: Arc::default() };
-        for _ in 0..WRITERS {
-            let (store, receive, counters) = (store.clone(), receive.clone(), counters.map(Arc::clone));
-            let Self { pending, failed, failure, .. } = writers.clone();
-            let work = move || {
-                loop {
-                    let next = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    let Ok(Made { key, loaded, summary, tables }) = next else { break };
-                    match store.keep(&key, &loaded.scenario, &summary, tables) {
-                        Ok(()) => counters.iter().for_each(|counter| {
-                            counter.fetch_add(1, Ordering::Relaxed);
-                        }),
-                        Err(error) => {
-                            failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                            failed.store(true, Ordering::SeqCst);
-                        }
-                    }
-                    pending.fetch_sub(1, Ordering::SeqCst);
-                }
-            };
-            thread::Builder::new().name("keep".to_owned()).spawn(work).map_err(SweepError::Thread)?;
-        }
-        Ok(writers)
-    }
-
-    /// Hands over a run; waits where many are waiting to be kept.
-    fn hand(&self, made: Made) {
-        self.pending.fetch_add(1, Ordering::SeqCst);
-        if self.send.send(made).is_err() {
-            self.pending.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-
-    fn are_busy(&self) -> bool {
-        self.pending.load(Ordering::SeqCst) > 0
-    }
-
-    fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::SeqCst)
-    }
-
-    fn take_failure(&self) -> Option<StoreError> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
 }

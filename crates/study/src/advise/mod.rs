@@ -3,10 +3,8 @@
 //! Calls come first: settings under which calls are good in 95 % of the seconds rank by what TCP carries, the others by
 //! their calls. Tried are fixed settings, and for every [`Knob`] a search for its best value.
 //!
-//! The search is sequential halving with common random numbers (Z. Karnin, T. Koren and O. Somekh, "Almost optimal
-//! exploration in multi-armed bandits", ICML 2013): many values with one seed each, the better half of them with one seed
-//! more, and so on; then values between the best one and its neighbours. It assumes no order among the values: calls may be
-//! good at one rate, bad at a higher one, and good again above it, where a search that climbs or bisects would stop.
+//! The search ([`crate::search`]) tries many values with one seed each, the better half of them with one seed more, and so on;
+//! then values between the best one and its neighbours.
 //!
 //! The search has seeds of its own. What is shown comes from other seeds, which had no part in the choice: the best of many
 //! values looks better than it is on the seeds that chose it. For each knob, the next tighter value is shown as well, in
@@ -23,6 +21,7 @@ use fairhop_sim::scenario::{Loaded, Scenario, ScenarioErrors, Traffic};
 pub use setting::{Kinds, Knob, Setting};
 
 use crate::paired::Paired;
+use crate::search::{Aim, Condition, Keep, Sample, Search, Step};
 use crate::sweep::Figure;
 
 /// Calls are good if they are clear in this fraction of the seconds.
@@ -32,7 +31,7 @@ pub const SEARCH_SEEDS: u32 = 4;
 /// Seeds that a value has been tried with after each round of halving.
 const ROUNDS: [u32; 3] = [1, 2, SEARCH_SEEDS];
 /// Rounds of values between the best one and its neighbours.
-const REFINEMENTS: u32 = 2;
+const REFINEMENTS: usize = 2;
 /// Rate of a shaper as a fraction of a speed test, as administrators set it.
 const OF_SPEED_TEST: f64 = 0.9;
 /// What TCP carries alone, at least: the rates to try must not be 0.
@@ -70,7 +69,8 @@ impl RunFigures {
     }
 
     /// Those of a kept run, by [`FIGURES`]; none if it cannot be read.
-    pub fn kept([clear, mos_mean, mos_min, tcp, udp]: [Option<f64>; 5]) -> Option<Self> {
+    pub fn kept(figures: &[Option<f64>]) -> Option<Self> {
+        let [clear, mos_mean, mos_min, tcp, udp] = *figures else { return None };
         Some(Self { clear: clear?, mos_mean, mos_min, tcp_mbps: tcp?, udp_mbps: udp? })
     }
 }
@@ -250,10 +250,7 @@ impl<L: Fn(&[String]) -> Result<Loaded, ScenarioErrors>> Adviser<L> {
     /// Number of runs, at most. It is less where searches meet.
     pub fn planned(&self) -> usize {
         let of_knob = |knob: &Knob| {
-            let values = knob.first_values(1.0).len();
-            let halving: usize = halves(values).map(|(count, more)| count * more as usize).sum();
-            let refined = if knob.is_rate() { 2 * REFINEMENTS as usize * SEARCH_SEEDS as usize } else { 0 };
-            halving + refined + 2 * self.judging.len()
+            Search::new(knob.first_values(1.0), steps(*knob)).most_runs() + 2 * self.judging.len()
         };
         let speed_tests = self.speed_tests(1.0).len();
         let probes = if self.knobs.is_empty() { 0 } else { 2 };
@@ -395,57 +392,41 @@ impl<L: Fn(&[String]) -> Result<Loaded, ScenarioErrors>> Adviser<L> {
 
     /// The best value of each knob. All knobs go from round to round together, so that all cores have work.
     fn search<E>(&mut self, alone_mbps: f64, make: &mut impl Make<E>) -> Result<Vec<(Knob, f64)>, End<E>> {
-        let mut left: Vec<(Knob, Vec<f64>)> =
-            self.knobs.iter().map(|knob| (*knob, knob.first_values(alone_mbps))).collect();
-        let rounds = ROUNDS.into_iter().map(Some).chain((0..REFINEMENTS).map(|_| None));
-        let mut refinement = 0;
-        for round in rounds {
-            let seeds = round.unwrap_or(SEARCH_SEEDS);
-            if round.is_none() {
-                for (knob, values) in &mut left {
-                    let best = values[0];
-                    values.extend(knob.between(best, refinement));
-                }
-                refinement += 1;
+        let aim = Aim { most: true, conditions: vec![Condition { min: Some(GOOD), ..Condition::default() }] };
+        let mut searches: Vec<(Knob, Search<f64>)> = self
+            .knobs
+            .iter()
+            .map(|knob| (*knob, Search::new(knob.first_values(alone_mbps), steps(*knob))))
+            .collect();
+        loop {
+            let mut wanted = Vec::new();
+            for (knob, search) in &mut searches {
+                let Some(seeds) = search.begin(|a, b| knob.between(*a, *b)) else { continue };
+                let seeds = &self.searching[..seeds.min(self.searching.len())];
+                wanted.extend(search.left().flat_map(|&value| {
+                    let overrides = knob.setting(value).overrides();
+                    seeds.iter().map(move |&seed| (overrides.clone(), seed))
+                }));
             }
-            let wanted: Vec<(Vec<String>, u64)> = left
-                .iter()
-                .flat_map(|(knob, values)| values.iter().map(|&value| knob.setting(value).overrides()))
-                .flat_map(|overrides| {
-                    self.searching.iter().take(seeds as usize).map(move |&seed| (overrides.clone(), seed))
-                })
-                .collect();
+            if wanted.is_empty() {
+                break;
+            }
             self.run(&wanted, make)?;
-            for (knob, values) in &mut left {
-                // Of equal ones the tighter one.
-                values.sort_by(f64::total_cmp);
-                values.sort_by(|a, b| {
-                    let value = |value: f64| self.value(*knob, value, seeds);
-                    value(*b).partial_cmp(&value(*a)).unwrap_or(std::cmp::Ordering::Equal)
-                });
-                let keep = match round {
-                    Some(seeds) if seeds < SEARCH_SEEDS => values.len().div_ceil(2),
-                    _ => 1,
-                };
-                values.truncate(keep);
+            for (knob, search) in &mut searches {
+                search.end(&aim, |value| self.samples(&knob.setting(*value)));
             }
         }
-        Ok(left.into_iter().filter_map(|(knob, values)| Some((knob, *values.first()?))).collect())
+        let best = |(knob, search): (Knob, Search<f64>)| Some((knob, *search.left().next()?));
+        Ok(searches.into_iter().filter_map(best).collect())
     }
 
-    /// What the search maximizes, over the first seeds: good calls, then what is carried.
-    fn value(&self, knob: Knob, value: f64, seeds: u32) -> (bool, f64) {
-        let overrides = knob.setting(value).overrides();
-        let runs: Vec<RunFigures> = self
-            .searching
-            .iter()
-            .take(seeds as usize)
-            .filter_map(|&seed| self.known.get(&(overrides.clone(), seed)).copied())
-            .collect();
-        let mean =
-            |of: &dyn Fn(&RunFigures) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
-        let clear = mean(&|run| run.clear);
-        if clear >= GOOD { (true, mean(&|run| self.elastic(run))) } else { (false, clear) }
+    /// The runs of a setting with the seeds of the search.
+    fn samples(&self, setting: &Setting) -> Vec<Sample> {
+        let overrides = setting.overrides();
+        let run = |seed: &u64| self.known.get(&(overrides.clone(), *seed));
+        let sample =
+            |run: &RunFigures| Sample { figure: Some(self.elastic(run)), conditions: vec![Some(run.clear)] };
+        self.searching.iter().filter_map(run).map(sample).collect()
     }
 
     /// The settings that have all runs, the best first.
@@ -504,16 +485,16 @@ fn rank(row: &Row) -> (bool, f64, f64) {
     }
 }
 
-/// Values left in each round of halving, with the seeds that the round adds.
-fn halves(values: usize) -> impl Iterator<Item = (usize, u32)> {
-    let mut left = values;
-    let mut before = 0;
-    ROUNDS.into_iter().map(move |seeds| {
-        let round = (left, seeds - before);
-        left = left.div_ceil(2);
-        before = seeds;
-        round
-    })
+/// The steps of the search for a knob's value.
+fn steps(knob: Knob) -> Vec<Step> {
+    let halving = ROUNDS.map(|seeds| Step {
+        seeds: seeds as usize,
+        refine: false,
+        keep: if seeds < SEARCH_SEEDS { Keep::Half } else { Keep::AtMost(1) },
+    });
+    let refinement = Step { seeds: SEARCH_SEEDS as usize, refine: true, keep: Keep::AtMost(1) };
+    let refinements = if knob.is_rate() { REFINEMENTS } else { 0 };
+    halving.into_iter().chain(std::iter::repeat_n(refinement, refinements)).collect()
 }
 
 #[cfg(test)]

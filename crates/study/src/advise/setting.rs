@@ -133,13 +133,10 @@ impl Knob {
         (0..RATES).rev().map(|step| rounded(highest / libm::pow(STEP, f64::from(step)))).collect()
     }
 
-    /// The values between `value` and its neighbours on both sides; `round` counts from 0 and halves the distance.
-    pub(super) fn between(self, value: f64, round: u32) -> Vec<f64> {
-        if !self.is_rate() {
-            return Vec::new();
-        }
-        let step = libm::pow(STEP, libm::pow(0.5, f64::from(round + 1)));
-        vec![rounded(value / step), rounded(value * step)]
+    /// The value halfway between two rates by their ratio; none between windows.
+    pub(super) fn between(self, a: f64, b: f64) -> Option<f64> {
+        let middle = rounded(libm::sqrt(a * b));
+        (self.is_rate() && middle != a && middle != b).then_some(middle)
     }
 
     /// A value that is a little tighter: 11 % less, or the next window.
@@ -248,7 +245,10 @@ mod tests {
         let rates = Knob::DataPacing.first_values(1.7);
         assert_eq!((rates.len(), rates.last()), (16, Some(&2040.0)));
         assert!(rates.windows(2).all(|pair| pair[1] / pair[0] > 1.2) && rates[0] < 80.0, "{rates:?}");
-        assert_eq!(Knob::DataPacing.between(500.0, 0), [447.0, 559.0]);
+        assert_eq!(
+            (Knob::DataPacing.between(500.0, 625.0), Knob::Window.between(2.0, 4.0)),
+            (Some(559.0), None)
+        );
         assert_eq!((Knob::Window.tighter(3.0), Knob::Window.tighter(1.0)), (Some(2.0), None));
     }
 }

@@ -1,0 +1,266 @@
+"""Runs on a Dask cluster: what its workers do, and the bridge between a sweep and the scheduler.
+
+A sweep starts the bridge as `python -m fairhop bridge ADDRESS`, and talks with it over standard input and output; the
+messages are described in crates/study/src/cluster.rs. The bridge passes jobs on and results back, and decides nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from fairhop import _native
+
+#: How long the scheduler, and then its first worker, may take to answer.
+PATIENCE_S = 5.0
+#: How long the cluster may be without workers during a sweep.
+NO_WORKERS_S = 60.0
+#: How often the workers are counted.
+COUNT_S = 1.0
+
+#: Dask's future of a job; distributed has few types.
+Future = Any
+#: A job: all that a worker needs for a run.
+Job = dict[str, Any]
+#: The files of a run: table and Parquet file.
+Files = list[tuple[str, bytes]]
+
+
+class EngineError(RuntimeError):
+    """A worker has another engine than the sweep: its runs would be other ones."""
+
+
+class ClusterError(RuntimeError):
+    """The cluster cannot make the runs; `help` says how to fix it."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.fix = fix
+
+
+def engine() -> str:
+    """The fingerprint of the engine, of a worker if it is called there."""
+    return _native.engine()
+
+
+def make(job: Job) -> tuple[str, Files]:
+    """Makes a run, on a worker; returns its key and its files."""
+    if _native.engine() != job["engine"]:
+        raise EngineError(_native.engine())
+    return job["key"], _native.work(job["scenario"], job["seed"], job["key"], job["tables"])
+
+
+class Bridge:
+    """The client of a scheduler."""
+
+    def __init__(self, address: str, own_engine: str) -> None:
+        """Connects, and checks the workers.
+
+        Raises:
+            ClusterError: Nobody answers, or the workers cannot make the runs.
+        """
+        try:
+            from distributed import Client
+        except ImportError:
+            raise ClusterError(
+                "a sweep on a cluster needs the Python package distributed", "pip install 'fairhop[cluster]'"
+            ) from None
+        try:
+            client: Any = Client(  # type: ignore[no-untyped-call]
+                address, timeout=PATIENCE_S, set_as_default=False, name="fairhop"
+            )
+        except (OSError, ValueError, TypeError) as error:
+            raise ClusterError(
+                f"no Dask scheduler answers at {address}: {first_line(error)}",
+                "start one with `dask scheduler`, which prints its address, and workers with `dask worker ADDRESS`",
+            ) from None
+        self.client = client
+        self.address = address
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE_S)
+        except TimeoutError:
+            raise self._no_workers(f"the scheduler at {address} has no workers") from None
+        self._check(own_engine)
+        self._number = f"fairhop-{os.getpid()}-{time.time_ns()}"
+
+    def _no_workers(self, message: str) -> ClusterError:
+        return ClusterError(message, f"start one on each machine: dask worker {self.address}")
+
+    def _check(self, own_engine: str) -> None:
+        """Refuses workers with another engine, or without one."""
+        engines: dict[str, Any] = self.client.run(engine, on_error="return")
+        for worker, found in sorted(engines.items()):
+            if isinstance(found, BaseException):
+                raise ClusterError(
+                    f"the worker {worker} cannot load fairhop: {first_line(found)}",
+                    "install the same version of fairhop on every worker, and start the workers again",
+                )
+            if found != own_engine:
+                raise other_engine(worker, found, own_engine)
+
+    def slots(self) -> int:
+        """Runs that the cluster makes at a time: the threads of its workers."""
+        threads: dict[str, int] = self.client.nthreads()
+        return sum(threads.values())
+
+    def submit(self, jobs: list[Job]) -> list[Future]:
+        """Hands jobs to the scheduler."""
+        keys = [f"{self._number}-{job['job']}" for job in jobs]
+        futures: list[Future] = self.client.map(make, jobs, key=keys, pure=False)
+        return futures
+
+    def failure(self, future: Future, job: Job) -> ClusterError:
+        """Why a job has no result."""
+        run = f"the run of {job['point']} with seed {job['seed']}"
+        lost = ClusterError(
+            f"the connection with the scheduler at {self.address} is lost",
+            "start the sweep again: the runs so far are kept",
+        )
+        if future.status != "error":
+            return lost
+        error = future.exception()
+        match type(error).__name__:
+            case "EngineError":
+                return other_engine("that has joined", str(error), job["engine"])
+            case "KilledWorker":
+                return ClusterError(
+                    f"{run} was given up: the workers that made it died, one after the other",
+                    "look at their logs; if memory is short, start the workers with fewer threads",
+                )
+            case "ImportError" | "ModuleNotFoundError":
+                return ClusterError(
+                    f"a worker cannot load fairhop: {first_line(error)}",
+                    "install the same version of fairhop on every worker, and start the workers again",
+                )
+            case _:
+                return ClusterError(f"{run} failed on its worker: {error}", "")
+
+    def serve(self, out: Replies) -> None:
+        """Passes jobs on and results back until standard input ends.
+
+        Raises:
+            ClusterError: A run cannot be made, or the cluster is gone.
+        """
+        events: queue.SimpleQueue[Job | Future | None] = queue.SimpleQueue()
+        threading.Thread(target=read_jobs, args=(events,), daemon=True).start()
+        pending: dict[str, tuple[Future, Job]] = {}
+        slots, counted, seen = self.slots(), time.monotonic(), time.monotonic()
+        out.slots(slots)
+        ended = False
+        while not ended:
+            jobs, done = [], []
+            for event in waiting(events):
+                if event is None:
+                    ended = True
+                elif isinstance(event, dict):
+                    jobs.append(event)
+                else:
+                    done.append(event)
+            for future, job in zip(self.submit(jobs) if jobs and not ended else [], jobs, strict=False):
+                pending[future.key] = (future, job)
+                future.add_done_callback(events.put)
+            of_done = [pending.pop(future.key) for future in done if future.key in pending]
+            for future, job in of_done:
+                if future.status != "finished":
+                    raise self.failure(future, job)
+            if of_done:
+                results = self.client.gather([future for future, _ in of_done])
+                for (key, files), (_, job) in zip(results, of_done, strict=True):
+                    out.done(job["job"], key, files)
+            if time.monotonic() - counted > COUNT_S:
+                now, counted = self.slots(), time.monotonic()
+                if now:
+                    seen = counted
+                elif counted - seen > NO_WORKERS_S:
+                    raise self._no_workers("all workers of the cluster are gone")
+                if now != slots:
+                    slots = now
+                    out.slots(slots)
+        self.client.cancel([future for future, _ in pending.values()], force=True)
+
+
+class Replies:
+    """What the bridge says to the sweep."""
+
+    def __init__(self) -> None:
+        # Whatever else prints goes to standard error.
+        self._out = os.fdopen(os.dup(1), "wb")
+        os.dup2(2, 1)
+
+    def slots(self, count: int) -> None:
+        """The cluster makes this number of runs at a time."""
+        self._say({"slots": count})
+
+    def done(self, job: int, key: str, files: Files) -> None:
+        """A job is done."""
+        self._say({"job": job, "key": key, "files": [(table, len(content)) for table, content in files]}, files)
+
+    def error(self, error: ClusterError) -> None:
+        """The end."""
+        self._say({"error": str(error), "help": error.fix})
+
+    def _say(self, message: dict[str, Any], files: Files | None = None) -> None:
+        self._out.write(json.dumps(message).encode() + b"\n")
+        for _, content in files or ():
+            self._out.write(content)
+        self._out.flush()
+
+
+def waiting(events: queue.SimpleQueue[Any]) -> Iterable[Any]:
+    """The events that are there; waits for the first one, a while."""
+    try:
+        yield events.get(timeout=COUNT_S)
+        while True:
+            yield events.get_nowait()
+    except queue.Empty:
+        return
+
+
+def read_jobs(events: queue.SimpleQueue[Any]) -> None:
+    """Reads jobs to the end of standard input."""
+    for line in sys.stdin.buffer:
+        events.put(json.loads(line))
+    events.put(None)
+
+
+def other_engine(worker: str, found: str, own: str) -> ClusterError:
+    """A worker has another engine."""
+    return ClusterError(
+        f"the worker {worker} has another engine than this fairhop ({found}, here {own}): its results could differ",
+        "install the same version of fairhop on every worker, and start the workers again",
+    )
+
+
+def first_line(error: BaseException | None) -> str:
+    """The first line of an error's message."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def bridge(address: str, own_engine: str) -> int:
+    """Serves a sweep; returns the exit code."""
+    # Ctrl-C is the sweep's: it closes standard input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    replies = Replies()
+    # What it would log about workers that die is handled here.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    try:
+        Bridge(address, own_engine).serve(replies)
+    except ClusterError as error:
+        replies.error(error)
+        return 1
+    except OSError as error:
+        # Of a scheduler that ends; or the sweep has ended, and nobody reads this.
+        lost = f"the connection with the scheduler at {address} is lost: {first_line(error)}"
+        replies.error(ClusterError(lost, "start the sweep again: the runs so far are kept"))
+        return 1
+    return 0
