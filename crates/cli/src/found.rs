@@ -127,15 +127,13 @@ fn sentences(search: &Search, found: &Found) -> String {
             risky.join(", ")
         ));
     }
-    match found.end {
-        Some(End::First) => {
-            said.push("It is the first of the values: there may be better ones before it.".to_owned())
-        }
-        Some(End::Last) => {
-            said.push("It is the last of the values: there may be better ones beyond it.".to_owned())
-        }
-        None => {}
-    }
+    said.extend(found.end.map(|end| {
+        let (place, where_to) = match end {
+            End::First => ("first", "before"),
+            End::Last => ("last", "beyond"),
+        };
+        format!("It is the {place} of the values: there may be better ones {where_to} it.")
+    }));
     said.push(format!("{} values, {} runs.", found.tried, found.runs));
     said.join(" ")
 }

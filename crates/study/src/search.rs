@@ -281,7 +281,7 @@ impl<V> Search<V> {
         let keeps = others
             .iter()
             .zip(worse)
-            .filter(|((.., standing), worse)| !worse && !(of_leader.met && standing.surely_not))
+            .filter(|((.., standing), worse)| !(*worse || of_leader.met && standing.surely_not))
             .map(|((place, ..), _)| *place);
         let count = step.keep.of(standing.len());
         self.left = std::iter::once(*place).chain(keeps).take(count).collect();
