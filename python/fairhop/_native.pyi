@@ -19,6 +19,7 @@ __all__ = [
     "ScenarioError",
     "Table",
     "__version__",
+    "engine",
     "jain_index",
     "max_min",
     "mos",
@@ -29,6 +30,7 @@ __all__ = [
     "student_t_975",
     "sweep",
     "unfairness",
+    "work",
 ]
 
 __version__: str

@@ -23,6 +23,9 @@ use crate::sweep::Figure;
 /// The 97.5 % quantile of the normal distribution.
 const QUANTILE: f64 = 1.959_963_984_540_054;
 
+/// Runs from which on anything about a value is sure. Two runs may be equal by chance, and then have no spread.
+const CERTAIN: usize = 4;
+
 /// Bounds of a figure that a value must keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Condition {
@@ -149,6 +152,7 @@ impl Aim {
             })
             .collect();
         let all = |of: &dyn Fn(&Kept) -> bool| conditions.iter().all(|kept| kept.as_ref().is_some_and(of));
+        let certain = samples.len() >= CERTAIN;
         let met = figure.is_some() && all(&|kept| kept.met);
         let shortfall: f64 =
             conditions.iter().map(|kept| kept.map_or(f64::INFINITY, |kept| kept.shortfall)).sum();
@@ -161,9 +165,10 @@ impl Aim {
         Standing {
             figure,
             met,
-            surely: met && all(&|kept| kept.surely),
-            surely_not: figure.is_none()
-                || conditions.iter().any(|kept| kept.is_none_or(|kept| kept.surely_not)),
+            surely: met && certain && all(&|kept| kept.surely),
+            surely_not: certain
+                && (figure.is_none()
+                    || conditions.iter().any(|kept| kept.is_none_or(|kept| kept.surely_not))),
             conditions,
             rank,
         }

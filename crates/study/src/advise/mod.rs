@@ -4,7 +4,7 @@
 //! their calls. Tried are fixed settings, and for every [`Knob`] a search for its best value.
 //!
 //! The search ([`crate::search`]) tries many values with one seed each, the better half of them with one seed more, and so on;
-//! then values between the best one and its neighbours.
+//! then values between the best one and its neighbours. It has too few seeds to drop a value for sure.
 //!
 //! The search has seeds of its own. What is shown comes from other seeds, which had no part in the choice: the best of many
 //! values looks better than it is on the seeds that chose it. For each knob, the next tighter value is shown as well, in
