@@ -4,8 +4,8 @@
     python3 bench/sweeps.py --program BIN/fairhop --cluster    BIN is of an environment with fairhop[cluster]
 
 Each round makes the same 200 runs of K-MIX with one worker and with two, in turn, so that other load affects both. It
-also prints the processor time of the program. On a busy machine two threads get no more of it than one, and wall time
-says nothing about the sweep; the processor times still say whether two do more work for the same runs.
+also prints the processor time, with that of the cluster. On a busy machine two threads get no more of it than one, and
+wall time says nothing about the sweep; the processor times still say whether two do more work for the same runs.
 """
 
 from __future__ import annotations
@@ -34,24 +34,44 @@ class Cost:
     """What a sweep took, in seconds."""
 
     wall: float
-    #: Processor time of the sweep and its children.
+    #: Processor time of the sweep and its children, and of the cluster.
     cpu: float
 
 
-def sweep(program: Path, plan: str, *options: str) -> Cost:
+@dataclass(frozen=True)
+class Cluster:
+    """A scheduler, and its workers."""
+
+    address: str
+    processes: list[subprocess.Popen[bytes]]
+
+    def cpu(self) -> float:
+        """Processor time so far, in seconds."""
+        ticks = 0
+        for process in self.processes:
+            # User and system time are the 14th and 15th field; the second one, in brackets, may hold spaces.
+            fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def sweep(program: Path, plan: str, *options: str, on: Cluster | None = None) -> Cost:
     """Makes the runs of a plan."""
+    place = ["--cluster", on.address] if on else []
+    of_cluster = on.cpu() if on else 0.0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "plan.toml"
         path.write_text(plan, encoding="utf-8")
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        subprocess.run([program, "sweep", path, *options, "--json"], check=True, capture_output=True)
+        subprocess.run([program, "sweep", path, *options, *place, "--json"], check=True, capture_output=True)
         wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Cost(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Cost(wall, cpu + (on.cpu() if on else 0.0) - of_cluster)
 
 
 @contextmanager
-def cluster(program: Path, workers: int) -> Iterator[str]:
-    """A scheduler and workers with one thread each; gives the scheduler's address."""
+def cluster(program: Path, workers: int) -> Iterator[Cluster]:
+    """A scheduler and workers with one thread each."""
     python = program.with_name("python3")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "scheduler.json"
@@ -69,8 +89,9 @@ def cluster(program: Path, workers: int) -> Iterator[str]:
             address: str = json.loads(file.read_text(encoding="utf-8"))["address"]
             time.sleep(4)
             # The workers load the simulator.
-            sweep(program, SHORT, "--cluster", address)
-            yield address
+            started = Cluster(address, processes)
+            sweep(program, SHORT, on=started)
+            yield started
         finally:
             for process in reversed(processes):
                 process.kill()
@@ -90,10 +111,10 @@ def main() -> int:
         costs, short_ms = [], 0.0
         for workers in (1, 2):
             if args.cluster:
-                with cluster(program, workers) as address:
-                    costs.append(sweep(program, LONG, "--cluster", address))
+                with cluster(program, workers) as started:
+                    costs.append(sweep(program, LONG, on=started))
                     if workers == 1:
-                        short_ms = sweep(program, SHORT, "--cluster", address).wall / 2
+                        short_ms = sweep(program, SHORT, on=started).wall / 2
             else:
                 costs.append(sweep(program, LONG, "--threads", str(workers)))
                 if workers == 1:
