@@ -166,8 +166,11 @@ def sweep(
     of a Dask scheduler, such as `"tcp://10.0.0.1:8786"`, whose workers have the same version of this package.
 
     Raises:
+        ValueError: Both `threads` and `cluster` are given.
         ConnectionError: The cluster does not answer, or cannot make the runs.
     """
+    if threads is not None and cluster is not None:
+        raise ValueError("threads are those of this machine: start the workers of a cluster with --nthreads")
     if isinstance(plan, Mapping):
         text = "".join(f"{key} = {toml_of(value)}\n" for key, value in plan.items())
         folder = Path()
