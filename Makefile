@@ -4,15 +4,17 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs site deb wheel bench claims adaptive-grid peers clean
+.PHONY: help demo test lint docs site deb wheel bench claims adaptive-grid peers clean study-package
 
 # Rust may have been installed after this shell was started.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-PYTHON_FOLDERS := bench/adaptive bench/peers bench/routing bench/emulator bench/gateway tools tools/site
+PYTHON_FOLDERS := bench/peers bench/routing bench/emulator bench/gateway tools tools/site
 PYTHON_FILES := $(wildcard bench/*.py $(addsuffix /*.py,$(PYTHON_FOLDERS)))
 SHELL_FILES := .ci/run tools/prepare tools/deb tools/try-deb $(addprefix crates/gateway/package/,postinst prerm postrm) $(wildcard bench/emulator/*.sh bench/gateway/*.sh)
+# Runs a study with the package of the target study-package.
+STUDY = PYTHONPATH=out/study/package FAIRHOP=$(TARGET_DIR)/release/fairhop .venv/bin/python -m fairhop study
 # Runs a command on the last core that this process may use: speed is measured on one core.
 PINNED = taskset -c $$(taskset -pc $$$$ | sed 's/.*[^0-9]//')
 
@@ -89,22 +91,26 @@ bench: ## Speed: cost by network size, the gateway's observer, and the ratio to 
 
 claims: ## Repeat what the papers measured, with a report in out/study (hours; resumes after an interruption)
 	@tools/prepare rust compiler clang python tshark venv
+	@$(MAKE) -s study-package
+	$(STUDY) all --full --page docs/claims.md
+
+adaptive-grid: ## Adaptive control against the best fixed setting in 3 × 1080 cells (hours; resumes after an interruption)
+	@tools/prepare rust compiler clang python venv
+	@$(MAKE) -s study-package
+	$(STUDY) adaptive --full --page docs/validation/adaptive.md
+	$(STUDY) adaptive --full --direction up --page docs/validation/adaptive.md
+	$(STUDY) adaptive --full --direction mixed --page docs/validation/adaptive.md
+	$(STUDY) adaptive --changes --page docs/validation/adaptive.md
+	$(STUDY) adaptive --picture docs/validation/adaptive-region.svg
+	$(STUDY) adaptive --sample --golden crates/sim/tests/golden/adaptive.jsonl
+
+# The Python package as `make wheel` makes it, where $(STUDY) finds it.
+study-package:
 	cargo build --release --locked --package fairhop --package fairhop-python
 	rm -rf out/study/package
 	python3 tools/wheel.py --library $(TARGET_DIR)/release/lib_native.so --program $(TARGET_DIR)/release/fairhop \
 		--out out/study/package
 	.venv/bin/pip install --quiet --no-index --no-deps --target out/study/package out/study/package/*.whl
-	PYTHONPATH=out/study/package FAIRHOP=$(TARGET_DIR)/release/fairhop \
-		.venv/bin/python -m fairhop study all --full --page docs/claims.md
-
-adaptive-grid: ## Adaptive control against the best fixed setting in 3 × 1080 cells (hours; resumes after an interruption)
-	@tools/prepare rust compiler python
-	cargo build --release --locked --package fairhop
-	python3 bench/adaptive --write
-	python3 bench/adaptive --direction up --write
-	python3 bench/adaptive --direction mixed --write
-	python3 bench/adaptive --changes --write
-	python3 bench/adaptive --picture
 
 peers: ## The same scenarios in ns-2, ns-3 and Fairhop (45 minutes, nearly all for ns-3)
 	@tools/prepare rust compiler python ns2 ns3

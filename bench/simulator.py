@@ -16,64 +16,20 @@ MOS_GOOD = 3.6
 
 #: What `fairhop … --json` prints.
 Result = dict[str, Any]
-#: Overrides of a scenario, as `--set` takes them.
-Sets = tuple[str, ...]
-
-
-class InterruptedRunError(Exception):
-    """The program was stopped by Ctrl-C."""
 
 
 def fairhop(*arguments: str, program: Path = FAIRHOP, folder: Path | None = None) -> Result:
     """The JSON that the program prints, run in `folder`.
 
     Raises:
-        InterruptedRunError: Ctrl-C was pressed.
         RuntimeError: The program failed; the message holds the command and its standard error.
     """
     command = [str(program), *arguments, "--json"]
     process = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
-    if process.returncode in (130, -2):
-        raise InterruptedRunError
     if process.returncode:
         raise RuntimeError(f"fairhop {' '.join(arguments)}\n{process.stderr}")
     result: Result = json.loads(process.stdout)
     return result
-
-
-def scenario_path(scenario: str) -> Path:
-    """The file of a ready-made scenario."""
-    return ROOT / "scenarios" / f"{scenario}.toml"
-
-
-def fairhop_run(scenario: str, sets: Sets, seed: int, *options: str, program: Path = FAIRHOP) -> Result:
-    """One run of a ready-made scenario."""
-    overrides = [word for change in sets for word in ("--set", change)]
-    return fairhop("run", str(scenario_path(scenario)), "--seed", str(seed), *overrides, *options, program=program)
-
-
-#: The gateway controls nothing.
-FREE = 'control={ kind = "none" }'
-
-
-def window(segments: int) -> str:
-    """The override that limits each TCP flow to a window, in segments."""
-    return f'control={{ kind = "window", window_packets = {segments} }}'
-
-
-def pacing(kbps: float) -> str:
-    """The override that paces all data into the mesh to one total rate."""
-    return f'control={{ kind = "data-pacing", rate_kbps = {kbps:g} }}'
-
-
-def ack_pacing(kbps: float) -> str:
-    """The override that paces ACKs by the bytes that they acknowledge, to one total rate."""
-    return f'control={{ kind = "ack-pacing", rate_kbps = {kbps:g} }}'
-
-
-def tcp_mbps(result: Result) -> float:
-    """Total goodput of the TCP flows, in Mb/s."""
-    return float(result["totals"]["tcp_goodput_mbps"])
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,7 +1,8 @@
 """The gateway with kernel TCP and real calls in front of the emulated mesh, in virtual time, beside the laboratory.
 
-Cells are K-MIX and the first cells with calls of the grid of bench/adaptive, in its fixed random order. Runs are kept
-in out/gateway/runs.jsonl by command line and program, so that an interrupted bench goes on.
+Cells are K-MIX and the first cells with calls of the grid of `fairhop study adaptive`, in its fixed random order. The
+grid is in the Python package (`make wheel`), which must be installed. Runs are kept in out/gateway/runs.jsonl by
+command line and program, so that an interrupted bench goes on.
 
     python3 bench/gateway/mesh.py --cells 30 --kernels 6.1 6.12 --jobs 2 --write
 """
@@ -17,11 +18,15 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "adaptive"))
 
-from grid import COUNTED, PAYLOAD, SHAPED, Cell, speed_test, whole_grid
 from kept import Store
-from simulator import FREE, ROOT, replace_between, table
+from simulator import ROOT, replace_between, table
+
+try:
+    from fairhop.studies.adaptive.grid import COUNTED, PAYLOAD, SHAPED, Cell, speed_test, whole_grid
+    from fairhop.studies.lab import FREE
+except ModuleNotFoundError as error:
+    sys.exit(f"error: no module {error.name}\n  help: make wheel, then pip install the Python package")
 
 FOLDER = Path(__file__).resolve().parent
 PAGE = ROOT / "docs" / "validation" / "gateway.md"

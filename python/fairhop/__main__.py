@@ -47,6 +47,13 @@ def _plot(args: argparse.Namespace) -> None:
     print(f"{out}")
 
 
+def _reason(error: Exception) -> str:
+    """What is wrong, in words."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error.args[0] if error.args else error)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command (that of the command line by default); returns the exit code of the program: 1 for wrong input."""
     parser = argparse.ArgumentParser(prog="fairhop")
@@ -68,10 +75,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong_input: tuple[type[Exception], ...] = (OSError, KeyError, MissingLibraryError)
     if words[:1] == ["study"]:
         # The other commands start without the studies.
-        from fairhop.studies.command import StudyError, add_arguments
+        from fairhop.studies import adaptive, command
 
-        add_arguments(study)
-        wrong_input += (StudyError,)
+        if words[1:2] == [adaptive.NAME]:
+            from fairhop.studies.adaptive.command import add_arguments
+
+            add_arguments(study, words[2:])
+        else:
+            command.add_arguments(study)
+        wrong_input += (command.StudyError,)
     if words[:1] == ["bridge"]:
         # A sweep starts it.
         from fairhop.cluster import bridge
@@ -84,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int | None = args.command(args)
     except wrong_input as error:
-        print(f"error: {error.args[0] if error.args else error}", file=sys.stderr)
+        print(f"error: {_reason(error)}", file=sys.stderr)
         return 1
     except Exception as error:  # DuckDB's, whose library may be missing
         if type(error).__module__.startswith(("duckdb", "_duckdb")):

@@ -56,6 +56,7 @@ Examples:
   fairhop study all                      every row, with two seeds: about ten minutes
   fairhop study kim2010 --only K-REGION  one row, with its figure
   fairhop study all --full               with ten seeds and whole searches: hours
+  fairhop study adaptive                 adaptive control against the best fixed setting
 
 The report and its tables are in out/study. What was run is kept there: after Ctrl-C the same command goes on.
 The figures need matplotlib, which comes with: pip install 'fairhop[studies]'";
@@ -96,7 +97,7 @@ pub(crate) struct PythonArgs {
 /// Arguments of `fairhop study`, which are handed to Python.
 #[derive(Args, Debug)]
 pub(crate) struct StudyArgs {
-    /// `list`, `all` or a paper, such as `kim2010`; `--help` after it lists the options
+    /// `list`, `all`, `adaptive` or a paper (`kim2010`); `--help` after it lists options
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "STUDY")]
     pub(crate) arguments: Vec<OsString>,
 }

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 
-from fairhop.studies import STUDIES, pages, report
+from fairhop.studies import STUDIES, adaptive, pages, report
 from fairhop.studies.lab import INTERRUPTED, Lab, ProgramError, Runner, Stopped, find_program
 from fairhop.studies.model import NOT_MEASURED, Claim, Measurement, Part, Section, Study
 from fairhop.sweeps import MissingLibraryError
@@ -54,8 +54,11 @@ def studies_named(names: Sequence[str]) -> list[Study]:
         StudyError: A name is unknown.
     """
     for name in names:
+        if name == adaptive.NAME:
+            raise StudyError("the study adaptive has options of its own\n  help: fairhop study adaptive --help")
         if name not in STUDIES and name != "all":
-            raise StudyError(f"there is no study {name!r}\n  help: the studies are {', '.join(STUDIES)}, and all")
+            known = f"{', '.join(STUDIES)}, all (of these), and {adaptive.NAME}"
+            raise StudyError(f"there is no study {name!r}\n  help: the studies are {known}")
     return [study for study in STUDIES.values() if study.name in names or "all" in names]
 
 
@@ -86,6 +89,8 @@ def listing() -> str:
                 f"  {name:<11} {rows[name].setting if name in rows else 'settings that the paper leaves open'}"
                 for name in measurement.rows
             ]
+    lines += ["", f"{adaptive.NAME}: {adaptive.ABOUT}"]
+    lines += [f"  {command:<34} {about}" for command, about in adaptive.COMMANDS.items()]
     return "\n".join(lines)
 
 
@@ -203,7 +208,9 @@ def measure(chosen: Sequence[Chosen], lab: Lab) -> list[Section]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `fairhop study`."""
-    parser.add_argument("what", metavar="WHAT", nargs="+", help=f"list, all, or a paper: {', '.join(STUDIES)}")
+    parser.add_argument(
+        "what", metavar="WHAT", nargs="+", help=f"list, all, papers ({', '.join(STUDIES)}), or adaptive"
+    )
     parser.add_argument("--only", metavar="ROW", nargs="+", default=[], help="only these rows, such as K-REGION")
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
@@ -239,18 +246,14 @@ def study(args: argparse.Namespace) -> int:
         raise StudyError("--page takes a full study\n  help: add --full")
     if find_spec("matplotlib") is None:
         raise MissingLibraryError("matplotlib")
-    program = args.program or find_program()
-    runner = Runner(program, args.out / "runs", args.threads)
+    runner = Runner(find_program(args.program), args.out / "runs", args.threads)
     seeds = args.seeds or (FULL_SEEDS if args.full else QUICK_SEEDS)
     lab = Lab(runner, range(1, seeds + 1), quick=not args.full)
     began = time.monotonic()
     try:
         sections = measure(chosen, lab)
     except KeyboardInterrupt:
-        kept = sum(runner.made.values())
-        command = shlex.join(["fairhop", "study", *sys.argv[2:]])
-        print(f"interrupted: {kept} runs were made and kept; to go on: {command}", file=sys.stderr)
-        return INTERRUPTED
+        return interrupted(sum(runner.made.values()))
     form = "full" if args.full else "quick"
     made = report.Made(
         program=version(runner),
@@ -282,6 +285,17 @@ def study(args: argparse.Namespace) -> int:
             print(f"{claim.name:<28} {'; '.join(dict.fromkeys(claim.verdicts))}")
     print(f"{made.runs} runs, {made.found} of them found; report: {page}, tables: {folder}", file=sys.stderr)
     return 0
+
+
+def interrupted(kept: int) -> int:
+    """Says how an interrupted study goes on; returns its exit code."""
+    print(f"interrupted: {kept} runs were made and kept; to go on: {command_line()}", file=sys.stderr)
+    return INTERRUPTED
+
+
+def command_line() -> str:
+    """The command as it was called."""
+    return shlex.join(["fairhop", "study", *sys.argv[2:]])
 
 
 def version(runner: Runner) -> str:

@@ -89,12 +89,16 @@ def tcp_mbps(result: Result) -> float:
 # ---- running --------------------------------------------------------------------------------------------------------
 
 
-def find_program() -> Path:
-    """The program: the one that called this, the one beside this Python, or the one in the path.
+def find_program(named: Path | None = None) -> Path:
+    """The program: the one that is named, the one that called this, the one beside this Python, or the one in the path.
 
     Raises:
         FileNotFoundError: There is none.
     """
+    if named and not (named.is_file() and os.access(named, os.X_OK)):
+        raise FileNotFoundError(f"{named} is no program\n  help: --program takes the path of fairhop")
+    if named:
+        return named
     folders = [str(Path(sys.executable).parent), *os.get_exec_path()]
     places = [Path(folder) / "fairhop" for folder in folders]
     caller = os.environ.get("FAIRHOP")
@@ -179,19 +183,29 @@ class Runner:
             self.made_core_s += core_s
             del self._pending[path]
 
-    def call(self, *arguments: str) -> Result:
-        """The JSON that the program prints.
+    def call(self, *arguments: str, folder: Path | None = None) -> Result:
+        """The JSON that the program prints, run in `folder` if there is one.
 
         Raises:
             Stopped: The study is being interrupted.
             ProgramError: The program failed.
         """
-        words = [str(self.program), *arguments, "--json"]
+        result: Result = json.loads(self.printed(*arguments, "--json", folder=folder))
+        return result
+
+    def printed(self, *arguments: str, folder: Path | None = None) -> str:
+        """What the program prints, run in `folder` if there is one.
+
+        Raises:
+            Stopped: The study is being interrupted.
+            ProgramError: The program failed.
+        """
+        words = [str(self.program.absolute()), *arguments]
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             with self._lock:
                 if self._stopping:
                     raise Stopped
-                process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+                process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=folder)
                 self._processes.add(process)
             try:
                 _, status, usage = os.wait4(process.pid, 0)
@@ -202,13 +216,12 @@ class Runner:
             self._of_thread.core_s = getattr(self._of_thread, "core_s", 0.0) + usage.ru_utime + usage.ru_stime
             out.seek(0)
             err.seek(0)
-            printed, said = out.read(), err.read().decode(errors="replace")
+            printed, said = out.read().decode(), err.read().decode(errors="replace")
         if process.returncode == INTERRUPTED or process.returncode < 0 or (process.returncode and self._stopping):
             raise Stopped
         if process.returncode:
             raise ProgramError(f"fairhop {' '.join(arguments)}\n{said.strip()}")
-        result: Result = json.loads(printed)
-        return result
+        return printed
 
     def version(self) -> str:
         """The program's version."""

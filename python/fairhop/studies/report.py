@@ -7,7 +7,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -67,18 +67,38 @@ def html(title: str, made: Made, studies: Sequence[tuple[Study, Measured]]) -> s
     Raises:
         MissingLibraryError: matplotlib is not installed.
     """
-    body = [f"<header><h1>{escape(title)}</h1>{_made(made)}</header>", "<main>"]
-    if made.quick:
-        body.append(_preliminary(made, studies))
+    body = [_preliminary(made, studies)] if made.quick else []
     body.append(_overview(studies))
     body += [_study(study, measured, made) for study, measured in studies]
-    body.append("</main>")
+    return document(title, _facts(made), body)
+
+
+def document(title: str, facts: Mapping[str, str], body: Sequence[str]) -> str:
+    """A page in the form of all reports: a title, what is known of the study as a whole, and parts as HTML."""
+    rows = "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
+    head = f'<header><h1>{escape(title)}</h1><dl class="made">{rows}</dl></header>'
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n" + "\n".join(body) + "\n</body>\n"
-        "</html>\n"
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        + "\n".join([head, "<main>", *body, "</main>"])
+        + "\n</body>\n</html>\n"
     )
+
+
+def blocks(text: str) -> str:
+    """Paragraphs, lists and tables in Markdown as HTML."""
+    parts: list[str] = []
+    for block in filter(None, (block.strip("\n") for block in text.split("\n\n"))):
+        if block.startswith("| "):
+            heads, _, *rows = ([cell.strip() for cell in line.split("|")[1:-1]] for line in block.split("\n"))
+            parts.append(_rows(heads, rows))
+        elif block.startswith("- "):
+            items = block.removeprefix("- ").split("\n- ")
+            parts.append(f"<ul>{''.join(f'<li>{inline(item)}</li>' for item in items)}</ul>")
+        else:
+            parts.append(f"<p>{inline(block)}</p>")
+    return "".join(parts)
 
 
 def inline(text: str) -> str:
@@ -115,15 +135,13 @@ def badge(verdict: str) -> str:
     return f'<span class="verdict {kind}">{SIGNS[verdict]} {verdict}</span>'
 
 
-def _made(made: Made) -> str:
+def _facts(made: Made) -> dict[str, str]:
     form = "quick: few seeds, coarse searches" if made.quick else "full"
     time = (
         f"{duration(made.wall_s)}, with {made.found} of {made.runs} runs found from before; all runs took "
         f"{duration(made.core_s)} on a core"
     )
-    facts = {"Program": made.program, "Date": made.date, "Form": form, "Seeds": made.seeds, "Run time": time}
-    rows = "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
-    return f'<dl class="made">{rows}</dl>'
+    return {"Program": made.program, "Date": made.date, "Form": form, "Seeds": made.seeds, "Run time": time}
 
 
 def _preliminary(made: Made, studies: Sequence[tuple[Study, Measured]]) -> str:
@@ -260,11 +278,15 @@ def _described(figure: Figure, index: int) -> str:
 
 
 def _table(title: str, table: Table) -> str:
-    heads = "".join(f'<th scope="col">{inline(head)}</th>' for head in table.heads)
-    rows = "".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in table.rows)
     legend = f"<p>{inline(table.legend)}</p>" if table.legend else ""
     head = f'<h5 class="table">Table {inline(title)}</h5>'
-    return head + legend + scrolled(f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>")
+    return head + legend + _rows(table.heads, table.rows)
+
+
+def _rows(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f'<th scope="col">{inline(cell)}</th>' for cell in heads)
+    body = "".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in rows)
+    return scrolled(f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>")
 
 
 def _cell(text: str) -> str:
@@ -292,11 +314,12 @@ def csv_files(studies: Sequence[tuple[Study, Measured]]) -> dict[str, str]:
                 for rule, found, verdict in zip(rules, claim.found, claim.verdicts, strict=True):
                     rows.append([*texts, claim.seeds, rule, found, verdict, claim.nearest_rule or ""])
             for title, table in section.tables.items():
-                files[f"{re.sub(r'[^A-Za-z0-9-]+', '-', title).strip('-')}.csv"] = _csv(table.heads, table.rows)
-    return {"claims.csv": _csv(heads, rows), **files}
+                files[f"{re.sub(r'[^A-Za-z0-9-]+', '-', title).strip('-')}.csv"] = csv_text(table.heads, table.rows)
+    return {"claims.csv": csv_text(heads, rows), **files}
 
 
-def _csv(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def csv_text(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table as CSV, without the marks of Markdown."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([plain(head) for head in heads])

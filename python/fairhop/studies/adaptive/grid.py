@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from simulator import FREE, Sets
+from fairhop.studies.lab import FREE, Sets
 
 SCENARIO = "adaptive-grid"
 
@@ -94,6 +94,10 @@ WORST: tuple[str, ...] = (
     "hops=5 calls=6 flows=1 delay=30 tcp=cubic direction=down",
     "hops=4 calls=3 flows=1 delay=150 tcp=bbr direction=down",
 )
+
+
+#: Cells of a quick study.
+QUICK_CELLS = 12
 
 
 def sample() -> list[Cell]:

@@ -7,7 +7,6 @@ controller, so their figures are used whichever program made them; those of `ada
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import statistics
 import tempfile
@@ -18,9 +17,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from simulator import MOS_GOOD, InterruptedRunError, Result, Sets, fairhop
-from store import CLEAR, appended, lines_of
-from worlds import LEARNING_S, World
+from fairhop.studies.adaptive.store import CLEAR, UnknownRunError, appended, lines_of
+from fairhop.studies.adaptive.worlds import LEARNING_S, World
+from fairhop.studies.lab import MOS_GOOD, Result, Runner, Sets, run_words
 
 #: Seeds that choose the oracle's setting, and seeds that judge it.
 CHOOSING, JUDGING = (101, 102), (1, 2)
@@ -144,20 +143,17 @@ def weighted(pairs: Iterable[tuple[float, float]]) -> float:
 # ---- the store ------------------------------------------------------------------------------------------------------
 
 
-class UnknownRunError(Exception):
-    """A run is not stored, and may not be made."""
-
-
 Key = tuple[str, Sets, int]
 
 
 class WorldRuns:
     """Runs worlds and stores their figures. Thread-safe."""
 
-    def __init__(self, program: Path, folder: Path, written: Path, *, only_adaptive: bool) -> None:
-        self.program, self.written, self.only_adaptive = program, written, only_adaptive
-        self.stop = threading.Event()
-        self.made = hashlib.sha256(program.read_bytes()).hexdigest()[:16]
+    def __init__(self, runner: Runner, folder: Path, *, only_adaptive: bool) -> None:
+        self.runner, self.folder, self.only_adaptive = runner, folder, only_adaptive
+        #: Runs that were made now.
+        self.made = 0
+        self._by = runner.hash[:16]
         self._lock = threading.Lock()
         self._known: dict[Key, Figures] = {}
         path = folder / "runs.jsonl"
@@ -165,15 +161,19 @@ class WorldRuns:
             sets = tuple(line["sets"])
             # A truncated line in the middle can lack fields.
             with suppress(KeyError, TypeError):
-                if line["made"] == self.made or not is_adaptive(sets):
+                if line["made"] == self._by or not is_adaptive(sets):
                     self._known[line["world"], sets, line["seed"]] = Figures(
                         *(line["figures"][field.name] for field in fields(Figures))
                     )
         self._file = appended(path)
 
+    def close(self) -> None:
+        """Closes the file of figures."""
+        self._file.close()
+
     def file(self, world: World) -> Path:
         """The scenario file of a world, written if it is missing or another."""
-        path = self.written / world.split / f"{world.number}.toml"
+        path = self.folder / world.split / f"{world.number}.toml"
         text = world.text()
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -184,8 +184,9 @@ class WorldRuns:
         """The figures of one seed.
 
         Raises:
-            InterruptedRunError: Ctrl-C was pressed.
+            Stopped: The study is being interrupted.
             UnknownRunError: It is not stored, and only `adaptive` may be run.
+            ProgramError: The program failed.
         """
         key = (world.key(), setting, seed)
         with self._lock:
@@ -194,23 +195,21 @@ class WorldRuns:
             return known
         if self.only_adaptive and not is_adaptive(setting):
             raise UnknownRunError(world.name())
-        if self.stop.is_set():
-            raise InterruptedRunError
         figures = self._run(world, setting, seed, traced=seed in JUDGING)
-        line = {"world": key[0], "name": world.name(), "sets": setting, "seed": seed, "made": self.made}
+        line = {"world": key[0], "name": world.name(), "sets": setting, "seed": seed, "made": self._by}
         with self._lock:
+            self.made += 1
             self._known[key] = figures
             self._file.write(json.dumps({**line, "figures": asdict(figures)}) + "\n")
             self._file.flush()
         return figures
 
     def _run(self, world: World, setting: Sets, seed: int, *, traced: bool) -> Figures:
-        words = [word for change in setting for word in ("--set", change)]
         traces = [word for name in ("mos", "flow", "control") if traced for word in ("--trace", name)]
         with tempfile.TemporaryDirectory() as folder:
             # Without --out, traces are written to the current directory.
-            arguments = ("run", str(self.file(world).resolve()), "--seed", str(seed), "--threads", "1")
-            result = fairhop(*arguments, *words, *traces, program=self.program.resolve(), folder=Path(folder))
+            words = run_words(str(self.file(world).absolute()), setting, seed)
+            result = self.runner.call(*words, "--threads", "1", *traces, folder=Path(folder))
             return figures_of(result, Path(folder))
 
     def mean(self, world: World, setting: Sets, seeds: Sequence[int]) -> Figures:

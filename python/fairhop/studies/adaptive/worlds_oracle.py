@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from simulator import FREE, Sets, ack_pacing, pacing, window
-from worldruns import CHOOSING, JUDGING, Figures, WorldRuns
-from worlds import World
+from fairhop.studies.adaptive.worlds import World
+from fairhop.studies.adaptive.worlds_runs import CHOOSING, JUDGING, Figures, WorldRuns
+from fairhop.studies.lab import FREE, Sets, ack_pacing, pacing, window
 
 #: Rates in kb/s, 12 % apart.
 RATES = [round(15 * 1.12**step, 1) for step in range(70)]

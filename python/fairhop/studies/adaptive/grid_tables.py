@@ -6,12 +6,10 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from grid import Cell
-from oracle import Outcome
-from simulator import ROOT, table
-from store import Figures
-
-PAGE = ROOT / "docs" / "validation" / "adaptive.md"
+from fairhop.studies.adaptive.grid import Cell
+from fairhop.studies.adaptive.grid_oracle import Outcome
+from fairhop.studies.adaptive.grid_runs import Figures
+from fairhop.studies.model import Table
 
 #: A control is as good as the oracle in a cell if calls are good and TCP has this fraction of the oracle's goodput.
 AS_GOOD = 0.9
@@ -82,7 +80,7 @@ HEADS = ("cells", "calls good", "TCP, median", "worst decile", "as good as the o
 
 def by_control(measured: Measured) -> str:
     rows = [[control, *figures(verdicts(measured, control))] for control in measured.controls]
-    return table(("control", *HEADS), rows)
+    return Table(("control", *HEADS), rows).markdown()
 
 
 def by_axis(several: Iterable[Verdict]) -> str:
@@ -95,7 +93,7 @@ def by_axis(several: Iterable[Verdict]) -> str:
             rows += [
                 [f"{axis} {value}", *figures([v for v in several if v.cell.axes()[axis] == value])] for value in ordered
             ]
-    return table(("", *HEADS), rows)
+    return Table(("", *HEADS), rows).markdown()
 
 
 def where_as_good(measured: Measured, axis: str) -> str:
@@ -106,7 +104,7 @@ def where_as_good(measured: Measured, axis: str) -> str:
         several = verdicts(measured, control)
         at = [[verdict for verdict in several if int(verdict.cell.axes()[axis]) == value] for value in values]
         rows.append([control, *(figures(part)[-1] for part in at)])
-    return table(("control", *(f"{axis} {value}" for value in values)), rows)
+    return Table(("control", *(f"{axis} {value}" for value in values)), rows).markdown()
 
 
 def worst(several: Sequence[Verdict], key: str) -> str:
@@ -127,7 +125,7 @@ def worst(several: Sequence[Verdict], key: str) -> str:
         ]
         for verdict in order[:WORST]
     ]
-    return table(("cell", "oracle, Mb/s", "clear", "its setting", "control, Mb/s", "clear", "ratio"), rows)
+    return Table(("cell", "oracle, Mb/s", "clear", "its setting", "control, Mb/s", "clear", "ratio"), rows).markdown()
 
 
 def text(measured: Measured) -> str:
@@ -145,3 +143,23 @@ def text(measured: Measured) -> str:
         parts += ["`adaptive`, where calls are worst:\n", worst(several, "calls")]
         parts += ["`adaptive`, where TCP's goodput is lowest:\n", worst(several, "TCP")]
     return "\n".join(parts)
+
+
+#: Columns of the table with a row for each cell and control.
+COLUMNS = (
+    *Cell(1, 0, 1, 10, "reno").axes(),
+    "control", "goodput_mbps", "clear", "calls_good", "oracle", "oracle_goodput_mbps", "oracle_clear",
+    "oracle_calls_good",
+)  # fmt: skip
+
+
+def every_cell(measured: Measured) -> tuple[Sequence[str], list[list[str]]]:
+    """The figures of every control in every cell, with the oracle of the cell: heads and rows."""
+    rows: list[list[str]] = []
+    for cell, best in sorted(measured.oracles.items()):
+        oracle = [best.setting, f"{best.goodput_mbps:.6f}", f"{best.clear:.6f}", str(best.calls_can).lower()]
+        for control, of in measured.controls.items():
+            found = of[cell]
+            own = [control, f"{found.goodput_mbps:.6f}", f"{found.clear:.6f}", str(found.good).lower()]
+            rows.append([*cell.axes().values(), *own, *oracle])
+    return COLUMNS, rows

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import spots
-from spots import SENSITIVITY, Log, Places, Spot
+from fairhop.studies.adaptive import spots
+from fairhop.studies.adaptive.spots import SENSITIVITY, Log, Places, Spot
 
 SPLITS = ("train", "validation", "test")
 #: Simulated seconds, and those of them in which a controller may learn.

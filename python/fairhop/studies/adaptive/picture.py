@@ -8,12 +8,12 @@ bad: no part of the region. Whiskers are 95 % confidence intervals over seeds. C
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from store import Figures
+from fairhop.studies.adaptive.grid_runs import Figures
+from fairhop.studies.model import Estimate
 
 CALLS = tuple(range(12))
 WIDTH, HEIGHT = 900, 560
@@ -24,8 +24,6 @@ INK, FAINT, GRID = "#222222", "#666666", "#DDDDDD"
 COLOURS = ("#222222", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8B6F47", "#999999")
 #: Height of a line of text in the legend and in the note.
 LEGEND_LINE, NOTE_LINE = 22, 17
-#: Student's t for a two-sided 95 % interval, by degrees of freedom.
-T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
 @dataclass(frozen=True)
@@ -43,13 +41,12 @@ class Point:
 
     @property
     def mean(self) -> float:
-        return statistics.fmean(self.mbps)
+        return Estimate.of(self.mbps).mean
 
     @property
     def half(self) -> float:
         """Half-width of the 95 % confidence interval; 0 with one seed."""
-        n = len(self.mbps)
-        return T_975[n - 2] * statistics.stdev(self.mbps) / math.sqrt(n) if n > 1 else 0.0
+        return Estimate.of(self.mbps).half
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from report import decile
-from simulator import table
-from worldoracle import Best
-from worldruns import Figures
-from worlds import World
+from fairhop.studies.adaptive.grid_tables import decile
+from fairhop.studies.adaptive.worlds import World
+from fairhop.studies.adaptive.worlds_oracle import Best
+from fairhop.studies.adaptive.worlds_runs import Figures
+from fairhop.studies.model import Table
 
 #: Number of worlds in a list of the worst.
 WORST = 15
@@ -92,7 +92,7 @@ def by_class(several: Sequence[Judged]) -> str:
         part = [judged for judged in several if label in judged.world.labels]
         if sum(judged.can for judged in part) >= FEW:
             rows.append([label, *figures(part)])
-    return table(("class", *HEADS), rows)
+    return Table(("class", *HEADS), rows).markdown()
 
 
 def percentile(values: Sequence[float], part: float) -> float:
@@ -210,7 +210,8 @@ def short(splits: Mapping[str, Sequence[Judged]]) -> str:
         }
         for row, cell in found.items():
             rows.setdefault(row, {})[name] = cell
-    return table(("", *splits), [[row, *(cells.get(name, "") for name in splits)] for row, cells in rows.items()])
+    lines = [[row, *(cells.get(name, "") for name in splits)] for row, cells in rows.items()]
+    return Table(("", *splits), lines).markdown()
 
 
 def classes(splits: Mapping[str, Sequence[Judged]]) -> str:
@@ -224,7 +225,7 @@ def classes(splits: Mapping[str, Sequence[Judged]]) -> str:
         if any(cells):
             rows.append([label, *cells])
     heads = [f"{name}: {head}" for name in splits for head in ("worlds", "calls good", "data")]
-    return table(("class", *heads), rows)
+    return Table(("class", *heads), rows).markdown()
 
 
 def class_cells(several: Sequence[Judged], enough: int) -> list[str]:

@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grid import Cell
-from simulator import FREE, ack_pacing, pacing, window
-from store import SEEDS, Figures, Runs, lines_of
+from fairhop.studies.adaptive.grid import Cell
+from fairhop.studies.adaptive.grid_runs import SEEDS, Figures, Runs
+from fairhop.studies.adaptive.store import appended, lines_of
+from fairhop.studies.lab import FREE, ack_pacing, pacing, window
 
 #: Rates in kb/s, 12 % apart.
 RATES = [round(30 * 1.12**step, 1) for step in range(56)]
@@ -141,6 +142,5 @@ class Kept:
     def add(self, outcome: Outcome) -> None:
         self.outcomes[outcome.cell] = outcome
         if self.path:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a", encoding="utf-8") as file:
+            with appended(self.path) as file:
                 file.write(json.dumps(vars(outcome)) + "\n")

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import csv
 import statistics
-import tempfile
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
-from grid import CONTROLS
-from simulator import FREE, MOS_GOOD, Result, Sets, fairhop_run, scenario_path, table, tcp_mbps
+from fairhop.studies.adaptive.grid import CONTROLS
+from fairhop.studies.adaptive.parallel import for_all
+from fairhop.studies.lab import FREE, MOS_GOOD, Lab, Result, Runner, Sets, tcp_mbps
+from fairhop.studies.model import Table
 
 SCENARIOS = {
     "change-calls": "calls come and go every 10 s",
@@ -25,7 +27,7 @@ SCENARIOS = {
     "change-rate": "a hop's rate falls by half for 30 s",
     "change-hop": "two hops are added one after the other, then both removed",
 }
-SEEDS = tuple(range(1, 6))
+SEEDS = range(1, 6)
 #: Seconds after a change that do not count.
 GRACE = 2
 #: The controls that are compared. Without TCP, calls are as clear as they can be.
@@ -87,14 +89,9 @@ def changes_of(seconds: dict[int, list[bool]], times: Sequence[int]) -> list[Cha
     return found
 
 
-def run(program: Path, scenario: str, sets: Sets, seed: int) -> tuple[list[Change], Result]:
-    """One run and its changes."""
-    path = scenario_path(scenario)
-    times = times_of(tomllib.loads(path.read_text(encoding="utf-8")))
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out"
-        result = fairhop_run(scenario, sets, seed, "--trace", "mos", "--out", str(out), program=program)
-        return changes_of(clear_by_second(out / "mos.csv"), times), result
+def figures_of(result: Result, out: Path) -> dict[str, Any]:
+    """What is kept of a run: call quality second by second, and goodput."""
+    return {"clear": list(clear_by_second(out / "mos.csv").items()), "mbps": tcp_mbps(result)}
 
 
 def quality(changes: Iterable[Change]) -> list[str]:
@@ -110,17 +107,27 @@ def quality(changes: Iterable[Change]) -> list[str]:
     ]
 
 
-def section(program: Path, seeds: Sequence[int] = SEEDS) -> str:
-    """The table of all scenarios and controls."""
-    rows: list[list[str]] = []
-    for scenario, description in SCENARIOS.items():
-        parsed = tomllib.loads(scenario_path(scenario).read_text(encoding="utf-8"))
-        for name, sets in COMPARED.items():
-            overrides = sets or (FREE, *without_tcp(parsed))
-            runs = [run(program, scenario, overrides, seed) for seed in seeds]
-            changes = [change for found, _ in runs for change in found]
-            carried = statistics.fmean(tcp_mbps(result) for _, result in runs)
-            rows.append([f"{description} (`{scenario}`)", name, *quality(changes), f"{carried:.2f}"])
+def compared(runner: Runner, seeds: range) -> Table:
+    """The table of all scenarios and controls.
+
+    Raises:
+        KeyboardInterrupt, Stopped: Ctrl-C was pressed.
+        ProgramError: The program failed.
+    """
+    lab = Lab(runner, seeds, owner="changes")
+    scenarios = {name: tomllib.loads(runner.printed("scenarios", name)) for name in SCENARIOS}
+
+    def row(of: tuple[str, str]) -> list[str]:
+        scenario, control = of
+        sets = COMPARED[control] or (FREE, *without_tcp(scenarios[scenario]))
+        runs = lab.files(scenario, sets, ("--trace", "mos"), "call quality by second", figures_of)
+        times = times_of(scenarios[scenario])
+        changes = [change for run in runs for change in changes_of(defaultdict(list, run["clear"]), times)]
+        carried = statistics.fmean(run["mbps"] for run in runs)
+        return [f"{SCENARIOS[scenario]} (`{scenario}`)", control, *quality(changes), f"{carried:.2f}"]
+
+    pairs = [(scenario, control) for scenario in SCENARIOS for control in COMPARED]
+    rows = for_all(runner, "changes", pairs, row, unit="settings")
     heads = (
         "scenario",
         "control",
@@ -130,4 +137,4 @@ def section(program: Path, seeds: Sequence[int] = SEEDS) -> str:
         "slowest, s",
         "TCP, Mb/s",
     )
-    return table(heads, rows)
+    return Table(heads, rows)
