@@ -102,7 +102,7 @@ adaptive-grid: ## Adaptive control against the best fixed setting in 3 × 1080 c
 	$(STUDY) adaptive --full --direction mixed --page docs/validation/adaptive.md
 	$(STUDY) adaptive --changes --page docs/validation/adaptive.md
 	$(STUDY) adaptive --picture docs/validation/adaptive-region.svg
-	$(STUDY) adaptive --sample --golden crates/sim/tests/golden/adaptive.jsonl
+	$(STUDY) adaptive --sample --controls adaptive --golden crates/sim/tests/golden/adaptive.jsonl
 
 # The Python package as `make wheel` makes it, where $(STUDY) finds it.
 study-package:

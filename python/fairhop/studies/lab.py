@@ -220,7 +220,8 @@ class Runner:
         if process.returncode == INTERRUPTED or process.returncode < 0 or (process.returncode and self._stopping):
             raise Stopped
         if process.returncode:
-            raise ProgramError(f"fairhop {' '.join(arguments)}\n{said.strip()}")
+            command = " ".join(arguments).removesuffix(" --json")
+            raise ProgramError(f"fairhop {command}\n{said.strip()}")
         return printed
 
     def version(self) -> str:

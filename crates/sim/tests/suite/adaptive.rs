@@ -14,8 +14,8 @@
 //! thirty such cells, two to six are under 95 % with four seeds, and other ones with other seeds. A bound of 95 % for every cell
 //! would choose a controller for the seeds of this test.
 //!
-//! Cells, best settings and their goodput are in golden/adaptive.jsonl. `python3 bench/adaptive --sample --write-golden` finds
-//! them again, which takes some minutes.
+//! Cells, best settings and their goodput are in golden/adaptive.jsonl. `fairhop study adaptive --sample --controls adaptive
+//! --golden crates/sim/tests/golden/adaptive.jsonl` finds them again, which takes some minutes.
 
 use std::sync::OnceLock;
 
@@ -114,7 +114,7 @@ fn the_best_fixed_settings_have_the_figures_of_the_golden_file() {
         assert!(
             same,
             "{} under {}: {} Mb/s and {} clear, in golden/adaptive.jsonl {} and {}; find the best settings again with \
-             python3 bench/adaptive --sample --write-golden",
+             fairhop study adaptive --sample --controls adaptive --golden crates/sim/tests/golden/adaptive.jsonl",
             oracle.cell, oracle.setting, now.goodput_mbps, now.clear, oracle.goodput_mbps, oracle.clear
         );
     }
