@@ -116,7 +116,8 @@ class Runner:
     """
 
     def __init__(self, program: Path, kept: Path, workers: int | None = None) -> None:
-        self.program = program
+        # A run may have a working folder of its own.
+        self.program = program.absolute()
         self.kept = kept
         self.workers = workers or os.cpu_count() or 1
         #: Computations of this study, by measurement: those made now, those found, and their seconds on a core.
@@ -200,7 +201,7 @@ class Runner:
             Stopped: The study is being interrupted.
             ProgramError: The program failed.
         """
-        words = [str(self.program.absolute()), *arguments]
+        words = [str(self.program), *arguments]
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             with self._lock:
                 if self._stopping:

@@ -33,7 +33,7 @@ nodes, by hops, calls, TCP flows, delay to the Internet and TCP variant. A searc
 
 EXAMPLES = """\
 examples:
-  fairhop study adaptive                                  12 cells: a minute or two
+  fairhop study adaptive                                  12 cells: less than a minute
   fairhop study adaptive --cells 200                      a fair sample: the cells are in a fixed random order
   fairhop study adaptive --only hops=4,calls=3 --controls adaptive,none
   fairhop study adaptive --full --controls adaptive --seeds 3-8      other seeds than those that chose the oracle
