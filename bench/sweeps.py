@@ -4,8 +4,8 @@
     python3 bench/sweeps.py --program BIN/fairhop --cluster    BIN is of an environment with fairhop[cluster]
 
 Each round makes the same 200 runs of K-MIX with one worker and with two, in turn, so that other load affects both. It
-also prints the processor time, with that of the cluster. On a busy machine two threads get no more of it than one, and
-wall time says nothing about the sweep; the processor times still say whether two do more work for the same runs.
+also prints the processor time, with that of the cluster: on a busy machine wall time says nothing about the sweep, and
+the processor times still say whether two workers do more work for the same runs.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def sweep(program: Path, plan: str, *options: str, on: Cluster | None = None) ->
 
 
 @contextmanager
-def cluster(program: Path, workers: int) -> Iterator[Cluster]:
+def started(program: Path, workers: int) -> Iterator[Cluster]:
     """A scheduler and workers with one thread each."""
     python = program.with_name("python3")
     with tempfile.TemporaryDirectory() as folder:
@@ -89,43 +89,43 @@ def cluster(program: Path, workers: int) -> Iterator[Cluster]:
             address: str = json.loads(file.read_text(encoding="utf-8"))["address"]
             time.sleep(4)
             # The workers load the simulator.
-            started = Cluster(address, processes)
-            sweep(program, SHORT, on=started)
-            yield started
+            own = Cluster(address, processes)
+            sweep(program, SHORT, on=own)
+            yield own
         finally:
             for process in reversed(processes):
                 process.kill()
                 process.wait()
 
 
+def with_workers(program: Path, plan: str, workers: int, *, cluster: bool) -> Cost:
+    """Makes the runs of a plan with threads, or with workers of a cluster of their own."""
+    if not cluster:
+        return sweep(program, plan, "--threads", str(workers))
+    with started(program, workers) as own:
+        return sweep(program, plan, on=own)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--program", type=Path, required=True, help="the program fairhop")
     parser.add_argument("--cluster", action="store_true", help="Dask workers on this machine instead of threads")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=6)
     args = parser.parse_args()
     program = args.program.absolute()
-    ratios, overheads = [], []
-    print("wall of 200 runs with one worker and two, ratio, load, short runs: wall ms a run with one")
-    for _ in range(args.rounds):
-        costs, short_ms = [], 0.0
-        for workers in (1, 2):
-            if args.cluster:
-                with cluster(program, workers) as started:
-                    costs.append(sweep(program, LONG, on=started))
-                    if workers == 1:
-                        short_ms = sweep(program, SHORT, on=started).wall / 2
-            else:
-                costs.append(sweep(program, LONG, "--threads", str(workers)))
-                if workers == 1:
-                    short_ms = sweep(program, SHORT, "--threads", "1").wall / 2
-        one, two = costs
+    ratios = []
+    print("200 runs with one worker and with two: wall, ratio, processor time, load")
+    for number in range(args.rounds):
+        # The other order each time: what the first leaves behind, such as files to synchronize, slows the second down.
+        order = (1, 2) if number % 2 == 0 else (2, 1)
+        cost = {workers: with_workers(program, LONG, workers, cluster=args.cluster) for workers in order}
+        one, two = cost[1], cost[2]
         ratios.append(one.wall / two.wall)
-        overheads.append(short_ms)
         cores = f"{one.cpu:.2f} s and {two.cpu:.2f} s of processor time"
-        load = f"{os.getloadavg()[0]:.1f}"
-        print(f"{one.wall:.2f} s {two.wall:.2f} s {ratios[-1]:.2f} load {load}, {cores}, {short_ms:.2f} ms", flush=True)
-    print(f"median ratio {statistics.median(ratios):.2f}, short runs {statistics.median(overheads):.2f} ms a run")
+        print(f"{one.wall:.2f} s {two.wall:.2f} s {ratios[-1]:.2f}, {cores}, load {os.getloadavg()[0]:.1f}", flush=True)
+    print(f"median ratio {statistics.median(ratios):.2f}")
+    short = [with_workers(program, SHORT, 1, cluster=args.cluster).wall / 2 for _ in range(3)]
+    print(f"short runs with one worker: {statistics.median(short):.2f} ms a run")
     return 0
 
 

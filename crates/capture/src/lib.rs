@@ -4,7 +4,7 @@
 //!
 //! | module | what it finds |
 //! |---|---|
-//! | [`file`] | packets and their times |
+//! | [`mod@file`] | packets and their times |
 //! | [`link`] | the IP packet in a frame |
 //! | [`rtp`] | streams of RTP: loss, jitter, call quality second by second |
 //! | [`tcp`] | connections: goodput, round trips, retransmissions |
