@@ -29,6 +29,8 @@ PACKAGES = {
 
 #: Commands of the program that are run where a block shows them without their output.
 FAST = {"run", "sweep", "plot", "query", "schema", "scenarios", "mos", "airtime", "outage"}
+#: Options with which it needs other machines.
+ELSEWHERE = frozenset({"--cluster"})
 #: The scenario that completes a part of one if its page has none.
 BASE = "k-mix"
 #: What ends a command in a shell.
@@ -162,7 +164,8 @@ class Page:
             if not words:
                 continue
             ours = invocations(words)
-            if words[0] == "fairhop" and words[1] in FAST and not self.obstacle(line):
+            is_fast = words[0] == "fairhop" and words[1] in FAST and ELSEWHERE.isdisjoint(words)
+            if is_fast and not self.obstacle(line):
                 if self.succeeds(line, "a block of shell commands"):
                     self.tally.done["commands run"] += 1
             elif ours:

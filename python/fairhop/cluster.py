@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import warnings
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,6 +27,15 @@ PATIENCE_S = 5.0
 NO_WORKERS_S = 60.0
 #: How often the workers are counted.
 COUNT_S = 1.0
+#: Tasks on their way for each thread of a worker: one is being made, and the next hides the latency of the cluster.
+TASKS = 2
+#: Seconds of a task, to which runs are bundled: Dask takes some 7 ms for a task. A longer one would be lost with its
+#: worker, and leave more workers idle at the end.
+TASK_S = 0.15
+#: Maximum number of runs of a task: runs that are on their way are not shared with another sweep.
+MAX_RUNS = 16
+#: Part of the new value in the smoothed time of a run: the last dozen tasks count.
+NEW = 0.1
 
 #: Dask's future of a job; distributed has few types.
 Future = Any
@@ -33,6 +43,10 @@ Future = Any
 Job = dict[str, Any]
 #: The files of a run: table and Parquet file.
 Files = list[tuple[str, bytes]]
+
+
+class RunFailedError(RuntimeError):
+    """A run failed on its worker; the message names the run."""
 
 
 class EngineError(RuntimeError):
@@ -52,11 +66,24 @@ def engine() -> str:
     return _native.engine()
 
 
-def make(job: Job) -> tuple[str, Files]:
-    """Makes a run, on a worker; returns its key and its files."""
-    if _native.engine() != job["engine"]:
-        raise EngineError(_native.engine())
-    return job["key"], _native.work(job["scenario"], job["seed"], job["key"], job["tables"])
+def make(jobs: list[Job]) -> list[tuple[str, Files, float]]:
+    """Makes runs one after the other, on a worker; returns the key, the files and the seconds of each."""
+    made = []
+    for job in jobs:
+        if _native.engine() != job["engine"]:
+            raise EngineError(_native.engine())
+        began = time.perf_counter()
+        try:
+            files = _native.work(job["scenario"], job["seed"], job["key"], job["tables"])
+        except Exception as error:
+            raise RunFailedError(f"{name_of(job)} failed on its worker: {error}") from None
+        made.append((job["key"], files, time.perf_counter() - began))
+    return made
+
+
+def name_of(job: Job) -> str:
+    """The run of a job, for messages."""
+    return f"the run of {job['point']} with seed {job['seed']}"
 
 
 class Bridge:
@@ -91,6 +118,8 @@ class Bridge:
             raise self._no_workers(f"the scheduler at {address} has no workers") from None
         self._check(own_engine)
         self._number = f"fairhop-{os.getpid()}-{time.time_ns()}"
+        #: Smoothed time of a run in seconds; none before the first one.
+        self._run_s: float | None = None
 
     def _no_workers(self, message: str) -> ClusterError:
         return ClusterError(message, f"start one on each machine: dask worker {self.address}")
@@ -112,15 +141,31 @@ class Bridge:
         threads: dict[str, int] = self.client.nthreads()
         return sum(threads.values())
 
-    def submit(self, jobs: list[Job]) -> list[Future]:
-        """Hands jobs to the scheduler."""
-        keys = [f"{self._number}-{job['job']}" for job in jobs]
-        futures: list[Future] = self.client.map(make, jobs, key=keys, pure=False)
+    def runs_of_task(self) -> int:
+        """Runs that a task has, by what runs took so far."""
+        return max(1, min(MAX_RUNS, round(TASK_S / self._run_s))) if self._run_s else 1
+
+    def learn(self, seconds: float) -> None:
+        """Takes the time of a run."""
+        before = self._run_s
+        self._run_s = max(1e-4, seconds if before is None else before + NEW * (seconds - before))
+
+    def submit(self, bundles: list[list[Job]]) -> list[Future]:
+        """Hands tasks to the scheduler."""
+        keys = [f"{self._number}-{bundle[0]['job']}" for bundle in bundles]
+        futures: list[Future] = self.client.map(make, bundles, key=keys, pure=False)
         return futures
 
-    def failure(self, future: Future, job: Job) -> ClusterError:
-        """Why a job has no result."""
-        run = f"the run of {job['point']} with seed {job['seed']}"
+    def bundles(self, backlog: deque[Job], tasks: int, slots: int) -> list[list[Job]]:
+        """Takes jobs for at most `tasks` tasks. The last ones are smaller: no worker is idle long before others."""
+        taken: list[list[Job]] = []
+        while backlog and len(taken) < tasks:
+            count = max(1, min(self.runs_of_task(), len(backlog) // max(1, slots)))
+            taken.append([backlog.popleft() for _ in range(count)])
+        return taken
+
+    def failure(self, future: Future, jobs: list[Job]) -> ClusterError:
+        """Why a task has no result."""
         lost = ClusterError(
             f"the connection with the scheduler at {self.address} is lost",
             "start the sweep again: the runs so far are kept",
@@ -130,8 +175,9 @@ class Bridge:
         error = future.exception()
         match type(error).__name__:
             case "EngineError":
-                return other_engine("that has joined", str(error), job["engine"])
+                return other_engine("that has joined", str(error), jobs[0]["engine"])
             case "KilledWorker":
+                run = name_of(jobs[0]) + (f", or one of the {len(jobs) - 1} sent with it," if len(jobs) > 1 else "")
                 return ClusterError(
                     f"{run} was given up: the workers that made it died, one after the other",
                     "look at their logs; if memory is short, start the workers with fewer threads",
@@ -142,7 +188,7 @@ class Bridge:
                     "install the same version of fairhop on every worker, and start the workers again",
                 )
             case _:
-                return ClusterError(f"{run} failed on its worker: {error}", "")
+                return ClusterError(str(error), "")
 
     def serve(self, out: Replies) -> None:
         """Passes jobs on and results back until standard input ends.
@@ -152,39 +198,44 @@ class Bridge:
         """
         events: queue.SimpleQueue[Job | Future | None] = queue.SimpleQueue()
         threading.Thread(target=read_jobs, args=(events,), daemon=True).start()
-        pending: dict[str, tuple[Future, Job]] = {}
+        backlog: deque[Job] = deque()
+        pending: dict[str, tuple[Future, list[Job]]] = {}
         slots, counted, seen = self.slots(), time.monotonic(), time.monotonic()
-        out.slots(slots)
+        wanted = slots
+        out.slots(wanted)
         ended = False
         while not ended:
-            jobs, done = [], []
+            done = []
             for event in waiting(events):
                 if event is None:
                     ended = True
                 elif isinstance(event, dict):
-                    jobs.append(event)
+                    backlog.append(event)
                 else:
                     done.append(event)
-            for future, job in zip(self.submit(jobs) if jobs and not ended else [], jobs, strict=False):
-                pending[future.key] = (future, job)
-                future.add_done_callback(events.put)
             of_done = [pending.pop(future.key) for future in done if future.key in pending]
-            for future, job in of_done:
+            bundles = [] if ended else self.bundles(backlog, TASKS * max(1, slots) - len(pending), slots)
+            for future, jobs in zip(self.submit(bundles) if bundles else [], bundles, strict=True):
+                pending[future.key] = (future, jobs)
+                future.add_done_callback(events.put)
+            for future, jobs in of_done:
                 if future.status != "finished":
-                    raise self.failure(future, job)
+                    raise self.failure(future, jobs)
             if of_done:
                 results = self.client.gather([future for future, _ in of_done])
-                for (key, files), (_, job) in zip(results, of_done, strict=True):
-                    out.done(job["job"], key, files)
+                for runs, (_, jobs) in zip(results, of_done, strict=True):
+                    for (key, files, seconds), job in zip(runs, jobs, strict=True):
+                        self.learn(seconds)
+                        out.done(job["job"], key, files)
             if time.monotonic() - counted > COUNT_S:
-                now, counted = self.slots(), time.monotonic()
-                if now:
+                slots, counted = self.slots(), time.monotonic()
+                if slots:
                     seen = counted
                 elif counted - seen > NO_WORKERS_S:
                     raise self._no_workers("all workers of the cluster are gone")
-                if now != slots:
-                    slots = now
-                    out.slots(slots)
+            if slots * self.runs_of_task() != wanted:
+                wanted = slots * self.runs_of_task()
+                out.slots(wanted)
         self.client.cancel([future for future, _ in pending.values()], force=True)
 
 
@@ -197,7 +248,7 @@ class Replies:
         os.dup2(2, 1)
 
     def slots(self, count: int) -> None:
-        """The cluster makes this number of runs at a time."""
+        """The cluster has tasks with this number of runs at a time."""
         self._say({"slots": count})
 
     def done(self, job: int, key: str, files: Files) -> None:

@@ -20,7 +20,7 @@ from fairhop import sweep
 from test_sweep import PLAN, PROGRAM, files, program, write
 
 #: Enough runs that some are in progress while the test acts; a run takes some 20 ms.
-MANY: dict[str, Any] = {**PLAN, "seeds": 40, "set": {"duration_s": 12, "warmup_s": 1}}
+MANY: dict[str, Any] = {**PLAN, "seeds": 40, "set": {"duration_s": 24, "warmup_s": 1}}
 
 
 def spawn(*words: str | Path, folder: Path) -> subprocess.Popen[bytes]:

@@ -50,16 +50,7 @@ impl ChartFile {
                 ));
             }
         };
-        if fs::symlink_metadata(path).is_ok() {
-            return Err(OutputError::Occupied { path: path.to_owned() }.into());
-        }
-        let folder = folder_of(path);
-        if !folder.is_dir() {
-            return Err(Failure::new(
-                format!("--chart {}: there is no directory {}", path.display(), folder.display()),
-                "make the directory, or give another file",
-            ));
-        }
+        is_free("--chart", path)?;
         if format == Format::Png {
             converter().arg("--version").output().map_err(|_| no_converter(path))?;
         }
@@ -127,7 +118,26 @@ impl ChartFile {
     }
 }
 
-fn folder_of(path: &Path) -> &Path {
+/// Checks that the file of an option can be written: it does not exist, and its folder does.
+///
+/// # Errors
+/// It exists, or its folder does not.
+pub(crate) fn is_free(option: &str, path: &Path) -> Result<(), Failure> {
+    if fs::symlink_metadata(path).is_ok() {
+        return Err(OutputError::Occupied { path: path.to_owned() }.into());
+    }
+    let folder = folder_of(path);
+    if !folder.is_dir() {
+        return Err(Failure::new(
+            format!("{option} {}: there is no directory {}", path.display(), folder.display()),
+            "make the directory, or give another file",
+        ));
+    }
+    Ok(())
+}
+
+/// The folder of a file.
+pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! → {"job": 7, "point": "traffic.0.count=4", "seed": 1, "key": "…", "engine": "…", "tables": ["flows"], "scenario": "…"}
-//! ← {"slots": 4}                                             jobs that the cluster makes at a time; also when it changes
+//! ← {"slots": 4}                                             jobs in the tasks that the cluster makes at a time; also when it changes
 //! ← {"job": 7, "key": "…", "files": [["flows", 5120], ["runs", 2044]]}     and the bytes of these files
 //! ← {"error": "…", "help": "…"}                               the end
 //! ```
@@ -37,8 +37,8 @@ use crate::source::{self, BuildError};
 use crate::store::{ENGINE, Files, Key, StoreError, resolved};
 use crate::sweep::SweepError;
 
-/// Jobs on their way for each that is being made: they hide the latency of the cluster.
-const IN_FLIGHT: usize = 3;
+/// Jobs on their way for each that is being made: the second one hides the latency of the cluster.
+const IN_FLIGHT: usize = 2;
 /// How often the calling thread looks for an interrupt.
 const CHECK: Duration = Duration::from_millis(50);
 /// How long the bridge may take to end.
@@ -61,7 +61,7 @@ pub struct Cluster {
     /// Closed to end the bridge.
     send: Option<ChildStdin>,
     receive: Receiver<Result<Message, io::Error>>,
-    /// Jobs that the cluster makes at a time.
+    /// Jobs in the tasks that the cluster makes at a time: the bridge bundles short runs.
     slots: usize,
     /// Number of the first job of these runs: a number is not used twice.
     first: usize,
@@ -152,16 +152,17 @@ impl Executor for Cluster {
         stop: &Stop,
         waiting: &mut dyn FnMut(),
     ) -> Result<(), SweepError> {
-        let mut next = 0;
+        // From the end: another sweep in the same folder may make runs on its own cores, from the beginning on.
+        let mut left = runs.len();
         let mut in_flight = 0;
         let mut waited = Instant::now();
         while !stop() && !keeper.has_failed() {
-            while next < runs.len() && in_flight < IN_FLIGHT * self.slots {
-                if !keeper.finds(&runs[next].key) {
-                    self.submit(self.first + next, &runs[next], keeper.tables())?;
+            while left > 0 && in_flight < IN_FLIGHT * self.slots {
+                left -= 1;
+                if !keeper.finds(&runs[left].key) {
+                    self.submit(self.first + left, &runs[left], keeper.tables())?;
                     in_flight += 1;
                 }
-                next += 1;
             }
             if in_flight == 0 {
                 break;

@@ -15,9 +15,10 @@ use fairhop_capture::rtp::Listener;
 use fairhop_capture::{Analysis, Found, Settings};
 use fairhop_control::Network;
 use fairhop_model::units::Nanos;
-use fairhop_sim::output::{Directory, OutputError, PROGRAM};
+use fairhop_sim::output::{Directory, PROGRAM};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
+use crate::chart;
 use crate::failure::{Failure, exit, reason};
 use crate::folder::Folder;
 use crate::interrupt::Interrupt;
@@ -95,10 +96,8 @@ struct Reading<'a> {
 pub(crate) fn analyze(args: &AnalyzeArgs) -> Result<u8, Failure> {
     let interrupt = Interrupt::listen();
     let folder = args.out.as_deref().map(Folder::claim).transpose()?;
-    if let Some(page) = &args.html
-        && page.symlink_metadata().is_ok()
-    {
-        return Err(OutputError::Occupied { path: page.clone() }.into());
+    if let Some(page) = &args.html {
+        chart::is_free("--html", page)?;
     }
     let settings = Settings {
         listener: Listener {
@@ -214,9 +213,8 @@ fn remarks(found: &Found, end: Option<End>) -> Vec<String> {
 }
 
 fn write_page(path: &Path, content: &str) -> Result<(), Failure> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    Directory::existing(folder).write(&name, |file| file.write_all(content.as_bytes()))?;
+    Directory::existing(chart::folder_of(path)).write(&name, |file| file.write_all(content.as_bytes()))?;
     Ok(())
 }
 

@@ -182,7 +182,7 @@ pub(super) fn fairness(found: &Found) -> String {
     let flows = seconds.iter().map(|second| second.flows).max();
     match (stats::mean(&indices), flows) {
         (Some(mean), Some(flows)) => format!(
-            "Fairness (Jain's index): {} in the mean of the {} seconds with two flows or more (at most {flows}); 1 is equal\n",
+            "Fairness (Jain's index): {} in the mean of {} seconds with two or more flows, {flows} at most\n",
             fixed(mean, 2),
             seconds.len()
         ),

@@ -287,6 +287,8 @@ fn the_controller_looks_on_at_the_edge_of_the_mesh_and_every_output_can_be_writt
     }
     let again = analyze(&["--html", "page.html"]);
     assert_eq!(again.status.code(), Some(1), "nothing is overwritten");
+    let nowhere = text(&analyze(&["--html", "nowhere/page.html"]).stderr);
+    assert!(nowhere.contains("there is no directory nowhere"), "{nowhere}");
 }
 
 #[test]
