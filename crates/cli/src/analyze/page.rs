@@ -12,6 +12,7 @@ use fairhop_sim::output::svg::{BLUE, GREEN, ORANGE, PALE_INK, SKY_BLUE, VERMILLI
 use fairhop_sim::results::ACCEPTABLE_MOS;
 
 use super::plot::{Line, Merge, Plot, Scale, thinned};
+use super::text::{ms, percent};
 use super::{Reading, tables, text};
 use crate::table::{NOTHING, fixed, whole};
 
@@ -83,14 +84,6 @@ fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String 
 /// A graph, which scrolls on a narrow screen, so that its labels can be read.
 fn picture(plot: &Plot<'_>) -> String {
     format!("<div class=\"wide\">\n{}</div>\n", plot.svg())
-}
-
-fn percent(part: u64, of: u64) -> String {
-    fixed(100.0 * part as f64 / of.max(1) as f64, 2)
-}
-
-fn ms(time: Option<Nanos>) -> String {
-    time.map_or_else(|| NOTHING.to_owned(), |time| fixed(time.as_millis_f64(), 1))
 }
 
 fn score(mos: Option<f64>) -> String {

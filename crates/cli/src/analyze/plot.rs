@@ -74,6 +74,8 @@ impl Scale {
 
     fn ticks(self) -> Vec<f64> {
         match self {
+            // A scale of nothing has no ticks.
+            Self::Linear(from, to) | Self::Logarithmic(from, to) if from >= to => Vec::new(),
             Self::Linear(from, to) => {
                 let step = nice_step((to - from) / 6.0);
                 let first = (from / step).ceil() * step;

@@ -75,11 +75,13 @@ pub(super) fn destination(ends: &Ends) -> String {
     end(ends.destination, ends.destination_port)
 }
 
-fn percent(part: u64, of: u64) -> String {
+/// A part of a whole in percent.
+pub(super) fn percent(part: u64, of: u64) -> String {
     fixed(100.0 * part as f64 / of.max(1) as f64, 2)
 }
 
-fn ms(time: Option<Nanos>) -> String {
+/// A time in milliseconds.
+pub(super) fn ms(time: Option<Nanos>) -> String {
     time.map_or_else(|| NOTHING.to_owned(), |time| fixed(time.as_millis_f64(), 1))
 }
 
