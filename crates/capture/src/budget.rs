@@ -6,31 +6,11 @@
 
 use fairhop_control::controller::TICK;
 use fairhop_control::digest::{Digest, Direction};
-use fairhop_control::policy::Reason;
-use fairhop_control::{Controller, ControllerConfig, Network, ObserverConfig};
+use fairhop_control::{Controller, ControllerConfig, Decision, Network, ObserverConfig};
 use fairhop_model::units::Nanos;
 
 /// Longer gaps in a capture are skipped: all flows have ended by then.
 const MAX_PAUSE: Nanos = Nanos::from_secs(120);
-
-/// What was decided, each second, and wherever the reason changed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Decision {
-    /// When.
-    pub at: Nanos,
-    /// Name of the controller's state.
-    pub state: &'static str,
-    /// Why.
-    pub reason: Reason,
-    /// The budget in bits per second times hops; none while there is no elastic traffic.
-    pub budget: Option<f64>,
-    /// Pace of all elastic packets into the mesh in bits per second; none for no limit.
-    pub into_mesh: Option<f64>,
-    /// Smallest window of a flow in bytes; none for no clamp.
-    pub window: Option<u32>,
-    /// Lowest MOS of the calls; none without calls.
-    pub mos: Option<f64>,
-}
 
 /// A controller beside the capture.
 #[derive(Debug)]
@@ -38,6 +18,7 @@ pub(crate) struct Budget {
     mesh: Vec<Network>,
     controller: Controller,
     next: Option<Nanos>,
+    /// What was decided, each second, and wherever state or kind of reason changed.
     pub(crate) decisions: Vec<Decision>,
     /// Packets that do not cross the edge of the mesh.
     pub(crate) elsewhere: u64,
@@ -85,25 +66,12 @@ impl Budget {
     }
 
     fn decide(&mut self, now: Nanos) {
-        let policy = self.controller.policy();
+        let decision = Decision::of(&self.controller, now, 0);
         let is_new = self.decisions.last().is_none_or(|last| {
-            last.state != policy.state.name()
-                || std::mem::discriminant(&last.reason) != std::mem::discriminant(&policy.reason)
-                || now.saturating_sub(last.at) >= Nanos::from_secs(1)
+            !last.is_like(&decision) || now.saturating_sub(last.at) >= Nanos::from_secs(1)
         });
-        if !is_new {
-            return;
+        if is_new {
+            self.decisions.push(decision);
         }
-        let windows = policy.flows.iter().map(|flow| flow.treatment.window).chain([policy.others.window]);
-        let calls = self.controller.observer().calls(now, Nanos::from_secs(1));
-        self.decisions.push(Decision {
-            at: now,
-            state: policy.state.name(),
-            reason: policy.reason,
-            budget: self.controller.budget(),
-            into_mesh: policy.down.map(|rate| rate.0 as f64),
-            window: windows.flatten().min(),
-            mos: calls.filter_map(|call| call.mos()).reduce(f64::min),
-        });
     }
 }

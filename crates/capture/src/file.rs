@@ -15,7 +15,7 @@ const BUFFER: usize = 1 << 20;
 const MAX_BLOCK: usize = 64 << 20;
 /// Maximum number of interfaces of a section; a file with more is damaged.
 const MAX_INTERFACES: usize = 1 << 16;
-const NANOS_PER_SECOND: u128 = 1_000_000_000;
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Why a capture cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +97,7 @@ fn recognised<R: Read>(mut source: R) -> Result<Whole<R>, CaptureError> {
     }
 }
 
-/// `pcap-parser` takes whatever the first read returns for the header: this one returns as much as it is asked for.
+/// Makes the first read long enough: `pcap-parser` reads the header from whatever that read returns.
 struct Full<R>(R);
 
 impl<R: Read> Read for Full<R> {
@@ -199,7 +199,7 @@ impl Section {
             PcapBlockOwned::Legacy(packet) => {
                 let header = self.header.as_ref()?;
                 let unit = if header.is_nanosecond_precision() { 1 } else { 1000 };
-                let at = u64::from(packet.ts_sec) * 1_000_000_000 + u64::from(packet.ts_usec) * unit;
+                let at = u64::from(packet.ts_sec) * NANOS_PER_SECOND + u64::from(packet.ts_usec) * unit;
                 // The upper half of the link type says whether frames end in a check sequence.
                 let link = header.network.0 & 0xffff;
                 Some(Packet { at: Nanos(at), link, bytes: kept(packet.data, packet.caplen) })
@@ -242,8 +242,8 @@ impl Section {
 
 impl Interface {
     fn time(&self, units: u64) -> Nanos {
-        let nanos = u128::from(units) * NANOS_PER_SECOND / u128::from(self.resolution);
-        let offset = i128::from(self.offset) * 1_000_000_000;
+        let nanos = u128::from(units) * u128::from(NANOS_PER_SECOND) / u128::from(self.resolution);
+        let offset = i128::from(self.offset) * i128::from(NANOS_PER_SECOND);
         let at = i128::try_from(nanos).unwrap_or(i128::MAX).saturating_add(offset);
         Nanos(u64::try_from(at.max(0)).unwrap_or(u64::MAX))
     }

@@ -9,14 +9,14 @@
 //! | [`rtp`] | streams of RTP: loss, jitter, call quality second by second |
 //! | [`tcp`] | connections: goodput, round trips, retransmissions |
 //! | [`fairness`] | how equally connections share |
-//! | [`budget`] | what the adaptive controller would have asked for |
+//! | `budget` | what the adaptive controller would have asked for |
 //! | [`histogram`] | quantiles of times |
 //!
 //! Headers of IP, TCP, UDP and RTP are read by [`fairhop_control::digest`], as the gateway does.
 //!
 //! Left out: fragments after the first, tunnels, encrypted 802.11 frames, aggregates of them, RTCP.
 
-pub mod budget;
+mod budget;
 mod copies;
 pub mod fairness;
 pub mod file;
@@ -29,10 +29,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
 use fairhop_control::digest::{Digest, Direction, Payload, RtpFields, TcpFields};
-use fairhop_control::{Network, ObserverConfig};
+use fairhop_control::{Decision, Network, ObserverConfig};
 use fairhop_model::units::Nanos;
 
-use budget::{Budget, Decision};
+use budget::Budget;
 use copies::Copies;
 use file::{Capture, CaptureError, End, Packet};
 use histogram::Detail;
@@ -176,29 +176,20 @@ impl Analysis {
         self.counts.frames += 1;
         self.began.get_or_insert(frame.at);
         self.ended = self.ended.max(frame.at);
+        let counts = &mut self.counts;
         let packet = match Content::of(frame.link, frame.bytes) {
-            Content::Ip(packet) => packet,
-            Content::Wireless(packet, sent) => {
-                if self.copies.is_repeated(sent) {
-                    self.counts.copies += 1;
-                    return;
-                }
-                packet
-            }
-            Content::Other => {
-                self.counts.other += 1;
-                return;
-            }
-            Content::Encrypted => {
-                self.counts.encrypted += 1;
-                return;
-            }
-            Content::Broken => {
-                self.counts.broken += 1;
-                return;
-            }
-            Content::Unknown => {
-                *self.counts.unknown.entry(frame.link).or_default() += 1;
+            Content::Ip(packet) => Ok(packet),
+            Content::Wireless(_, sent) if self.copies.is_repeated(sent) => Err(&mut counts.copies),
+            Content::Wireless(packet, _) => Ok(packet),
+            Content::Other => Err(&mut counts.other),
+            Content::Encrypted => Err(&mut counts.encrypted),
+            Content::Broken => Err(&mut counts.broken),
+            Content::Unknown => Err(counts.unknown.entry(frame.link).or_default()),
+        };
+        let packet = match packet {
+            Ok(packet) => packet,
+            Err(count) => {
+                *count += 1;
                 return;
             }
         };
@@ -214,12 +205,7 @@ impl Analysis {
         }
         self.counts.packets += 1;
         self.counts.bytes += u64::from(digest.bytes);
-        let ends = Ends {
-            source: digest.source,
-            destination: digest.destination,
-            source_port: digest.source_port,
-            destination_port: digest.destination_port,
-        };
+        let ends = Ends::of(&digest);
         match &digest.payload {
             Payload::Tcp(tcp) => {
                 self.counts.tcp += 1;
@@ -239,13 +225,7 @@ impl Analysis {
     }
 
     fn tcp(&mut self, digest: &Digest, ends: Ends, tcp: &TcpFields) {
-        let back = Ends {
-            source: ends.destination,
-            destination: ends.source,
-            source_port: ends.destination_port,
-            destination_port: ends.source_port,
-        };
-        let key = ends.min(back);
+        let key = ends.min(ends.reversed());
         if self.connections.len() >= MAX_FLOWS && !self.connections.contains_key(&key) {
             forget_half(&mut self.connections, |connection| connection.ended, &mut self.counts.forgotten);
         }
@@ -326,6 +306,11 @@ fn forget_half<K, V>(map: &mut HashMap<K, V>, ended: impl Fn(&V) -> Nanos, forgo
 }
 
 impl Found {
+    /// Seconds from the first frame to a time.
+    pub fn since(&self, at: Nanos) -> f64 {
+        self.began.map_or(0.0, |began| at.saturating_sub(began).as_secs_f64())
+    }
+
     /// The directions of connections that have data, the largest first.
     pub fn flows(&self) -> Vec<(&Connection, &tcp::Direction)> {
         let with_data = |connection| -> [(&Connection, &tcp::Direction); 2] {

@@ -15,7 +15,7 @@
 //!
 //! What a capture shows is what has arrived at its place: beyond it, more may be lost.
 
-use fairhop_control::digest::RtpFields;
+use fairhop_control::digest::{Digest, RtpFields};
 use fairhop_control::flow::Address;
 use fairhop_control::observer::WindowedMin;
 use fairhop_model::units::Nanos;
@@ -49,6 +49,28 @@ pub struct Ends {
     pub source_port: u16,
     /// Port of the receiver.
     pub destination_port: u16,
+}
+
+impl Ends {
+    /// The ends of a packet.
+    pub(crate) const fn of(digest: &Digest) -> Self {
+        Self {
+            source: digest.source,
+            destination: digest.destination,
+            source_port: digest.source_port,
+            destination_port: digest.destination_port,
+        }
+    }
+
+    /// Those of the other direction.
+    pub(crate) const fn reversed(self) -> Self {
+        Self {
+            source: self.destination,
+            destination: self.source,
+            source_port: self.destination_port,
+            destination_port: self.source_port,
+        }
+    }
 }
 
 /// What is assumed of the listener.

@@ -32,10 +32,10 @@ const MAX_HOLES: usize = 64;
 const REORDERED_WITHIN: Nanos = Nanos::from_millis(3);
 /// Points of a graph of sequence numbers, in full detail and in coarse.
 const POINTS: [usize; 2] = [512, 24];
-/// A flow that pauses for longer is idle, in seconds.
-const MAX_PAUSE_S: u32 = 60;
 /// Time between its points at the beginning.
 const FIRST_STEP: Nanos = Nanos::from_millis(2);
+/// A flow that pauses for longer is idle, in seconds.
+const MAX_PAUSE_S: u32 = 60;
 
 /// A point of the graph of sequence numbers: the last state within a short time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,27 +64,12 @@ impl Sequence {
     }
 
     fn add(&mut self, began: Nanos, new: Point) {
-        let slot = |at: Nanos, step: Nanos| at.saturating_sub(began).div_floor(step);
-        match self.points.last_mut() {
-            Some(last) if slot(last.at, self.step) == slot(new.at, self.step) => {
-                let retransmitted = last.retransmitted + new.retransmitted;
-                *last = Point { retransmitted, ..new };
-                return;
-            }
-            _ => self.points.push(new),
-        }
+        append(&mut self.points, began, self.step, new);
         while self.points.len() > self.max_points {
             self.step = Nanos(2 * self.step.0);
-            let step = self.step;
-            let mut merged: Vec<Point> = Vec::with_capacity(self.max_points);
+            let mut merged = Vec::with_capacity(self.max_points);
             for point in self.points.drain(..) {
-                match merged.last_mut() {
-                    Some(last) if slot(last.at, step) == slot(point.at, step) => {
-                        let retransmitted = last.retransmitted + point.retransmitted;
-                        *last = Point { retransmitted, ..point };
-                    }
-                    _ => merged.push(point),
-                }
+                append(&mut merged, began, self.step, point);
             }
             self.points = merged;
         }
@@ -93,6 +78,17 @@ impl Sequence {
     /// The points in the order of time.
     pub fn points(&self) -> &[Point] {
         &self.points
+    }
+}
+
+/// Adds a point, which replaces the last one if both are within one step since `began`.
+fn append(points: &mut Vec<Point>, began: Nanos, step: Nanos, new: Point) {
+    let slot = |at: Nanos| at.saturating_sub(began).div_floor(step);
+    match points.last_mut() {
+        Some(last) if slot(last.at) == slot(new.at) => {
+            *last = Point { retransmitted: last.retransmitted + new.retransmitted, ..new };
+        }
+        _ => points.push(new),
     }
 }
 
@@ -202,8 +198,11 @@ impl Direction {
         let end = begin + payload;
         if payload == 0 {
             if syn + fin > 0 {
-                let is_repeated = self.outstanding.iter().any(|segment| segment.end == end + fin);
-                self.wait_for_ack(end + fin, at, is_repeated);
+                if self.outstanding.iter().any(|segment| segment.end == end + fin) {
+                    self.sent_again(end + fin);
+                } else {
+                    self.wait_for_ack(end + fin, at);
+                }
                 self.highest = self.highest.max(begin);
             }
             return;
@@ -219,13 +218,14 @@ impl Direction {
         self.payload += payload;
         self.began.get_or_insert(at);
         self.ended = at.max(self.ended);
+        let retransmissions = self.retransmissions;
         let new = if end > self.highest {
             if begin > self.highest && self.data_packets > 1 {
                 self.leave_out(self.highest, begin, at);
             }
             let new = end - begin.max(self.highest);
             self.highest = end;
-            self.wait_for_ack(end + fin, at, false);
+            self.wait_for_ack(end + fin, at);
             new
         } else {
             self.repeat(at, begin, end, handshake)
@@ -233,7 +233,7 @@ impl Direction {
         self.goodput_bytes += new;
         self.count_second(at, new);
         self.flight_max = self.flight_max.max(self.highest - self.acknowledged.min(self.highest));
-        self.note(at, 0);
+        self.note(at, (self.retransmissions - retransmissions) as u32);
     }
 
     /// A segment below the highest number; returns its bytes that were missing.
@@ -242,14 +242,16 @@ impl Direction {
         let threshold = handshake.unwrap_or(REORDERED_WITHIN);
         let is_reordered = missing_since.is_some_and(|since| at.saturating_sub(since) < threshold);
         // Bytes that were all missing pass here for the first time: their ACK is theirs.
-        let is_repeated = filled < end - begin;
-        self.wait_for_ack(end, at, is_repeated);
+        if filled == end - begin {
+            self.wait_for_ack(end, at);
+        } else {
+            self.sent_again(end);
+        }
         if is_reordered {
             self.reordered += 1;
         } else {
             self.retransmissions += 1;
             self.lost_before += u64::from(missing_since.is_some());
-            self.note(at, 1);
         }
         filled
     }
@@ -280,22 +282,22 @@ impl Direction {
         (filled, since)
     }
 
-    fn wait_for_ack(&mut self, end: u64, at: Nanos, is_repeated: bool) {
-        if is_repeated {
-            // Which of them is acknowledged cannot be known.
-            self.outstanding
-                .iter_mut()
-                .filter(|other| other.end == end)
-                .for_each(|other| other.is_repeated = true);
-            return;
-        }
+    /// Which of the segments with this end is acknowledged cannot be known (Karn's rule).
+    fn sent_again(&mut self, end: u64) {
+        self.outstanding
+            .iter_mut()
+            .filter(|other| other.end == end)
+            .for_each(|other| other.is_repeated = true);
+    }
+
+    fn wait_for_ack(&mut self, end: u64, at: Nanos) {
         let most = if self.acknowledged > 0 { MAX_OUTSTANDING } else { MAX_UNANSWERED };
         if self.outstanding.len() >= most {
             self.outstanding.pop_front();
         }
         // In the order of their ends: a segment that comes late is before others.
         let place = self.outstanding.iter().rposition(|other| other.end <= end).map_or(0, |place| place + 1);
-        self.outstanding.insert(place, Outstanding { end, at, is_repeated });
+        self.outstanding.insert(place, Outstanding { end, at, is_repeated: false });
     }
 
     /// The other end acknowledged all bytes below `number`.
@@ -379,14 +381,8 @@ pub struct Connection {
 impl Connection {
     /// A connection whose first packet goes this way, in this detail.
     pub(crate) fn new(ends: Ends, detail: Detail) -> Self {
-        let back = Ends {
-            source: ends.destination,
-            destination: ends.source,
-            source_port: ends.destination_port,
-            destination_port: ends.source_port,
-        };
         Self {
-            directions: [Direction::new(ends, detail), Direction::new(back, detail)],
+            directions: [Direction::new(ends, detail), Direction::new(ends.reversed(), detail)],
             ended: Nanos::ZERO,
             handshake: None,
             is_closed: false,

@@ -1,21 +1,29 @@
 //! `--chart`: the runs of a scenario as a picture, as SVG, PNG or a page in HTML.
 
-use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
+use fairhop_sim::output::PROGRAM;
 use fairhop_sim::output::chart::{self, Column, Options};
-use fairhop_sim::output::{Directory, OutputError, PROGRAM};
+use fairhop_sim::output::svg::escaped;
 use fairhop_sim::results::Summary;
 use fairhop_sim::scenario::Scenario;
 
 use crate::failure::{Failure, reason};
+use crate::html;
+use crate::new_file::NewFile;
 
 /// The program that makes a PNG of an SVG: librsvg's.
 const CONVERTER: &str = "rsvg-convert";
 /// Pixels of a PNG for each unit of the picture.
 const ZOOM: &str = "2";
+
+const STYLE: &str = "\
+body { margin: 1rem auto; max-width: 60rem; padding: 0 1rem; background: #fff; color: #222; }
+svg { display: block; max-width: 100%; height: auto; margin: 0 auto 1rem; }
+pre { overflow-x: auto; font-size: clamp(0.6rem, 2.4vw, 0.85rem); line-height: 1.35; }
+@media print { pre { white-space: pre-wrap; font-size: 7pt; } }";
 
 /// What a picture is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +36,7 @@ enum Format {
 /// The file of a picture.
 #[derive(Clone, Debug)]
 pub(crate) struct ChartFile {
-    path: PathBuf,
+    file: NewFile,
     format: Format,
 }
 
@@ -50,16 +58,16 @@ impl ChartFile {
                 ));
             }
         };
-        is_free("--chart", path)?;
+        let file = NewFile::claim("--chart", path)?;
         if format == Format::Png {
             converter().arg("--version").output().map_err(|_| no_converter(path))?;
         }
-        Ok(Self { path: path.to_owned(), format })
+        Ok(Self { file, format })
     }
 
     /// The file.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
     /// Writes the picture of runs; `report` makes their report as text, which a page has below the picture.
@@ -86,15 +94,13 @@ impl ChartFile {
             Format::Png => self.png(&picture)?,
             Format::Html => page(&scenario.name, &picture, &report()).into_bytes(),
         };
-        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        Directory::existing(folder_of(&self.path)).write(&name, |file| file.write_all(&content))?;
-        Ok(())
+        self.file.write(&content)
     }
 
     fn png(&self, picture: &str) -> Result<Vec<u8>, Failure> {
         let failed = |why: String| {
             Failure::new(
-                format!("cannot make {}: {CONVERTER}: {why}", self.path.display()),
+                format!("cannot make {}: {CONVERTER}: {why}", self.path().display()),
                 "give a file that ends in .svg or .html",
             )
         };
@@ -116,29 +122,6 @@ impl ChartFile {
             Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
         }
     }
-}
-
-/// Checks that the file of an option can be written: it does not exist, and its folder does.
-///
-/// # Errors
-/// It exists, or its folder does not.
-pub(crate) fn is_free(option: &str, path: &Path) -> Result<(), Failure> {
-    if fs::symlink_metadata(path).is_ok() {
-        return Err(OutputError::Occupied { path: path.to_owned() }.into());
-    }
-    let folder = folder_of(path);
-    if !folder.is_dir() {
-        return Err(Failure::new(
-            format!("{option} {}: there is no directory {}", path.display(), folder.display()),
-            "make the directory, or give another file",
-        ));
-    }
-    Ok(())
-}
-
-/// The folder of a file.
-pub(crate) fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn converter() -> Command {
@@ -168,30 +151,8 @@ fn subtitle(scenario: &Scenario, runs: &[Summary]) -> String {
     format!("{} s simulated{warmup}; {seeds}; {PROGRAM}{partial}", scenario.duration_s)
 }
 
-/// A page with the picture and the report. It needs no other file and no script.
+/// A page with the picture and the report.
 fn page(title: &str, picture: &str, report: &str) -> String {
-    let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let report = anstream::adapter::strip_str(report).to_string();
-    format!(
-        "<!DOCTYPE html>\n\
-         <html lang=\"en\">\n\
-         <head>\n\
-         <meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{}</title>\n\
-         <style>\n\
-         body {{ margin: 1rem auto; max-width: 60rem; padding: 0 1rem; background: #fff; color: #222; }}\n\
-         svg {{ display: block; max-width: 100%; height: auto; margin: 0 auto 1rem; }}\n\
-         pre {{ overflow-x: auto; font-size: clamp(0.6rem, 2.4vw, 0.85rem); line-height: 1.35; }}\n\
-         @media print {{ pre {{ white-space: pre-wrap; font-size: 7pt; }} }}\n\
-         </style>\n\
-         </head>\n\
-         <body>\n\
-         {picture}\
-         <pre>{}</pre>\n\
-         </body>\n\
-         </html>\n",
-        escaped(title),
-        escaped(&report)
-    )
+    html::page(title, STYLE, &format!("{picture}<pre>{}</pre>\n", escaped(&report)))
 }

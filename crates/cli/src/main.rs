@@ -26,8 +26,10 @@ mod folder;
 mod found;
 #[cfg(target_os = "linux")]
 mod gateway;
+mod html;
 mod interrupt;
 mod mos;
+mod new_file;
 mod outage;
 mod progress;
 mod report;

@@ -17,14 +17,15 @@
 //! Left out: ACK rates of single flows ([`crate::policy::Treatment::ack_rate`] is a hint for other actuators; the pacers of
 //! ACKs keep the sum, [`Policy::up_acks`] and [`Policy::down_acks`]).
 
-use fairhop_model::units::{BitRate, Nanos};
+use fairhop_model::units::Nanos;
 
 use crate::controller::{Controller, ControllerConfig, CustomController};
+use crate::decision::Decision;
 use crate::digest::{Digest, Direction, Payload};
 use crate::flow::FlowKey;
 use crate::observer::{FlowKind, Observer, ObserverConfig};
 use crate::pacer::{AckPacer, Pacer, PacerConfig};
-use crate::policy::{Means, Policy, Reason, State};
+use crate::policy::Policy;
 use crate::window::Clamps;
 
 /// What the pacers have to know of a packet; far less than a [`Digest`].
@@ -114,31 +115,6 @@ pub struct Released<P> {
     pub direction: Direction,
     /// It waited longer than [`PacerConfig::mark_after`]: mark it with ECN if it allows that.
     pub mark: bool,
-}
-
-/// What a controller asks for, and how calls are, at one time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Decision {
-    /// When.
-    pub at: Nanos,
-    /// State of the controller.
-    pub state: State,
-    /// Why.
-    pub reason: Reason,
-    /// What enforces the budget.
-    pub means: Means,
-    /// The budget of all elastic flows in bits per second times price, if the controller seeks one.
-    pub budget: Option<f64>,
-    /// Pace of elastic data into the mesh.
-    pub down: Option<BitRate>,
-    /// Pace of what ACKs acknowledge, the slower direction.
-    pub acks: Option<BitRate>,
-    /// The smallest clamp on a window, in bytes.
-    pub window: Option<u32>,
-    /// Packets in the pacers.
-    pub waiting: u32,
-    /// The lowest opinion score of a call over the last second, as the gateway sees it.
-    pub mos: Option<f64>,
 }
 
 /// Observer, controller and actuators of one gateway.
@@ -334,20 +310,6 @@ impl<P> Gateway<P> {
 
     /// What is asked for and how calls are now.
     pub fn decision(&self, now: Nanos) -> Decision {
-        let policy = self.policy();
-        let windows = policy.flows.iter().map(|flow| flow.treatment.window).chain([policy.others.window]);
-        let calls = self.observer().calls(now, Nanos::from_secs(1));
-        Decision {
-            at: now,
-            state: policy.state,
-            reason: policy.reason,
-            means: policy.means,
-            budget: self.budget(),
-            down: policy.down,
-            acks: policy.down_acks.into_iter().chain(policy.up_acks).min(),
-            window: windows.flatten().min(),
-            waiting: self.waiting() as u32,
-            mos: calls.filter_map(|call| call.mos()).reduce(f64::min),
-        }
+        Decision::of(&self.controller, now, self.waiting())
     }
 }

@@ -13,6 +13,7 @@
 //! | [`observer`] | flows, calls and their quality, round trips, losses | RFC 3550, ITU-T G.107, pping |
 //! | [`controller`] | `fixed` and `adaptive` | kim2010; own work |
 //! | [`allocate`] | splits a budget by shares of C-load | osipov2007 |
+//! | [`decision`] | what was decided at a tick, in short | – |
 //! | [`policy`] | what the controller asks the gateway to do | – |
 //! | [`window`] | clamps the advertised window | RFC 9293, 7323, 1624; kim2010 |
 //! | [`pacer`] | paces data, or ACKs | kim2010 |
@@ -24,6 +25,7 @@
 
 pub mod allocate;
 pub mod controller;
+pub mod decision;
 pub mod digest;
 pub mod flow;
 pub mod gate;
@@ -37,6 +39,7 @@ pub mod throttle;
 pub mod window;
 
 pub use controller::{AdaptiveConfig, Controller, ControllerConfig, FixedConfig};
+pub use decision::Decision;
 pub use digest::{Digest, Direction};
 pub use flow::{Address, FlowKey};
 pub use gateway::Gateway;

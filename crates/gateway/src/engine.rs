@@ -4,11 +4,10 @@
 
 use fairhop_control::controller::TICK;
 use fairhop_control::flow::{Address, FlowKey};
-use fairhop_control::gateway::Decision;
 use fairhop_control::observer::FlowKind;
 use fairhop_control::policy::{Policy, Reason};
 use fairhop_control::raw::{RawDigest, WAITED_UNIT};
-use fairhop_control::{Controller, ControllerConfig, Digest, Network, ObserverConfig};
+use fairhop_control::{Controller, ControllerConfig, Decision, Digest, Network, ObserverConfig};
 use fairhop_model::units::Nanos;
 
 use crate::config::{self, Config, GatewayAt, Mode};
@@ -142,11 +141,8 @@ impl Engine {
         self.controller.tick(now, waiting);
         let distrusted = self.guard.check(now, self.controller.observer());
         self.collect_datagrams();
-        let decision = self.decide(now, waiting);
-        self.is_new = self.decision.is_none_or(|before| {
-            before.state != decision.state
-                || std::mem::discriminant(&before.reason) != std::mem::discriminant(&decision.reason)
-        });
+        let decision = Decision::of(&self.controller, now, waiting);
+        self.is_new = self.decision.is_none_or(|before| !before.is_like(&decision));
         self.decision = Some(decision);
         distrusted
     }
@@ -187,24 +183,6 @@ impl Engine {
         // Stable: a distrusted flow stays elastic, whatever its marks ask for.
         self.datagrams.sort_by_key(|(key, _)| *key);
         self.datagrams.dedup_by_key(|(key, _)| *key);
-    }
-
-    fn decide(&self, now: Nanos, waiting: usize) -> Decision {
-        let policy = self.controller.policy();
-        let windows = policy.flows.iter().map(|flow| flow.treatment.window).chain([policy.others.window]);
-        let calls = self.controller.observer().calls(now, SECOND);
-        Decision {
-            at: now,
-            state: policy.state,
-            reason: policy.reason,
-            means: policy.means,
-            budget: self.controller.budget(),
-            down: policy.down,
-            acks: policy.down_acks.into_iter().chain(policy.up_acks).min(),
-            window: windows.flatten().min(),
-            waiting: u32::try_from(waiting).unwrap_or(u32::MAX),
-            mos: calls.filter_map(|call| call.mos()).reduce(f64::min),
-        }
     }
 
     /// What the datapath has to do.

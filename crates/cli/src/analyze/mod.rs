@@ -6,7 +6,7 @@ mod tables;
 mod text;
 
 use std::fs::File;
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -15,13 +15,13 @@ use fairhop_capture::rtp::Listener;
 use fairhop_capture::{Analysis, Found, Settings};
 use fairhop_control::Network;
 use fairhop_model::units::Nanos;
-use fairhop_sim::output::{Directory, PROGRAM};
+use fairhop_sim::output::PROGRAM;
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
-use crate::chart;
 use crate::failure::{Failure, exit, reason};
 use crate::folder::Folder;
 use crate::interrupt::Interrupt;
+use crate::new_file::NewFile;
 use crate::progress::{bar, size};
 use crate::ui;
 
@@ -47,10 +47,10 @@ pub(crate) struct AnalyzeArgs {
     #[arg(long, value_name = "NETWORK", value_parser = network)]
     mesh: Vec<Network>,
     /// Playout delay of listeners after the fastest packet
-    #[arg(long, value_name = "MS", default_value_t = 60.0, value_parser = milliseconds)]
+    #[arg(long, value_name = "MS", default_value_t = default_listener().playout.as_millis_f64(), value_parser = milliseconds)]
     playout_ms: f64,
     /// End-to-end delay of a call's fastest packet, which a capture does not show
-    #[arg(long, value_name = "MS", default_value_t = 50.0, value_parser = milliseconds)]
+    #[arg(long, value_name = "MS", default_value_t = default_listener().min_delay.as_millis_f64(), value_parser = milliseconds)]
     delay_ms: f64,
     /// Number of calls and flows in the tables
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -64,6 +64,11 @@ pub(crate) struct AnalyzeArgs {
     /// Write one page with graphs, which needs no other file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+}
+
+/// The gateway's listener.
+fn default_listener() -> Listener {
+    Settings::default().listener
 }
 
 fn network(text: &str) -> Result<Network, String> {
@@ -96,9 +101,7 @@ struct Reading<'a> {
 pub(crate) fn analyze(args: &AnalyzeArgs) -> Result<u8, Failure> {
     let interrupt = Interrupt::listen();
     let folder = args.out.as_deref().map(Folder::claim).transpose()?;
-    if let Some(page) = &args.html {
-        chart::is_free("--html", page)?;
-    }
+    let page = args.html.as_deref().map(|path| NewFile::claim("--html", path)).transpose()?;
     let settings = Settings {
         listener: Listener {
             playout: Nanos::from_millis_f64(args.playout_ms),
@@ -131,8 +134,8 @@ pub(crate) fn analyze(args: &AnalyzeArgs) -> Result<u8, Failure> {
             directory.write(&file, |out| table.write_parquet(out, &metadata))?;
         }
     }
-    if let Some(page) = &args.html {
-        write_page(page, &page::of(&read))?;
+    if let Some(page) = &page {
+        page.write(page::of(&read).as_bytes())?;
     }
     ui::print(&if args.json { format!("{:#}\n", tables::json(&read)) } else { text::of(&read) })?;
     for remark in &read.remarks {
@@ -210,12 +213,6 @@ fn remarks(found: &Found, end: Option<End>) -> Vec<String> {
         ));
     }
     remarks
-}
-
-fn write_page(path: &Path, content: &str) -> Result<(), Failure> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    Directory::existing(chart::folder_of(path)).write(&name, |file| file.write_all(content.as_bytes()))?;
-    Ok(())
 }
 
 /// The progress bar, shown if standard error is a terminal.

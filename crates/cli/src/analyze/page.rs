@@ -1,12 +1,12 @@
-//! The page with graphs. It needs no other file, no script and no network.
+//! The page with graphs.
 
 use std::fmt::Write as _;
 
 use fairhop_capture::histogram::Histogram;
-use fairhop_capture::rtp::Stream;
+use fairhop_capture::rtp::{Ends, Stream};
 use fairhop_capture::tcp::Direction;
 use fairhop_capture::{Found, fairness};
-use fairhop_model::units::Nanos;
+use fairhop_control::Decision;
 use fairhop_sim::output::PROGRAM;
 use fairhop_sim::output::svg::{BLUE, GREEN, ORANGE, PALE_INK, SKY_BLUE, VERMILLION, escaped};
 use fairhop_sim::results::ACCEPTABLE_MOS;
@@ -14,6 +14,7 @@ use fairhop_sim::results::ACCEPTABLE_MOS;
 use super::plot::{Line, Merge, Plot, Scale, thinned};
 use super::text::{ms, percent};
 use super::{Reading, tables, text};
+use crate::html;
 use crate::table::{NOTHING, fixed, whole};
 
 /// Lines that can be told apart; calls beyond that are drawn alike.
@@ -54,12 +55,7 @@ pub(super) fn of(reading: &Reading<'_>) -> String {
     body += &between(found);
     body += &decisions(found, time);
     body += &notes(found);
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{}</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n{body}</body>\n</html>\n",
-        escaped(reading.name)
-    )
+    html::page(reading.name, STYLE, &body)
 }
 
 fn key(lines: &[(String, &str)]) -> String {
@@ -96,16 +92,8 @@ fn score(mos: Option<f64>) -> String {
     )
 }
 
-fn name_of(stream: &Stream) -> String {
-    format!("{} → {}", text::source(&stream.ends), text::destination(&stream.ends))
-}
-
-fn name_of_flow(flow: &Direction) -> String {
-    format!("{} → {}", text::source(&flow.ends), text::destination(&flow.ends))
-}
-
-fn since(found: &Found, at: Nanos) -> f64 {
-    found.began.map_or(0.0, |began| at.saturating_sub(began).as_secs_f64())
+fn name_of(ends: &Ends) -> String {
+    format!("{} → {}", text::source(ends), text::destination(ends))
 }
 
 fn calls(found: &Found, time: (&str, Scale)) -> String {
@@ -120,11 +108,11 @@ fn calls(found: &Found, time: (&str, Scale)) -> String {
     // The worst one is drawn on top.
     let lines = speech.iter().enumerate().rev().map(|(number, stream)| {
         let point = |(second, counts)| {
-            (since(found, stream.began) + second as f64 + 0.5, stream.mos_of(counts, listener))
+            (found.since(stream.began) + second as f64 + 0.5, stream.mos_of(counts, listener))
         };
         let points: Vec<_> = stream.seconds.iter().enumerate().map(point).collect();
         Line {
-            name: name_of(stream),
+            name: name_of(&stream.ends),
             colour: if are_told_apart { COLOURS[number] } else { SKY_BLUE },
             width: if are_told_apart { 1.6 } else { 1.0 },
             points: thinned(&points, Merge::Min),
@@ -143,7 +131,7 @@ fn calls(found: &Found, time: (&str, Scale)) -> String {
         html += &picture(&plot);
         if are_told_apart {
             let entries: Vec<_> =
-                speech.iter().enumerate().map(|(n, stream)| (name_of(stream), COLOURS[n])).collect();
+                speech.iter().enumerate().map(|(n, stream)| (name_of(&stream.ends), COLOURS[n])).collect();
             html += &key(&entries);
         }
         html += &format!("<p class=\"note\">Dashed: {ACCEPTABLE_MOS}, the threshold of acceptable calls.");
@@ -192,7 +180,7 @@ fn flows(found: &Found, time: (&str, Scale), top: usize) -> String {
     }
     let drawn = &flows[..flows.len().min(COLOURS.len())];
     let line = |(number, flow): (usize, &&Direction)| {
-        let began = flow.began.map_or(0.0, |began| since(found, began));
+        let began = flow.began.map_or(0.0, |began| found.since(began));
         let mut points: Vec<(f64, Option<f64>)> = Vec::new();
         for (second, bytes) in flow.seconds() {
             let at = began + f64::from(second) + 0.5;
@@ -203,7 +191,7 @@ fn flows(found: &Found, time: (&str, Scale), top: usize) -> String {
             points.push((at, Some(8e-6 * f64::from(bytes))));
         }
         Line {
-            name: name_of_flow(flow),
+            name: name_of(&flow.ends),
             colour: COLOURS[number],
             width: 1.6,
             points: thinned(&points, Merge::Mean),
@@ -221,8 +209,11 @@ fn flows(found: &Found, time: (&str, Scale), top: usize) -> String {
     };
     html += "<h3>Goodput, second by second</h3>\n";
     html += &picture(&plot);
-    html +=
-        &key(&drawn.iter().enumerate().map(|(n, flow)| (name_of_flow(flow), COLOURS[n])).collect::<Vec<_>>());
+    html += &key(&drawn
+        .iter()
+        .enumerate()
+        .map(|(n, flow)| (name_of(&flow.ends), COLOURS[n]))
+        .collect::<Vec<_>>());
     if drawn.len() < flows.len() {
         html += &format!(
             "<p class=\"note\">The {} largest of {} flows are drawn.</p>\n",
@@ -280,28 +271,25 @@ fn sequences(found: &Found, flows: &[&Direction]) -> String {
             width: 1.3,
             points: points
                 .iter()
-                .map(|point| (since(found, point.at), Some(of(point) as f64 / 1e6)))
+                .map(|point| (found.since(point.at), Some(of(point) as f64 / 1e6)))
                 .collect(),
         };
         let marks = points.iter().filter(|point| point.retransmitted > 0);
         let plot = Plot {
-            title: &format!("Sequence numbers of {}", name_of_flow(flow)),
+            title: &format!("Sequence numbers of {}", name_of(&flow.ends)),
             x: (
                 "seconds since the beginning",
-                Scale::Linear(
-                    since(found, first.at),
-                    since(found, last.at).max(since(found, first.at) + 1e-3),
-                ),
+                Scale::Linear(found.since(first.at), found.since(last.at).max(found.since(first.at) + 1e-3)),
             ),
             y: ("MB", Scale::up_to(last.sent as f64 / 1e6)),
             lines: vec![
                 line("acknowledged", GREEN, &|point| point.acknowledged),
                 line("sent", BLUE, &|point| point.sent),
             ],
-            marks: marks.map(|point| (since(found, point.at), point.sent as f64 / 1e6, VERMILLION)).collect(),
+            marks: marks.map(|point| (found.since(point.at), point.sent as f64 / 1e6, VERMILLION)).collect(),
             threshold: None,
         };
-        html += &format!("<p class=\"note\">{}</p>\n{}", escaped(&name_of_flow(flow)), picture(&plot));
+        html += &format!("<p class=\"note\">{}</p>\n{}", escaped(&name_of(&flow.ends)), picture(&plot));
     }
     html
 }
@@ -333,8 +321,8 @@ fn fairness_of(found: &Found, time: (&str, Scale)) -> String {
 }
 
 fn between(found: &Found) -> String {
-    let streams = text::worst_streams(found).into_iter().map(|stream| (name_of(stream), &stream.gaps));
-    let flows = found.flows().into_iter().map(|(_, flow)| (name_of_flow(flow), &flow.gaps));
+    let streams = text::worst_streams(found).into_iter().map(|stream| (name_of(&stream.ends), &stream.gaps));
+    let flows = found.flows().into_iter().map(|(_, flow)| (name_of(&flow.ends), &flow.gaps));
     let half = COLOURS.len() / 2;
     let drawn: Vec<(String, &Histogram)> =
         streams.take(half).chain(flows.take(half)).filter(|(_, gaps)| gaps.count() > 1).collect();
@@ -368,21 +356,21 @@ fn decisions(found: &Found, time: (&str, Scale)) -> String {
     let Some(decisions) = found.decisions.as_deref().filter(|_| found.crossed.0 > 0) else {
         return String::new();
     };
-    let line = |name: &str, colour, of: &dyn Fn(&fairhop_capture::budget::Decision) -> Option<f64>| Line {
+    let line = |name: &str, colour, of: &dyn Fn(&Decision) -> Option<f64>| Line {
         name: name.to_owned(),
         colour,
         width: 1.6,
         points: thinned(
             &decisions
                 .iter()
-                .map(|one| (since(found, one.at), of(one).map(|bits| bits / 1e6)))
+                .map(|one| (found.since(one.at), of(one).map(|bits| bits / 1e6)))
                 .collect::<Vec<_>>(),
             Merge::Mean,
         ),
     };
     let lines = vec![
         line("budget (Mb/s · hops)", BLUE, &|one| one.budget),
-        line("pace into the mesh (Mb/s)", ORANGE, &|one| one.into_mesh),
+        line("pace into the mesh (Mb/s)", ORANGE, &|one| one.down.map(|rate| rate.0 as f64)),
     ];
     let max = lines.iter().flat_map(|line| &line.points).filter_map(|(_, value)| *value).fold(0.0, f64::max);
     let entries: Vec<_> = lines.iter().map(|line| (line.name.clone(), line.colour)).collect();
@@ -396,10 +384,10 @@ fn decisions(found: &Found, time: (&str, Scale)) -> String {
     };
     let rows = text::changes(decisions).into_iter().map(|one| {
         vec![
-            fixed(since(found, one.at), 1),
-            one.state.to_owned(),
+            fixed(found.since(one.at), 1),
+            one.state.name().to_owned(),
             one.budget.map_or_else(|| NOTHING.to_owned(), |bits| whole(bits / 1e3)),
-            one.into_mesh.map_or_else(|| NOTHING.to_owned(), |bits| whole(bits / 1e3)),
+            one.down.map_or_else(|| NOTHING.to_owned(), |rate| whole(rate.0 as f64 / 1e3)),
             one.window.map_or_else(|| NOTHING.to_owned(), |bytes| whole(f64::from(bytes))),
             score(one.mos),
             format!("<span class=\"left\">{}</span>", escaped(&one.reason.to_string())),

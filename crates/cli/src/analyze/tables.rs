@@ -83,22 +83,21 @@ impl<R> Rows<R> {
 
 /// All tables of a capture.
 pub(super) fn of(found: &Found) -> Vec<Table> {
-    let since = |at: Nanos| found.began.map_or(0.0, |began| at.saturating_sub(began).as_secs_f64());
     vec![
-        streams(found, &since),
-        stream_seconds(found, &since),
-        flows(found, &since),
-        flow_seconds(found, &since),
-        flow_sequence(found, &since),
+        streams(found),
+        stream_seconds(found),
+        flows(found),
+        flow_seconds(found),
+        flow_sequence(found),
         times_between(found),
         fairness_seconds(found),
-        decisions(found, &since),
+        decisions(found),
     ]
 }
 
 const NUMBER: &str = "number of the row in the table of all";
 
-fn streams(found: &Found, since: &dyn Fn(Nanos) -> f64) -> Table {
+fn streams(found: &Found) -> Table {
     let listener = found.settings.listener;
     let gaps = [
         ("between_p50_ms", "median time between packets", 0.5),
@@ -113,7 +112,7 @@ fn streams(found: &Found, since: &dyn Fn(Nanos) -> f64) -> Table {
         .integer("clock_hz", "ticks of the timestamps per second", |stream| stream.clock_hz.into())
         .real("interval_ms", "time between packets as sent", |stream| stream.interval.as_millis_f64())
         .real("began_s", "arrival of the first packet, since the beginning of the capture", |stream| {
-            since(stream.began)
+            found.since(stream.began)
         })
         .real("duration_s", "time from the first packet to the last", |stream| {
             stream.duration().as_secs_f64()
@@ -153,7 +152,7 @@ pub(super) fn codec(stream: &&Stream) -> String {
     stream.codec.map_or_else(String::new, |codec| codec.profile().name.to_owned())
 }
 
-fn stream_seconds(found: &Found, since: &dyn Fn(Nanos) -> f64) -> Table {
+fn stream_seconds(found: &Found) -> Table {
     let listener = found.settings.listener;
     let seconds = found.streams.iter().enumerate().flat_map(|(number, stream)| {
         let of = move |(second, counts)| (number, stream, second, counts);
@@ -164,7 +163,7 @@ fn stream_seconds(found: &Found, since: &dyn Fn(Nanos) -> f64) -> Table {
         .real(
             "t_s",
             "beginning of the second, since the beginning of the capture",
-            |(_, stream, second, _)| since(stream.began) + *second as f64,
+            |(_, stream, second, _)| found.since(stream.began) + *second as f64,
         )
         .integer("expected", "packets that were due", |(.., second)| second.expected.into())
         .integer("received", "packets that arrived", |(.., second)| second.received.into())
@@ -179,7 +178,7 @@ fn stream_seconds(found: &Found, since: &dyn Fn(Nanos) -> f64) -> Table {
         .done()
 }
 
-fn flows(found: &Found, since: &dyn Fn(Nanos) -> f64) -> Table {
+fn flows(found: &Found) -> Table {
     let round_trips = [
         ("rtt_p50_ms", "median round trip between capture and receiver", 0.5),
         ("rtt_p95_ms", "round trip that 5 % exceed", 0.95),
@@ -193,7 +192,7 @@ fn flows(found: &Found, since: &dyn Fn(Nanos) -> f64) -> Table {
     Rows::new("flows", "The data of one end of a TCP connection.", found.flows())
         .ends(|(_, flow)| flow.ends)
         .perhaps("began_s", "first packet with payload, since the beginning of the capture", |(_, flow)| {
-            flow.began.map(since)
+            flow.began.map(|began| found.since(began))
         })
         .real("duration_s", "time from the first packet with payload to the last", |(_, flow)| {
             flow.duration().as_secs_f64()
@@ -228,10 +227,10 @@ fn flows(found: &Found, since: &dyn Fn(Nanos) -> f64) -> Table {
         .done()
 }
 
-fn flow_seconds(found: &Found, since: &dyn Fn(Nanos) -> f64) -> Table {
+fn flow_seconds(found: &Found) -> Table {
     let flows = found.flows();
     let seconds = flows.iter().enumerate().flat_map(|(number, &(_, flow))| {
-        let began = flow.began.map_or(0.0, since);
+        let began = flow.began.map_or(0.0, |began| found.since(began));
         flow.seconds().map(move |(second, bytes)| (number, began + f64::from(second), bytes))
     });
     Rows::new("flow_seconds", "A second of a flow.", seconds)
@@ -241,7 +240,7 @@ fn flow_seconds(found: &Found, since: &dyn Fn(Nanos) -> f64) -> Table {
         .done()
 }
 
-fn flow_sequence(found: &Found, since: &dyn Fn(Nanos) -> f64) -> Table {
+fn flow_sequence(found: &Found) -> Table {
     let flows = found.flows();
     let points = flows
         .iter()
@@ -249,7 +248,7 @@ fn flow_sequence(found: &Found, since: &dyn Fn(Nanos) -> f64) -> Table {
         .flat_map(|(number, (_, flow))| flow.sequence.points().iter().map(move |point| (number, *point)));
     Rows::new("flow_sequence", "How the sequence numbers of a flow went on.", points)
         .integer("flow", NUMBER, |(number, _)| *number as u64)
-        .real("t_s", "time since the beginning of the capture", |(_, point)| since(point.at))
+        .real("t_s", "time since the beginning of the capture", |(_, point)| found.since(point.at))
         .integer("sent", "bytes sent so far", |(_, point)| point.sent)
         .integer("acknowledged", "bytes acknowledged so far", |(_, point)| point.acknowledged)
         .integer("retransmitted", "retransmissions since the last point", |(_, point)| {
@@ -286,15 +285,15 @@ fn fairness_seconds(found: &Found) -> Table {
         .done()
 }
 
-fn decisions(found: &Found, since: &dyn Fn(Nanos) -> f64) -> Table {
+fn decisions(found: &Found) -> Table {
     let decisions = found.decisions.iter().flatten();
     Rows::new("decisions", "What the adaptive controller would have decided.", decisions)
-        .real("t_s", "time since the beginning of the capture", |decision| since(decision.at))
-        .text("state", "state of the controller", |decision| decision.state.to_owned())
+        .real("t_s", "time since the beginning of the capture", |decision| found.since(decision.at))
+        .text("state", "state of the controller", |decision| decision.state.name().to_owned())
         .text("reason", "why", |decision| decision.reason.to_string())
         .perhaps("budget_kbps", "budget, times hops", |decision| decision.budget.map(|bits| bits / 1e3))
         .perhaps("into_mesh_kbps", "pace of all elastic packets into the mesh", |decision| {
-            decision.into_mesh.map(|bits| bits / 1e3)
+            decision.down.map(|rate| rate.0 as f64 / 1e3)
         })
         .perhaps("window_bytes", "smallest window of a flow", |decision| decision.window.map(f64::from))
         .perhaps("mos", "lowest MOS of the calls", |decision| decision.mos)

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use fairhop_capture::budget::Decision;
 use fairhop_capture::histogram::Histogram;
 use fairhop_capture::rtp::{Ends, Stream};
 use fairhop_capture::tcp::Direction;
 use fairhop_capture::{Found, fairness};
+use fairhop_control::Decision;
 use fairhop_model::stats;
 use fairhop_model::units::Nanos;
 use fairhop_sim::results::ACCEPTABLE_MOS;
@@ -228,11 +228,7 @@ fn between(found: &Found, top: usize) -> String {
 pub(super) fn changes(decisions: &[Decision]) -> Vec<&Decision> {
     let mut changes: Vec<&Decision> = Vec::new();
     for decision in decisions {
-        let is_new = changes.last().is_none_or(|last| {
-            last.state != decision.state
-                || std::mem::discriminant(&last.reason) != std::mem::discriminant(&decision.reason)
-        });
-        if is_new {
+        if changes.last().is_none_or(|last| !last.is_like(decision)) {
             changes.push(decision);
         }
     }
@@ -283,8 +279,13 @@ fn decisions(found: &Found) -> String {
         let at = decision.at.saturating_sub(began).as_secs_f64();
         let budget = decision.budget.map_or_else(|| NOTHING.to_owned(), |bits| whole(bits / 1e3));
         // Writing to a string does not fail.
-        let _ =
-            writeln!(text, "{:>8} s  {:<10}{budget:>7}  {}", fixed(at, 1), decision.state, decision.reason);
+        let _ = writeln!(
+            text,
+            "{:>8} s  {:<10}{budget:>7}  {}",
+            fixed(at, 1),
+            decision.state.name(),
+            decision.reason
+        );
     }
     let more = changes.len().saturating_sub(DECISIONS);
     if more > 0 {

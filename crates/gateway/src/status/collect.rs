@@ -1,7 +1,7 @@
 //! From the engine and the datapath to a status.
 
+use fairhop_control::Decision;
 use fairhop_control::flow::{Address, FlowKey};
-use fairhop_control::gateway::Decision;
 use fairhop_control::observer::{Flow, FlowBody, FlowKind, Quality};
 use fairhop_control::policy::Policy;
 use fairhop_model::units::{BitRate, Nanos};

@@ -12,7 +12,7 @@ use crate::recorder::{PathRecord, StreamBin};
 use crate::results::mos_of_interval;
 use crate::world::World;
 use crate::world::applications::flow::FlowKind;
-use crate::world::control::Control;
+use crate::world::control::{Control, Decided};
 
 /// The quantity that is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -175,14 +175,14 @@ fn goodput(world: &World, lines: &mut String) {
 
 /// Decisions of gateways' controllers.
 fn decisions(world: &World, lines: &mut String) {
-    for decision in world.control().map_or(&[][..], Control::decisions) {
+    for Decided { gateway, kind, decision } in world.control().map_or(&[][..], Control::decisions) {
         let _ = writeln!(
             lines,
             "{},{},{},{},{},{},{},{},{},{},{},{},{}",
             world.seed(),
             decision.at.as_secs_f64(),
-            decision.gateway,
-            decision.kind,
+            gateway,
+            kind,
             decision.state.name(),
             quoted(&decision.reason.to_string()),
             decision.means.name(),

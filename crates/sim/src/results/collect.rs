@@ -17,7 +17,7 @@ use crate::world::applications::aimd::AimdStream;
 use crate::world::applications::flow::FlowKind;
 use crate::world::applications::quic::QuicTransfer;
 use crate::world::applications::tcp::TransferCounts;
-use crate::world::control::Control;
+use crate::world::control::{Control, Decided};
 use crate::world::{RealClass, World};
 
 impl Summary {
@@ -201,16 +201,16 @@ fn link_summary(world: &World, link: &Link, measured_s: f64) -> LinkSummary {
 }
 
 fn control_summary(control: &Control, node: u32, dropped: u64, warmup: Nanos) -> Option<ControlSummary> {
-    let decisions = || control.decisions().iter().filter(move |decision| decision.gateway == node);
-    let last = decisions().next_back()?;
-    let counted = || decisions().filter(|decision| decision.at > warmup);
+    let decided = || control.decisions().iter().filter(move |decided| decided.gateway == node);
+    let Decided { kind, decision: last, .. } = decided().next_back()?;
+    let counted = || decided().map(|decided| decided.decision).filter(|decision| decision.at > warmup);
     let ticks = counted().count() as f64;
     let per_tick = |sum: f64| if ticks > 0.0 { sum / ticks } else { 0.0 };
     let states = [State::Off, State::Learning, State::Steady, State::Protecting, State::Starved];
     let part = |state: State| per_tick(counted().filter(|decision| decision.state == state).count() as f64);
     Some(ControlSummary {
         gateway: node.to_string(),
-        kind: last.kind.to_owned(),
+        kind: (*kind).to_owned(),
         state: last.state.name().to_owned(),
         reason: last.reason.to_string(),
         means: last.means.name().to_owned(),

@@ -4,9 +4,8 @@
 //! Each of several gateways has its own observer, controller and actuators, and sees only the packets that cross it.
 
 use fairhop_control::controller::{CustomController, TICK};
-use fairhop_control::policy::{Means, Reason, State};
-use fairhop_control::{Controller, ObserverConfig};
-use fairhop_model::units::{BitRate, Nanos};
+use fairhop_control::{Controller, Decision, ObserverConfig};
+use fairhop_model::units::Nanos;
 
 use super::World;
 use super::applications::real::SECOND;
@@ -37,36 +36,18 @@ pub struct Control {
     next_tick: Nanos,
     gateways: Vec<Gateway>,
     pub(super) throttle: Option<Throttle>,
-    decisions: Vec<Decision>,
+    decisions: Vec<Decided>,
 }
 
 /// What a controller asked for at a tick.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Decision {
-    /// When.
-    pub at: Nanos,
+pub struct Decided {
     /// At which gateway.
     pub gateway: NodeId,
     /// The kind of control, as in the scenario.
     pub kind: &'static str,
-    /// Its state.
-    pub state: State,
-    /// Why.
-    pub reason: Reason,
-    /// What enforces the budget.
-    pub means: Means,
-    /// The budget of all elastic flows in bits a second times hops, where the controller seeks one.
-    pub budget: Option<f64>,
-    /// Pace of elastic data into the mesh.
-    pub down: Option<BitRate>,
-    /// Pace of what ACKs acknowledge, the slower direction.
-    pub acks: Option<BitRate>,
-    /// The smallest clamp on a window, in bytes.
-    pub window: Option<u32>,
-    /// Packets in the pacers and shapers.
-    pub waiting: u32,
-    /// The lowest opinion score of a call over the last second, as the gateway sees it.
-    pub mos: Option<f64>,
+    /// What it asked for; packets in shapers are among those that wait.
+    pub decision: Decision,
 }
 
 impl Control {
@@ -128,20 +109,7 @@ impl Control {
         for gateway in &mut self.gateways {
             gateway.tick(now, mesh.backlog(gateway.node() as usize));
             let decision = gateway.decision(now);
-            self.decisions.push(Decision {
-                at: now,
-                gateway: gateway.node(),
-                kind,
-                state: decision.state,
-                reason: decision.reason,
-                means: decision.means,
-                budget: decision.budget,
-                down: decision.down,
-                acks: decision.acks,
-                window: decision.window,
-                waiting: decision.waiting,
-                mos: decision.mos,
-            });
+            self.decisions.push(Decided { gateway: gateway.node(), kind, decision });
         }
         true
     }
@@ -173,7 +141,7 @@ impl Control {
     }
 
     /// What the controllers asked for, tick by tick, at every tick in the order of the gateways.
-    pub fn decisions(&self) -> &[Decision] {
+    pub fn decisions(&self) -> &[Decided] {
         &self.decisions
     }
 

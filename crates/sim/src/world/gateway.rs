@@ -12,11 +12,9 @@
 use fairhop_control::controller::CustomController;
 use fairhop_control::digest::{Digest, Direction, PROTOCOL_TCP, PROTOCOL_UDP, Payload, RtpFields, TcpFields};
 use fairhop_control::flow::{Address, FlowKey};
-use fairhop_control::gateway::{
-    Arrival, Decision as GatewayDecision, Gateway as Pipeline, PacketKind, Verdict,
-};
+use fairhop_control::gateway::{Arrival, Gateway as Pipeline, PacketKind, Verdict};
 use fairhop_control::pacer::PacerConfig;
-use fairhop_control::{Controller, ControllerConfig, ObserverConfig};
+use fairhop_control::{Controller, ControllerConfig, Decision, ObserverConfig};
 use fairhop_model::headers;
 use fairhop_model::units::Nanos;
 use fairhop_transport::tcp::{Flags, Segment};
@@ -134,10 +132,10 @@ impl Gateway {
     }
 
     /// What the controller asks for now.
-    pub(super) fn decision(&self, now: Nanos) -> GatewayDecision {
+    pub(super) fn decision(&self, now: Nanos) -> Decision {
         let shapers = [&self.down, &self.up].into_iter().flatten();
         let decision = self.pipeline.decision(now);
-        GatewayDecision {
+        Decision {
             down: decision.down.or(self.down.as_ref().and_then(Shaper::rate)),
             waiting: decision.waiting + shapers.map(Shaper::len).sum::<usize>() as u32,
             ..decision

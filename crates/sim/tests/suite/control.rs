@@ -12,7 +12,7 @@ use fairhop_sim::packet::{Body, NodeId, PacketView};
 use fairhop_sim::recorder::Loss;
 use fairhop_sim::results::Summary;
 use fairhop_sim::scenario::{Bulk, Call, Control, Gateways, QueueLimit, Topology, Traffic};
-use fairhop_sim::world::control::Decision;
+use fairhop_sim::world::control::Decided;
 use fairhop_sim::world::{Tap, World};
 
 /// K-MIX for 20 s, with 5 s of warm-up, under a control.
@@ -54,7 +54,9 @@ fn adaptive_control_protects_the_calls_of_k_mix_without_a_configured_rate() {
         assert!(summary.totals.tcp_goodput_mbps > 0.15, "seed {seed}: {:?}", summary.totals);
         let decisions = world.control().unwrap().decisions();
         assert_eq!(decisions.len(), 600);
-        assert!(decisions.iter().skip(50).all(|decision| decision.down.is_some() && decision.mos.is_some()));
+        assert!(
+            decisions.iter().skip(50).all(|one| one.decision.down.is_some() && one.decision.mos.is_some())
+        );
     }
 }
 
@@ -157,7 +159,7 @@ fn control_starts_changes_and_stops_during_a_run() {
     lab.scenario.duration_s = 50.0;
     let (world, _) = ran(&lab, 1);
     let kinds = |from: u64, until: u64| {
-        let of = |decision: &&Decision| (ms(from * 1000)..ms(until * 1000)).contains(&decision.at);
+        let of = |one: &&Decided| (ms(from * 1000)..ms(until * 1000)).contains(&one.decision.at);
         let mut kinds: Vec<_> =
             world.control().unwrap().decisions().iter().filter(of).map(|decision| decision.kind).collect();
         kinds.dedup();
@@ -320,7 +322,12 @@ fn a_shaper_gives_flows_or_hosts_equal_shares_of_its_rate_both_ways() {
         assert!((0.1..0.4).contains(&goodput("up")), "{discipline}: {}", goodput("up"));
         assert!((goodput("one") / one - 1.0).abs() < 0.12, "{discipline}: {} of {one}", goodput("one"));
         let decisions = world.control().unwrap().decisions();
-        assert!(decisions.iter().skip(100).all(|decision| decision.kind == "shaper" && decision.waiting > 0));
+        assert!(
+            decisions
+                .iter()
+                .skip(100)
+                .all(|decision| decision.kind == "shaper" && decision.decision.waiting > 0)
+        );
     }
 }
 
@@ -347,7 +354,7 @@ fn each_of_two_gateways_protects_the_calls_of_its_own_part() {
         let decisions = world.control().unwrap().decisions();
         let own: Vec<_> = decisions.iter().filter(|decision| decision.gateway == gateway).collect();
         assert_eq!(own.len(), 600);
-        assert!(own.iter().skip(100).all(|decision| decision.down.is_some() && decision.mos.is_some()));
+        assert!(own.iter().skip(100).all(|one| one.decision.down.is_some() && one.decision.mos.is_some()));
     }
     let mut free = lab.clone();
     free.scenario.control = None;

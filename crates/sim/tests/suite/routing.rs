@@ -501,7 +501,10 @@ fn walker_under_control(tuning: &str) -> World {
 /// Times in seconds with budget in bits per second times hops, where there is one, state and reason.
 fn decisions(world: &World) -> Vec<(f64, Option<f64>, State, Reason)> {
     let decisions = world.control().expect("control").decisions().iter();
-    decisions.map(|d| (d.at.as_secs_f64(), d.budget, d.state, d.reason)).collect()
+    decisions
+        .map(|decided| decided.decision)
+        .map(|d| (d.at.as_secs_f64(), d.budget, d.state, d.reason))
+        .collect()
 }
 
 /// The largest budget between two times.

@@ -7,6 +7,7 @@ use fairhop_sim::recorder::StreamBin;
 use fairhop_sim::scenario::{Override, Traffic, load, ready_made};
 use fairhop_sim::world::World;
 use fairhop_sim::world::applications::flow::FlowKind;
+use fairhop_sim::world::control::Decided;
 
 use crate::support::on_all_cores;
 
@@ -97,7 +98,7 @@ fn compare(name: &str, sets: &[&str]) -> Vec<(&'static str, bool)> {
         .map(|stream| recorder.streams[stream].bins.as_slice())
         .collect();
     let mut judged = Vec::new();
-    for decision in world.control().expect("a gateway").decisions() {
+    for Decided { decision, .. } in world.control().expect("a gateway").decisions() {
         let tick = (decision.at.0 / TICK.0) as usize;
         let over = |seconds: f64| tick.saturating_sub((10.0 * seconds) as usize)..tick.min(backlogs.len());
         let bad = |seconds: f64| {

@@ -19,7 +19,7 @@ use crate::recorder::{Loss, StreamRecord};
 use crate::results::{mos_of_direction, mos_of_interval, outage};
 use crate::world::applications::flow::{Flow, FlowKind};
 use crate::world::applications::tcp::TransferCounts;
-use crate::world::control::Control;
+use crate::world::control::{Control, Decided};
 use crate::world::{RealClass, World};
 
 impl RunTables {
@@ -173,15 +173,15 @@ fn control(world: &World) -> Vec<ControlRow> {
     let mut reason: (Option<Reason>, Arc<str>) = (None, "".into());
     decisions
         .iter()
-        .map(|decision| {
+        .map(|Decided { gateway, kind, decision }| {
             if reason.0 != Some(decision.reason) {
                 reason = (Some(decision.reason), decision.reason.to_string().into());
             }
             ControlRow {
                 seed: Seed(world.seed()),
                 t_s: decision.at.as_secs_f64(),
-                gateway: decision.gateway,
-                kind: decision.kind,
+                gateway: *gateway,
+                kind,
                 state: decision.state.name(),
                 reason: reason.1.clone(),
                 means: decision.means.name(),
