@@ -89,7 +89,7 @@ bench: ## Speed: cost by network size, the gateway's observer, and the ratio to 
 	python3 bench/peers/run.py --cases speed --out out/bench \
 		--only $$(command -v ns >/dev/null && echo ns2,)fairhop
 
-claims: ## Repeat what the papers measured, with a report in out/study (hours; resumes after an interruption)
+claims: ## Repeat what the papers measured, with a report in out/study (15 minutes to two hours; resumes after an interruption)
 	@tools/prepare rust compiler clang python tshark venv
 	@$(MAKE) -s study-package
 	$(STUDY) all --full --page docs/claims.md

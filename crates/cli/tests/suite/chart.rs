@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use fairhop_sim::output::svg::escaped;
+
 use crate::support::{folder, in_folder, text};
 
 /// Whether every element is closed in order, and every attribute quoted.
@@ -41,7 +43,7 @@ fn a_chart_is_one_picture_with_a_bar_for_each_node_and_a_page_has_the_tables_too
     let svg = &page[page.find("<svg").expect("a picture")..page.find("</svg>").expect("its end") + 6];
     assert!(is_well_formed(svg) && svg.contains("3 seeds, 1 to 3"), "{svg}");
     assert_eq!((svg.matches("class=\"airtime\"").count(), svg.matches("<polygon").count()), (40, 2));
-    let report = text(&several.stdout).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let report = escaped(&text(&several.stdout));
     assert!(page.contains(&report), "the page has what the terminal has");
     assert!(
         !page.contains("http://")

@@ -32,6 +32,10 @@ const MAX_OVERDUE: Nanos = Nanos::from_millis(400);
 /// P.59): one in fifty is longer.
 const CONTINUOUS: Nanos = Nanos::from_secs(4);
 
+/// Time over which a clock has shown itself: a queue that grows by a second meanwhile changes it by a third, where clocks are a
+/// factor of three apart.
+const CLOCK_SHOWN: Nanos = Nanos::from_secs(4);
+
 /// Counts of 100 ms of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
@@ -62,6 +66,8 @@ pub struct Stream {
     suppresses_silence: bool,
     codec: Codec,
     clock_hz: u32,
+    /// The clock has been compared with the arrivals of [`CLOCK_SHOWN`].
+    is_clock_known: bool,
     interval: Nanos,
     /// Stream time since `began` in ticks.
     ticks: i64,
@@ -122,6 +128,7 @@ impl Stream {
             suppresses_silence: false,
             codec: Codec::G711,
             clock_hz: 8000,
+            is_clock_known: false,
             interval: Nanos::from_millis(20),
             ticks: 0,
             min: WindowedMin::new(Self::GENERATION),
@@ -198,16 +205,40 @@ impl Stream {
             return;
         }
         let apart = Nanos(now.saturating_sub(self.began).0 / u64::from(PROBATION - 1));
-        if let Some((codec, clock_hz)) = codec_of(rtp.payload_type, step, apart) {
+        if let Some(clock) = codec_of(rtp.payload_type, step, apart) {
             self.recognised = true;
-            self.codec = codec;
-            self.clock_hz = clock_hz;
-            self.interval = Nanos(u64::from(step) * 1_000_000_000 / u64::from(clock_hz));
             self.seen = u64::MAX;
-            self.began = now;
+            self.begin(now, clock);
             self.compare(now, 0);
         } else {
             self.restart(now, rtp);
+        }
+    }
+
+    /// Measures delays from now on, by this clock.
+    fn begin(&mut self, now: Nanos, (codec, clock_hz): (Codec, u32)) {
+        (self.codec, self.clock_hz) = (codec, clock_hz);
+        self.interval = Nanos(u64::from(self.step) * 1_000_000_000 / u64::from(clock_hz));
+        (self.began, self.ticks) = (now, 0);
+        self.min = WindowedMin::new(Self::GENERATION);
+        self.recent_min = WindowedMin::new(Self::RECENT);
+        self.jitter = Jitter::NONE;
+    }
+
+    /// A call that begins while a queue grows or drains may seem to have another clock. Its delays would then seem to fall or
+    /// grow for ever.
+    fn check_clock(&mut self, now: Nanos) {
+        let elapsed = now.saturating_sub(self.began);
+        if self.is_clock_known || elapsed < CLOCK_SHOWN {
+            return;
+        }
+        self.is_clock_known = true;
+        let ticks = u64::try_from(self.ticks).unwrap_or(0).max(1);
+        let apart = Nanos(elapsed.0.saturating_mul(u64::from(self.step)) / ticks);
+        if let Some(clock) =
+            codec_of(self.payload_type, self.step, apart).filter(|(_, hz)| *hz != self.clock_hz)
+        {
+            self.begin(now, clock);
         }
     }
 
@@ -237,6 +268,7 @@ impl Stream {
             if ahead != 0 && ahead < 0x8000 {
                 self.timestamp = timestamp;
                 self.ticks += ticks;
+                self.check_clock(now);
                 self.compare(now, 0);
             } else {
                 self.compare(now, ticks);

@@ -255,6 +255,16 @@ impl Meter {
         self.bytes += bytes;
     }
 
+    /// The rate over the last complete window. A sum of such rates is not biased, as one of [`Meter::rate`] is.
+    pub fn complete_rate(&self, now: Nanos) -> BitRate {
+        let bytes = match now.saturating_sub(self.began).div_floor(Self::WINDOW) {
+            0 => self.last,
+            1 => self.bytes,
+            _ => 0,
+        };
+        BitRate(bytes * 8 * 2)
+    }
+
     /// The rate over the last complete window, or over the present one if that is higher already.
     pub fn rate(&self, now: Nanos) -> BitRate {
         let age = now.saturating_sub(self.began);

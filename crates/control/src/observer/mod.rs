@@ -341,16 +341,16 @@ impl Observer {
     /// the minimum of all nodes if `mesh` is none, which is the queue at the gateway's end.
     pub fn mesh_excess(&self, mesh: Option<Address>) -> Option<Nanos> {
         match mesh {
-            Some(address) => self.node(address)?.excess,
-            None => return self.mesh_excess_of(|_| true),
+            Some(address) => self.mesh_excess_of(|node| node == address),
+            None => self.mesh_excess_of(|_| true),
         }
-        .map(Excess::certain)
     }
 
     /// As [`Observer::mesh_excess`] of all nodes, of those alone that `counts` accepts.
     pub fn mesh_excess_of(&self, counts: impl Fn(Address) -> bool) -> Option<Nanos> {
-        let nodes = self.survey.nodes.iter().filter(|node| counts(node.address));
-        nodes.filter_map(|node| node.excess).reduce(Excess::common).map(Excess::certain)
+        let nodes = || self.survey.nodes.iter().filter(|node| counts(node.address));
+        let timed = nodes().filter_map(|node| node.excess).reduce(Excess::common).map(Excess::certain);
+        timed.max(nodes().filter_map(|node| node.standing).min())
     }
 
     /// The calls of the last survey that are alive, with their quality over the last `span`, in the order of their keys.

@@ -20,6 +20,10 @@ pub struct MeshNode {
     /// How far the round trips of all its flows are over the shortest one; none without recent ones. A queue is common to
     /// all flows; the excess of one flow may be its own.
     pub excess: Option<Excess>,
+    /// The part of the round trips over the shortest one that the data in flight certainly shows; none where it shows nothing.
+    pub standing: Option<Nanos>,
+    /// That data as time at the present rate, at the last surveys.
+    backlogs: [Nanos; Self::BACKLOGS],
     /// When the last packet of any of its flows passed out of the mesh; none before the first one.
     pub heard: Option<Nanos>,
     /// The hops of that packet; 0 before the first one. [`MeshNode::hops`] is the maximum over the flows.
@@ -47,6 +51,8 @@ pub struct ElasticFlow {
     pub is_upload: bool,
     /// Its present rate in bits per second, of TCP in the direction of its data.
     pub rate: f64,
+    /// The rate at which the mesh carries it: of downloads what leaves the mesh, otherwise [`ElasticFlow::rate`].
+    pub carried: f64,
     /// Size of its data packets in bits.
     pub packet_bits: f64,
     /// When its first and its last packet passed.
@@ -68,6 +74,8 @@ struct Sample {
     hops: u8,
     heard: Option<Nanos>,
     round_trip: Option<(Nanos, Excess)>,
+    /// Payload bytes in the mesh and its queues, and their rate in bits per second: see [`TcpFlow::standing`].
+    standing: Option<(u32, u64)>,
 }
 
 /// The result of the last pass. Its memory grows to the number of calls and nodes, and stays.
@@ -95,18 +103,19 @@ impl Survey {
         self.samples.clear();
         for (last, key, flow) in flows.active_since(horizon) {
             let kind = flow.kind(now);
-            let (is_upload, rate, packet_bytes, rtt) = match &flow.body {
+            let (is_upload, rate, carried, packet_bytes, rtt) = match &flow.body {
                 FlowBody::Tcp(tcp) => {
                     let is_upload = tcp.data_direction() == Direction::FromMesh;
-                    let meter = if is_upload { &tcp.up } else { &tcp.down };
-                    (is_upload, meter.rate(now).0, tcp.packet_bytes(), &tcp.mesh_rtt)
+                    let rate = if is_upload { &tcp.up } else { &tcp.down }.rate(now).0 as f64;
+                    let carried = if is_upload { rate } else { tcp.left_rate(now) };
+                    (is_upload, rate, carried, tcp.packet_bytes(), &tcp.mesh_rtt)
                 }
                 FlowBody::Udp(udp) => {
                     if udp.is_call(calls_horizon) {
                         self.calls.push(*key);
                     }
-                    let rate = udp.down_meter.rate(now).0 + udp.up_meter.rate(now).0;
-                    (false, rate, udp.packet_bytes(), &udp.mesh_rtt)
+                    let rate = (udp.down_meter.rate(now).0 + udp.up_meter.rate(now).0) as f64;
+                    (false, rate, rate, udp.packet_bytes(), &udp.mesh_rtt)
                 }
             };
             let is_elastic = match kind {
@@ -119,7 +128,8 @@ impl Survey {
                     key: *key,
                     kind,
                     is_upload,
-                    rate: rate as f64,
+                    rate,
+                    carried,
                     packet_bits: 8.0 * f64::from(packet_bytes),
                     began: flow.began,
                     last,
@@ -135,6 +145,7 @@ impl Survey {
                     hops: flow.hops,
                     heard: flow.heard,
                     round_trip,
+                    standing: standing(now, flow),
                 });
             }
         }
@@ -153,6 +164,8 @@ impl Survey {
                 address,
                 hops: 0,
                 excess: None,
+                standing: None,
+                backlogs: [Nanos::ZERO; _],
                 heard: None,
                 last_hops: 0,
                 base: WindowedMin::new(RoundTrip::GENERATION),
@@ -172,10 +185,19 @@ impl Survey {
 impl MeshNode {
     /// A node without flows is forgotten after that time, as flows are.
     const FORGOTTEN: Nanos = Nanos::from_secs(60);
+    /// What is in flight to a node that is silent for longer may be lost: ten packets of a call.
+    const SILENT: Nanos = Nanos::from_millis(300);
+    /// Surveys of which the one with the least data in flight counts: a burst is on its way for less than 300 ms.
+    const BACKLOGS: usize = 4;
 
     /// The node without recent flows; none if it is forgotten.
     fn silent(&self, now: Nanos) -> Option<Self> {
-        (now.saturating_sub(self.seen) < Self::FORGOTTEN).then_some(Self { excess: None, ..*self })
+        (now.saturating_sub(self.seen) < Self::FORGOTTEN).then_some(Self {
+            excess: None,
+            standing: None,
+            backlogs: [Nanos::ZERO; _],
+            ..*self
+        })
     }
 
     fn merge(&mut self, now: Nanos, samples: &[Sample]) {
@@ -198,7 +220,31 @@ impl MeshNode {
             ..excess
         };
         self.excess = round_trips().map(over).reduce(Excess::common);
+        self.backlogs.rotate_left(1);
+        let is_heard = self.heard.is_some_and(|heard| now.saturating_sub(heard) < Self::SILENT);
+        self.standing = backlog(samples).filter(|_| is_heard).map(|backlog| {
+            self.backlogs[Self::BACKLOGS - 1] = backlog;
+            self.backlogs.iter().fold(backlog, |min, &backlog| min.min(backlog)).saturating_sub(base)
+        });
     }
+}
+
+/// The data that stands in the mesh, as time at its rate; none where that is not known.
+fn backlog(samples: &[Sample]) -> Option<Nanos> {
+    /// One packet more or less is chance: at a few packets a second it is longer than any queue that matters.
+    const CHANCE: u64 = 1460;
+    let known = samples.iter().filter_map(|sample| sample.standing);
+    let (bytes, rate) =
+        known.fold((0, 0), |(bytes, rate), (of_flow, its)| (bytes + u64::from(of_flow), rate + its));
+    (rate > 0).then(|| Nanos::from_secs_f64(8.0 * bytes.saturating_sub(CHANCE) as f64 / rate as f64))
+}
+
+/// What a download shows of it. While a queue grows, it is sent faster than it is acknowledged; while it shrinks, more slowly.
+fn standing(now: Nanos, flow: &Flow) -> Option<(u32, u64)> {
+    let FlowBody::Tcp(tcp) = &flow.body else { return None };
+    let is_download = tcp.data_direction() == Direction::ToMesh;
+    let rate = tcp.down.rate(now).0.max(tcp.left.rate(now).0);
+    tcp.standing(now).filter(|_| is_download).map(|bytes| (bytes, rate))
 }
 
 /// The base of round trips, and how far they are over it now.

@@ -12,6 +12,10 @@
 //! which looks like a queue. Its ACK is *prompt* in two cases: it acknowledges two segments that passed close to each other,
 //! or the receiver has just acknowledged two such segments one by one, so that it delays nothing now.
 //!
+//! What is **in flight** into the mesh, without the segment that the receiver may hold back, is in the mesh or in its queues:
+//! over the rate, that is a lower bound of the round trip which no delay of ACKs can raise (Little's law). While a flow
+//! recovers from a loss, its receiver has more than it acknowledges, and the flow shows nothing.
+//!
 //! A flow whose SYNs have not been seen has no known window scale and is never clamped. Left out: SACK blocks (losses are
 //! seen by retransmissions), Eifel detection of spurious retransmissions.
 
@@ -131,6 +135,10 @@ pub struct End {
     /// segment.
     acked_at: Option<Nanos>,
     singles_until: Nanos,
+    /// Its data up to here has to be acknowledged before the other end is known to have no gap.
+    gap_until: Option<u32>,
+    /// When its data was last acknowledged.
+    progress_at: Nanos,
     /// A timestamp that has not been echoed yet, and when it passed.
     waiting_echo: Option<(u32, Nanos)>,
     last_timestamp: u32,
@@ -160,6 +168,8 @@ pub struct TcpFlow {
     pub down: Meter,
     /// IP bytes out of the mesh.
     pub up: Meter,
+    /// Payload bytes into the mesh that have left it: acknowledged, or lost and sent again.
+    pub left: Meter,
     /// Packets with data into the mesh and out of it.
     down_segments: u64,
     up_segments: u64,
@@ -186,6 +196,7 @@ impl TcpFlow {
             wired_rtt: RoundTrip::new(),
             down: Meter::default(),
             up: Meter::default(),
+            left: Meter::default(),
             down_segments: 0,
             up_segments: 0,
             largest: 0,
@@ -239,6 +250,10 @@ impl TcpFlow {
             let is_new = !sender.has_acked || before(sender.acked, tcp.ack);
             progress.acknowledged = sender.acknowledge(tcp.ack);
             receiver.delivered += progress.acknowledged;
+            receiver.follow_gap(now, tcp, is_new);
+            if direction == Direction::FromMesh {
+                self.left.add(now, progress.acknowledged);
+            }
             let is_handshake = receiver.syn_end == Some(tcp.ack);
             let sample = receiver.round_trip(now, tcp.ack, progress.acknowledged);
             if let Some((sample, is_prompt)) = sample.filter(|_| is_new) {
@@ -268,6 +283,9 @@ impl TcpFlow {
             Direction::ToMesh => repeated,
             Direction::FromMesh => missed,
         };
+        if direction == Direction::ToMesh {
+            self.left.add(now, repeated);
+        }
         progress
     }
 
@@ -332,7 +350,38 @@ impl TcpFlow {
     }
 }
 
+impl TcpFlow {
+    /// Longest time without an ACK after which what is in flight is taken to be in a queue: the initial retransmission timeout
+    /// (RFC 6298 §2).
+    const QUEUED_FOR: Nanos = Nanos::from_secs(1);
+
+    /// Rate in bits per second at which IP bytes leave the mesh at its far end: delivered or, as far as known, lost.
+    pub fn left_rate(&self, now: Nanos) -> f64 {
+        let payload = f64::from(self.wired.largest_payload.max(1));
+        self.left.complete_rate(now).0 as f64 * (f64::from(self.packet_bytes()) / payload).max(1.0)
+    }
+
+    /// Payload bytes that are certainly in the mesh or in its queues; none while a loss is repaired, or nothing is acknowledged.
+    pub fn standing(&self, now: Nanos) -> Option<u32> {
+        let sender = &self.wired;
+        let is_acknowledged = now.saturating_sub(sender.progress_at) < Self::QUEUED_FOR;
+        let is_known = is_acknowledged && sender.gap_until.is_none();
+        // RFC 5681 §4.2: a receiver acknowledges at least every second full segment.
+        is_known.then(|| self.in_flight().saturating_sub(sender.largest_payload))
+    }
+}
+
 impl End {
+    /// Takes an ACK of this end's data, which acknowledges more than the last one if it `is_new`.
+    fn follow_gap(&mut self, now: Nanos, tcp: &TcpFields, is_new: bool) {
+        if is_new {
+            self.progress_at = now;
+            self.gap_until = self.gap_until.filter(|&until| before(tcp.ack, until));
+        } else if tcp.payload_bytes == 0 && before(tcp.ack, self.next) {
+            self.gap_until = Some(self.next);
+        }
+    }
+
     /// The round trip that an ACK of `bytes` new bytes shows, if it is known, and whether the ACK was certainly not delayed.
     fn round_trip(&mut self, now: Nanos, ack: u32, bytes: u64) -> Option<(Nanos, bool)> {
         let was_thinned = self.unacked.thinning > 0;
@@ -395,6 +444,7 @@ impl End {
             let missed = seq.wrapping_sub(self.next);
             if missed > 0 {
                 self.add_hole(self.next, seq);
+                self.gap_until = Some(end);
                 self.missed += u64::from(missed);
             }
             self.next = end;
@@ -413,6 +463,7 @@ impl End {
         }
         // Karn's rule: an ACK from here on may answer either transmission.
         self.unacked.clear();
+        self.gap_until = Some(self.next);
         self.repeated += u64::from(tcp.payload_bytes);
         (u64::from(tcp.payload_bytes), 0)
     }

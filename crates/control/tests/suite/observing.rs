@@ -486,6 +486,130 @@ fn a_receiver_that_acknowledges_each_segment_at_once_shows_a_queue() {
     assert_eq!(observer.mesh_excess(None), Some(ms(40)));
 }
 
+/// The longest certain excess and the longest queue in 20 s, looked at every 100 ms, of downloads with a window each that share a bottleneck of 200
+/// segments a second. Receivers are 10 ms away, and delay the ACK of a single segment by 40 ms.
+fn behind_a_bottleneck(flows: u16, window: u32) -> (Nanos, Nanos) {
+    const SERVICE: u64 = 5;
+    const PACE: u64 = 90;
+    let mut observer = observer();
+    let port = |flow: u16| 1000 + flow;
+    // The shortest round trip, of a flow alone.
+    pair(&mut observer, 0, 80, 0, 10);
+    // Sent, arrived and acknowledged segments of each flow, and when its delayed ACK is due.
+    let mut state = vec![(0_u32, 0_u32, 0_u32, None::<u64>); usize::from(flows)];
+    let mut queue = std::collections::VecDeque::new();
+    let mut longest = (Nanos::ZERO, Nanos::ZERO);
+    for now in 1000..21_000_u64 {
+        for (flow, (sent, arrived, acked, due)) in state.iter_mut().enumerate() {
+            if *arrived > *acked + 1 || due.is_some_and(|due| now >= due) {
+                (*acked, *due) = (*arrived, None);
+                let ack = segment(1, 1000 * *acked, 0);
+                observer.on_digest(&digest(ms(now), FromMesh, PROTOCOL_TCP, port(flow as u16), 40, ack));
+            }
+            // Paced, a tenth faster than the bottleneck: two segments side by side would be acknowledged at once.
+            let is_due = now % PACE == PACE * flow as u64 / u64::from(flows);
+            if is_due && *sent < *acked + window {
+                let data = segment(1000 * *sent, 1, 1000);
+                observer.on_digest(&digest(ms(now), ToMesh, PROTOCOL_TCP, port(flow as u16), 1040, data));
+                *sent += 1;
+                queue.push_back(flow);
+            }
+        }
+        if now % SERVICE == 0
+            && let Some(flow) = queue.pop_front()
+        {
+            let (_, arrived, _, due) = &mut state[flow];
+            *arrived += 1;
+            due.get_or_insert(now + 40);
+        }
+        if now % 100 == 0 {
+            observer.survey(ms(now));
+            longest.0 = longest.0.max(observer.mesh_excess(Some(MESH)).unwrap_or_default());
+            longest.1 = longest.1.max(ms(SERVICE * queue.len() as u64));
+        }
+    }
+    longest
+}
+
+#[test]
+fn what_is_in_flight_shows_a_queue_that_delayed_acks_hide() {
+    for window in [1, 2, 4, 8] {
+        let (excess, queue) = behind_a_bottleneck(20, window);
+        assert!(excess <= queue, "{window} segments: {excess:?} of {queue:?}");
+        // One segment of each flow may be with its receiver: 100 ms at this rate. A packet may have just left.
+        let shown = queue.saturating_sub(ms(130));
+        assert!(excess >= shown, "{window} segments: {excess:?} of {queue:?}");
+    }
+    let (excess, queue) = behind_a_bottleneck(20, 2);
+    assert!(excess >= ms(40) && queue < ms(200), "a delayed ACK could explain it: {excess:?} of {queue:?}");
+}
+
+/// A program that writes ten segments once a second. The rate is that of the program and not of the path.
+#[test]
+fn a_burst_is_no_queue() {
+    let mut observer = observer();
+    let mut seq = 0;
+    for tick in 0..100_u64 {
+        if tick % 10 == 0 {
+            for _ in 0..10 {
+                observer.on_digest(&digest(
+                    ms(100 * tick),
+                    ToMesh,
+                    PROTOCOL_TCP,
+                    80,
+                    1040,
+                    segment(seq, 1, 1000),
+                ));
+                seq += 1000;
+            }
+        }
+        observer.survey(ms(100 * tick + 1));
+        assert_eq!(observer.mesh_excess(None).unwrap_or_default(), Nanos::ZERO);
+        if tick % 10 == 2 {
+            observer.on_digest(&digest(
+                ms(100 * tick + 50),
+                FromMesh,
+                PROTOCOL_TCP,
+                80,
+                40,
+                segment(1, seq, 0),
+            ));
+        }
+    }
+}
+
+/// While a hole is open, the receiver has more than it acknowledges.
+#[test]
+fn a_flow_that_repairs_a_loss_shows_no_queue() {
+    let mut observer = observer();
+    pair(&mut observer, 0, 80, 0, 10);
+    let mut seq = 2000;
+    for tick in 1..20_u64 {
+        for _ in 0..5 {
+            observer.on_digest(&digest(
+                ms(100 * tick),
+                ToMesh,
+                PROTOCOL_TCP,
+                80,
+                1040,
+                segment(seq, 1, 1000),
+            ));
+            seq += 1000;
+            // The first of them is lost.
+            observer.on_digest(&digest(
+                ms(100 * tick + 10),
+                FromMesh,
+                PROTOCOL_TCP,
+                80,
+                40,
+                segment(1, 2000, 0),
+            ));
+        }
+        observer.survey(ms(100 * tick + 20));
+        assert_eq!(observer.mesh_excess(None).unwrap_or_default(), Nanos::ZERO, "{tick}");
+    }
+}
+
 /// A flow that begins while a queue stands has only long round trips: its base is that of the flows before it.
 #[test]
 fn flows_of_a_node_share_their_base() {

@@ -37,7 +37,9 @@ Each run is kept in DIR/worlds/runs.jsonl: after Ctrl-C the same command goes on
 runs only the adaptive control. The worlds are written to DIR/worlds/SPLIT/NUMBER.toml."""
 
 #: The first worlds of each split, which the page is about.
-PAGE_WORLDS = {"train": 60, "validation": 60, "test": 108}
+PAGE_WORLDS = {"train": 400, "validation": 300, "test": 400}
+#: Worlds that the program refuses: a node walks out of the reach of all others. Another generator would change others.
+REFUSED = {("test", 123)}
 
 FQ_CODEL: Sets = (FREE, 'mac.queue={ discipline = "fq-codel", packets = 1000 }')
 
@@ -153,7 +155,7 @@ def write(args: argparse.Namespace, runner: Runner, runs: WorldRuns) -> None:
     """
     splits: dict[str, list[Judged]] = {}
     for split, count in PAGE_WORLDS.items():
-        worlds = [drawn(split, number) for number in range(count)]
+        worlds = [drawn(split, number) for number in range(count) if (split, number) not in REFUSED]
         splits[split], _, failed = all_judged(runner, runs, worlds, adaptive=True)
         if failed:
             raise StudyError(f"{failed} worlds of {split} failed; their errors are above, and the page is as it was")

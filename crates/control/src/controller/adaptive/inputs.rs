@@ -76,14 +76,14 @@ impl Adaptive {
         self.used
     }
 
-    /// Collects the claims of the elastic flows that are alive; returns the budget that they use now.
-    pub(super) fn gather_claims(&mut self, now: Nanos, observer: &Observer, policy: &Policy) -> f64 {
+    /// Collects the claims of the elastic flows that are alive; returns the budget that they use now, and the part of it that the mesh carries.
+    pub(super) fn gather_claims(&mut self, now: Nanos, observer: &Observer, policy: &Policy) -> (f64, f64) {
         std::mem::swap(&mut self.claims, &mut self.claims_before);
         self.claims.clear();
         (self.new_flows, self.path_grew) = (0, false);
         (self.hops, self.base) = (0, Nanos::ZERO);
         (self.min_budget, self.has_uploads) = (0.0, false);
-        let (mut used, mut bits, mut rates) = (0.0, 0.0, 0.0);
+        let (mut used, mut carried, mut bits, mut rates) = (0.0, 0.0, 0.0, 0.0);
         (self.interactive, self.interactive_price) = (0.0, 1.0);
         for flow in observer.elastic() {
             let alive = if flow.is_upload { ALIVE_UP } else { ALIVE };
@@ -95,6 +95,7 @@ impl Adaptive {
             rates += rate + 1.0;
             let price = self.price_to(observer, key.mesh);
             used += rate * price;
+            carried += flow.carried * price;
             if flow.kind == FlowKind::Interactive {
                 self.interactive += rate * price;
                 self.interactive_price = self.interactive_price.max(price);
@@ -129,7 +130,7 @@ impl Adaptive {
         self.packet_bits = if rates > 0.0 { bits / rates } else { PACKET_BITS };
         self.claims.sort_unstable_by_key(|claim| claim.key);
         self.min_budget = self.min_budget.max(self.config.min_per_flow);
-        used
+        (used, carried)
     }
 
     /// Collects the calls that are alive, summed by node. Returns what has changed since the last tick, if a call began, ended

@@ -10,9 +10,10 @@
 //! and is reset by a successful one. A probe succeeds when the budget that it reached has held for as long as a breakdown takes
 //! to develop; it fails at the first queue. Degradation caused by probes becomes rare, and more capacity is still found.
 //!
-//! Where round trips grow, more enters the mesh than it carries, and what it carries is what is used. The budget falls to
-//! that, and the demand is reduced further in proportion to the queue, which damps oscillation; the recent peak of the use is
-//! a ceiling. A budget that is not used does not grow, and falls to what is carried while the mesh loses data, but not far
+//! Where round trips grow, more enters the mesh than it carries. The budget falls to what is used, and the demand is reduced
+//! further in proportion to the queue, which damps oscillation; the recent peak of the use is a ceiling. Where a queue makes
+//! the controller cut, the budget, and with it the ceiling, falls to what leaves the mesh: behind a bottleneck that is its rate,
+//! however much was sent. A budget that is not used does not grow, and falls to what is carried while the mesh loses data, but not far
 //! below the ceiling: a flow that recovers from a loss will use it again.
 
 use fairhop_model::units::Nanos;
@@ -25,6 +26,10 @@ use crate::policy::{Reason, State};
 /// tolerable loss before the budget grows fast. One to six such calls over three and four hops are clear in 0.95 to 0.97 of
 /// the seconds with 2, and in 0.92 to 0.95 with 6.5, which treats them like G.729A; with 1 growth takes minutes.
 const SENSITIVE: f64 = 2.0;
+
+/// Part of what leaves the mesh to which a cut goes where a queue is the cause: the peak of two windows is some 3 % over the mean behind a
+/// bottleneck, and the queue has to drain.
+const CARRIED_PART: f64 = 0.95;
 
 impl Adaptive {
     pub(super) fn decide(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {
@@ -60,7 +65,7 @@ impl Adaptive {
                 self.reason = stress.reason;
                 return;
             }
-            self.ceiling = if stress.queue > 1.0 { self.budget.min(self.carried) } else { self.budget };
+            self.ceiling = if stress.queue > 1.0 { self.budget.min(self.peak_used) } else { self.budget };
             (self.ceiling_at, self.hold) = (now, secs(self.tuning.min_hold_s));
             self.budget *= self.tuning.learnt;
             // Uploads obey late, and with few call packets the stress is seen late.
@@ -95,7 +100,7 @@ impl Adaptive {
     fn fit_to_queue(&mut self, seconds: f64, used: f64, stress: &Stress) {
         if stress.queue > 1.0 && used > 0.4 * self.budget {
             let carried = used * (1.0 - self.tuning.queue_margin * (stress.queue.min(3.0) - 1.0));
-            self.ceiling = self.ceiling.min(self.carried);
+            self.ceiling = self.ceiling.min(self.peak_used);
             self.budget -= (self.budget - carried).max(0.0) * (seconds / self.tuning.fit_to_queue_s).min(1.0);
         }
     }
@@ -205,6 +210,10 @@ impl Adaptive {
     fn cut(&mut self, now: Nanos, stress: &Stress) {
         self.has_learnt |= now.saturating_sub(self.active_since) > secs(self.tuning.first_s);
         self.budget *= std::mem::replace(&mut self.caution, 1.0);
+        if matches!(stress.reason, Reason::QueueGrows { .. }) {
+            // More than the mesh carries made the queue.
+            self.budget = self.budget.min(CARRIED_PART * self.carried);
+        }
         if self.probing_since.is_some() {
             self.fail_probe(now);
         } else if self.state != State::Protecting {

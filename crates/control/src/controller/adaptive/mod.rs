@@ -103,6 +103,9 @@ const SLOW: Nanos = Nanos::from_secs(1);
 const DEFAULT_TOLERANCE: f64 = 0.005;
 /// Packets in the pacer that show that more is wanted: one waits for its turn anyway.
 const WAITING: usize = 2;
+/// Seconds over which the peak of what leaves the mesh is remembered: two windows of its meters, so that ACKs that come in bursts
+/// do not lower it.
+const CARRIED_FOR: f64 = 1.0;
 /// Time without elastic flows after which the state before them is forgotten: calls last longer.
 const REMEMBERED: Nanos = Nanos::from_secs(60);
 
@@ -149,7 +152,9 @@ pub(super) struct Adaptive {
     interactive: f64,
     /// Their highest price.
     interactive_price: f64,
-    /// Recent peak of the use: a load that the mesh has carried.
+    /// Recent peak of the use: a load that the mesh has taken.
+    peak_used: f64,
+    /// Peak over [`CARRIED_FOR`] of what has left the mesh.
     carried: f64,
     /// Maximum over the elastic flows: hops to the mesh end, and base of the round trip through the mesh.
     hops: u8,
@@ -223,6 +228,7 @@ impl Adaptive {
             used: 0.0,
             interactive: 0.0,
             interactive_price: 1.0,
+            peak_used: 0.0,
             carried: 0.0,
             hops: 0,
             base: Nanos::ZERO,
@@ -282,9 +288,10 @@ impl Adaptive {
         self.is_wanted = waiting >= WAITING;
         let seconds = self.last_tick.map_or(TICK, |last| now.saturating_sub(last)).as_secs_f64().min(1.0);
         self.last_tick = Some(now);
-        let used = self.gather_claims(now, observer, policy);
+        let (used, carried) = self.gather_claims(now, observer, policy);
         let used = self.smoothed(used, seconds);
-        self.carried = used.max(self.carried * (1.0 - seconds / self.tuning.carried_s));
+        self.peak_used = used.max(self.peak_used * (1.0 - seconds / self.tuning.carried_s));
+        self.carried = carried.max(self.carried * (1.0 - seconds / CARRIED_FOR));
         self.follow_returns(now, observer);
         let change = self.gather_calls(now, observer);
         let stress = self.stress(now, observer);

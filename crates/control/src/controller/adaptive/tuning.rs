@@ -109,7 +109,7 @@ tuning! {
     queue_margin = 0.05, "part of the budget per stress", Some(0.0);
     /// Part of the budget that must be used before the budget grows.
     used = 0.75, "part of the budget", Some(0.0);
-    /// Time over which the peak of the carried load is remembered, in seconds: longer than a TCP recovery.
+    /// Time over which the peak of the use is remembered, in seconds: longer than a TCP recovery.
     carried_s = 4.0, "seconds", None;
     /// Initial and shortest hold of a ceiling; also the minimum time between two reactions to new flows.
     min_hold_s = 10.0, "seconds", None;
