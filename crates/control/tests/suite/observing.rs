@@ -129,6 +129,35 @@ fn a_call_is_recognized_after_eight_packets_by_its_shape_alone() {
     }
 }
 
+/// Opus with a packet every 20 ms. A queue fills while the call begins, so that its first packets come 45 ms apart, as those of a
+/// clock of 16 kHz would.
+#[test]
+fn a_call_that_begins_while_a_queue_fills_gets_its_right_clock_and_delays_after_four_seconds() {
+    let mut observer = observer();
+    for n in 0..400_u64 {
+        let queue = match n {
+            0..20 => 25 * n,
+            20..100 => 500,
+            100..350 => 0,
+            _ => 90,
+        };
+        let rtp = RtpFields {
+            payload_type: 111,
+            sequence: n as u16,
+            timestamp: 960 * n as u32,
+            ssrc: 9,
+            ..RtpFields::default()
+        };
+        let at = ms(20 * n + queue);
+        observer.on_digest(&digest(at, ToMesh, PROTOCOL_UDP, 8000, 100, Payload::Rtp(rtp)));
+    }
+    let stream = &udp(&observer, 8000).down;
+    assert_eq!((stream.codec(), stream.interval(), stream.clock_hz()), (Codec::Opus, ms(20), 48_000));
+    let listening = observer.listening();
+    let quality = stream.quality(ms(8070), ms(300), listening, false).expect("a call");
+    assert_eq!((quality.delay, quality.late), (ms(90), 1.0), "playout is {:?}", listening.playout);
+}
+
 #[test]
 fn loss_delay_and_lateness_of_a_call_match_a_calculation_across_the_wrap_of_its_sequence_numbers() {
     let mut observer = observer();
