@@ -74,7 +74,7 @@ struct Sample {
     hops: u8,
     heard: Option<Nanos>,
     round_trip: Option<(Nanos, Excess)>,
-    /// Payload bytes in the mesh and its queues, and their rate in bits per second: see [`TcpFlow::standing`].
+    /// Payload bytes in the mesh and its queues, and their rate in bits per second: see [`standing()`].
     standing: Option<(u32, u64)>,
 }
 
