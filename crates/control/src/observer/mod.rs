@@ -341,7 +341,7 @@ impl Observer {
     /// the minimum of all nodes if `mesh` is none, which is the queue at the gateway's end.
     pub fn mesh_excess(&self, mesh: Option<Address>) -> Option<Nanos> {
         match mesh {
-            Some(address) => self.mesh_excess_of(|node| node == address),
+            Some(address) => self.node(address)?.certain_excess(),
             None => self.mesh_excess_of(|_| true),
         }
     }

@@ -34,6 +34,12 @@ pub struct MeshNode {
 }
 
 impl MeshNode {
+    /// How far round trips to it certainly are over the shortest one, by their times and by the data in flight; none where
+    /// neither shows it.
+    pub(super) fn certain_excess(&self) -> Option<Nanos> {
+        self.excess.map(Excess::certain).max(self.standing)
+    }
+
     /// Shortest round trip through the mesh, of any flow; none before the first one.
     pub fn base(&self) -> Option<Nanos> {
         self.base.value()

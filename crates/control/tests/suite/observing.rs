@@ -515,8 +515,8 @@ fn a_receiver_that_acknowledges_each_segment_at_once_shows_a_queue() {
     assert_eq!(observer.mesh_excess(None), Some(ms(40)));
 }
 
-/// The longest certain excess and the longest queue in 20 s, looked at every 100 ms, of downloads with a window each that share a bottleneck of 200
-/// segments a second. Receivers are 10 ms away, and delay the ACK of a single segment by 40 ms.
+/// The longest certain excess and the longest queue in 20 s, looked at every 100 ms, of downloads with a window each that share a
+/// bottleneck of 200 segments a second. Receivers are 10 ms away, and delay the ACK of a single segment by 40 ms.
 fn behind_a_bottleneck(flows: u16, window: u32) -> (Nanos, Nanos) {
     const SERVICE: u64 = 5;
     const PACE: u64 = 90;
@@ -573,6 +573,16 @@ fn what_is_in_flight_shows_a_queue_that_delayed_acks_hide() {
     assert!(excess >= ms(40) && queue < ms(200), "a delayed ACK could explain it: {excess:?} of {queue:?}");
 }
 
+/// A segment of a download passes `at` so many milliseconds.
+fn data(observer: &mut Observer, at: u64, seq: u32) {
+    observer.on_digest(&digest(ms(at), ToMesh, PROTOCOL_TCP, 80, 1040, segment(seq, 1, 1000)));
+}
+
+/// An ACK of it passes.
+fn ack(observer: &mut Observer, at: u64, number: u32) {
+    observer.on_digest(&digest(ms(at), FromMesh, PROTOCOL_TCP, 80, 40, segment(1, number, 0)));
+}
+
 /// A program that writes ten segments once a second. The rate is that of the program and not of the path.
 #[test]
 fn a_burst_is_no_queue() {
@@ -581,28 +591,14 @@ fn a_burst_is_no_queue() {
     for tick in 0..100_u64 {
         if tick % 10 == 0 {
             for _ in 0..10 {
-                observer.on_digest(&digest(
-                    ms(100 * tick),
-                    ToMesh,
-                    PROTOCOL_TCP,
-                    80,
-                    1040,
-                    segment(seq, 1, 1000),
-                ));
+                data(&mut observer, 100 * tick, seq);
                 seq += 1000;
             }
         }
         observer.survey(ms(100 * tick + 1));
         assert_eq!(observer.mesh_excess(None).unwrap_or_default(), Nanos::ZERO);
         if tick % 10 == 2 {
-            observer.on_digest(&digest(
-                ms(100 * tick + 50),
-                FromMesh,
-                PROTOCOL_TCP,
-                80,
-                40,
-                segment(1, seq, 0),
-            ));
+            ack(&mut observer, 100 * tick + 50, seq);
         }
     }
 }
@@ -615,24 +611,10 @@ fn a_flow_that_repairs_a_loss_shows_no_queue() {
     let mut seq = 2000;
     for tick in 1..20_u64 {
         for _ in 0..5 {
-            observer.on_digest(&digest(
-                ms(100 * tick),
-                ToMesh,
-                PROTOCOL_TCP,
-                80,
-                1040,
-                segment(seq, 1, 1000),
-            ));
+            data(&mut observer, 100 * tick, seq);
             seq += 1000;
             // The first of them is lost.
-            observer.on_digest(&digest(
-                ms(100 * tick + 10),
-                FromMesh,
-                PROTOCOL_TCP,
-                80,
-                40,
-                segment(1, 2000, 0),
-            ));
+            ack(&mut observer, 100 * tick + 10, 2000);
         }
         observer.survey(ms(100 * tick + 20));
         assert_eq!(observer.mesh_excess(None).unwrap_or_default(), Nanos::ZERO, "{tick}");

@@ -76,7 +76,8 @@ impl Adaptive {
         self.used
     }
 
-    /// Collects the claims of the elastic flows that are alive; returns the budget that they use now, and the part of it that the mesh carries.
+    /// Collects the claims of the elastic flows that are alive; returns the budget that they use now, and what the mesh carries of
+    /// it.
     pub(super) fn gather_claims(&mut self, now: Nanos, observer: &Observer, policy: &Policy) -> (f64, f64) {
         std::mem::swap(&mut self.claims, &mut self.claims_before);
         self.claims.clear();

@@ -13,8 +13,8 @@
 //! Where round trips grow, more enters the mesh than it carries. The budget falls to what is used, and the demand is reduced
 //! further in proportion to the queue, which damps oscillation; the recent peak of the use is a ceiling. Where a queue makes
 //! the controller cut, the budget, and with it the ceiling, falls to what leaves the mesh: behind a bottleneck that is its rate,
-//! however much was sent. A budget that is not used does not grow, and falls to what is carried while the mesh loses data, but not far
-//! below the ceiling: a flow that recovers from a loss will use it again.
+//! however much was sent. A budget that is not used does not grow, and falls to what is carried while the mesh loses data, but
+//! not far below the ceiling: a flow that recovers from a loss will use it again.
 
 use fairhop_model::units::Nanos;
 
@@ -27,8 +27,8 @@ use crate::policy::{Reason, State};
 /// the seconds with 2, and in 0.92 to 0.95 with 6.5, which treats them like G.729A; with 1 growth takes minutes.
 const SENSITIVE: f64 = 2.0;
 
-/// Part of what leaves the mesh to which a cut goes where a queue is the cause: the peak of two windows is some 3 % over the mean behind a
-/// bottleneck, and the queue has to drain.
+/// Part of what leaves the mesh to which a cut goes where a queue is the cause: behind a bottleneck, the peak of two windows is some
+/// 3 % over the mean, and the queue has to drain.
 const CARRIED_PART: f64 = 0.95;
 
 impl Adaptive {
