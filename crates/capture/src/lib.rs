@@ -251,9 +251,10 @@ impl Analysis {
             }
             Some(_) => {
                 // It counts again once the new numbers have gone on for a while.
-                if let Some(ended) = self.streams.remove(&key)
+                if let Some(mut ended) = self.streams.remove(&key)
                     && self.closed.1.len() < MAX_FLOWS
                 {
+                    ended.settle(listener);
                     self.closed.1.push(ended);
                 }
             }
@@ -277,7 +278,10 @@ impl Analysis {
         let Self { settings, counts, began, ended, streams, connections, closed, budget, .. } = self;
         let (mut all_connections, mut all_streams) = closed;
         all_connections.extend(connections.into_values());
-        all_streams.extend(streams.into_values());
+        all_streams.extend(streams.into_values().map(|mut stream| {
+            stream.settle(settings.listener);
+            stream
+        }));
         let size = |connection: &Connection| connection.directions.iter().map(|way| way.bytes).sum::<u64>();
         all_connections.sort_by_key(|one| (std::cmp::Reverse(size(one)), one.directions[0].ends));
         all_streams.sort_by_key(|one| (one.began, one.ends, one.ssrc));

@@ -10,7 +10,8 @@
 //! those that arrived, and missing ones at the times at which their neighbours say that they were due.
 //!
 //! The clock of a static payload type is that of RFC 3551 table 4 and 5; that of a dynamic one is the usual clock which fits
-//! the arrivals best. Quality is known for speech, whose packets advance the timestamp by a constant step of 9 to 65 ms; the
+//! the arrivals of the first [`CLOCK_SHOWN`] best: a queue that is just filling or emptying changes the rate of the first few
+//! packets by more than a factor. Quality is known for speech, whose packets advance the timestamp by a constant step of 9 to 65 ms; the
 //! codec of a dynamic type is taken as Opus with its clock, and as G.711 otherwise.
 //!
 //! What a capture shows is what has arrived at its place: beyond it, more may be lost.
@@ -35,6 +36,10 @@ const MAX_DROPOUT: u16 = 3000;
 const MEMORY: u64 = 1024;
 /// Generation of the minimum of transit times.
 const GENERATION: Nanos = Nanos::from_secs(60);
+/// Arrivals that show the clock of a dynamic payload type.
+const CLOCK_SHOWN: Nanos = Nanos::from_secs(4);
+/// Maximum number of them: video has hundreds of packets a second.
+const MAX_OPENING: usize = 1024;
 /// Length of the entries of [`Stream::seconds`].
 pub const SECOND: Nanos = Nanos::from_secs(1);
 
@@ -153,6 +158,8 @@ pub struct Stream {
     timestamp: u32,
     ticks: i64,
     transit_min: WindowedMin<i64>,
+    /// The packets of a dynamic payload type until they have shown its clock.
+    opening: Vec<Arrival>,
 }
 
 /// A packet of a stream.
@@ -207,7 +214,7 @@ impl Candidate {
     }
 }
 
-/// Clock and codec, by the packets on probation.
+/// Clock, codec and interval, by the first packets.
 fn kind(arrivals: &[Arrival]) -> (u32, Option<Codec>, Nanos) {
     let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {
         return (8000, None, Nanos::ZERO);
@@ -283,11 +290,24 @@ impl Stream {
             timestamp: first.rtp.timestamp,
             ticks: 0,
             transit_min: WindowedMin::new(GENERATION),
+            opening: Vec::new(),
         };
         for arrival in arrivals {
-            stream.add(arrival.at, arrival.bytes, &arrival.rtp, listener);
+            stream.count(arrival.at, arrival.bytes, &arrival.rtp, listener);
+        }
+        if first.rtp.payload_type >= 96 {
+            stream.opening = arrivals.to_vec();
         }
         stream
+    }
+
+    /// Counts the first packets again if they show another clock than those on probation did; also where a stream ends.
+    pub(crate) fn settle(&mut self, listener: Listener) {
+        let opening = std::mem::take(&mut self.opening);
+        if !opening.is_empty() && kind(&opening).0 != self.clock_hz {
+            *self = Self::of(self.ends, &opening, listener);
+            self.opening = Vec::new();
+        }
     }
 
     /// Whether a packet belongs to this stream, and not to a new one with the same SSRC.
@@ -299,8 +319,18 @@ impl Stream {
         ahead < MAX_DROPOUT || u64::from(ahead.wrapping_neg()) < MEMORY
     }
 
-    /// Counts a packet.
+    /// Counts a packet; the first ones again once they have shown the clock.
     pub(crate) fn add(&mut self, at: Nanos, bytes: u32, rtp: &RtpFields, listener: Listener) {
+        self.count(at, bytes, rtp, listener);
+        if !self.opening.is_empty() {
+            self.opening.push(Arrival { at, bytes, rtp: *rtp });
+            if at.saturating_sub(self.began) >= CLOCK_SHOWN || self.opening.len() >= MAX_OPENING {
+                self.settle(listener);
+            }
+        }
+    }
+
+    fn count(&mut self, at: Nanos, bytes: u32, rtp: &RtpFields, listener: Listener) {
         let ahead = rtp.sequence.wrapping_sub(self.highest as u16);
         let is_new = ahead != 0 && ahead < 0x8000;
         let sequence = if is_new {
@@ -458,8 +488,12 @@ mod tests {
     const ENDS: Ends =
         Ends { source: Address([0; 16]), destination: Address([1; 16]), source_port: 1, destination_port: 2 };
 
-    /// The stream of packets with these sequence numbers, each `delay` late.
+    /// The stream of packets with these sequence numbers, each `delay` late, of G.729A.
     fn stream(packets: impl IntoIterator<Item = (u32, Nanos)>) -> Option<Stream> {
+        stream_of(18, packets)
+    }
+
+    fn stream_of(payload_type: u8, packets: impl IntoIterator<Item = (u32, Nanos)>) -> Option<Stream> {
         let mut candidate = Candidate::new(ENDS);
         let mut found: Option<Stream> = None;
         let mut packets: Vec<(u32, Nanos)> = packets
@@ -469,7 +503,7 @@ mod tests {
         packets.sort_by_key(|(_, at)| *at);
         for (number, at) in packets {
             let rtp = RtpFields {
-                payload_type: 18,
+                payload_type,
                 sequence: (65_500 + number) as u16,
                 timestamp: (u32::MAX - 5000).wrapping_add(160 * number),
                 ssrc: 7,
@@ -502,6 +536,22 @@ mod tests {
         let stream = stream((0..100).map(|number| (number, delay(number)))).expect("a stream");
         assert_eq!((stream.lost(), stream.late(), stream.reordered), (0, 1, 1));
         assert_eq!(stream.seconds[0].delay_max, Nanos::from_millis(61));
+    }
+
+    #[test]
+    fn packets_that_a_queue_releases_at_once_do_not_set_the_clock_of_a_stream() {
+        // The first twelve waited for each other, 3 ms apart; 160 ticks in 3 ms look like 48 kHz. Number 20 is lost.
+        let delay = |number: u32| Nanos::from_millis(u64::from(17 * 12_u32.saturating_sub(number)));
+        for packets in [60, 400] {
+            let arrived = (0..packets).filter(|number| *number != 20);
+            let mut stream = stream_of(97, arrived.map(|number| (number, delay(number)))).expect("a stream");
+            stream.settle(LISTENER);
+            assert_eq!((stream.clock_hz, stream.codec), (8000, Some(Codec::G711)));
+            assert_eq!(stream.interval, Nanos::from_millis(20));
+            assert_eq!((stream.received, stream.lost()), (u64::from(packets) - 1, 1));
+            let expected: u64 = stream.seconds.iter().map(|second| u64::from(second.expected)).sum();
+            assert_eq!(expected, u64::from(packets));
+        }
     }
 
     proptest! {
