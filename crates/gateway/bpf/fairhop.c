@@ -81,6 +81,8 @@ const volatile u32 mesh_major = 0;
 // The two ends of the park; zero without one.
 const volatile u32 park_index = 0;
 const volatile u32 unpark_index = 0;
+// Headers are read in place. Tests turn it off: then all go the way of packets whose headers are in fragments.
+const volatile u32 in_place = 1;
 // Tests set the time.
 const volatile u32 has_test_clock = 0;
 
@@ -363,6 +365,30 @@ INLINE u32 verified(u32 length, u32 mask)
 	return (length & mask) + 1;
 }
 
+// The `length` bytes of a packet from `at` on, if they are there in one piece. A call of `load_bytes` costs as much as all that
+// is done with what it loads. The mask is for the verifier: no header is so far inside.
+INLINE const u8 *piece(struct __sk_buff *skb, u32 at, u32 length)
+{
+	const u8 *end = (const u8 *)(long)skb->data_end, *from = (const u8 *)(long)skb->data;
+
+	if (!in_place)
+		return 0;
+	OPAQUE(at);
+	from += at & 0x7fff;
+	return from + length > end ? 0 : from;
+}
+
+// Loads `length` bytes, a constant.
+INLINE long load(struct __sk_buff *skb, u32 at, void *to, u32 length)
+{
+	const u8 *from = piece(skb, at, length);
+
+	if (!from)
+		return load_bytes(skb, at, to, length);
+	__builtin_memcpy(to, from, length);
+	return 0;
+}
+
 // Offset of the IP header, or -1.
 INLINE s32 find_ip(struct __sk_buff *skb, u32 is_ip, u8 *version)
 {
@@ -371,26 +397,26 @@ INLINE s32 find_ip(struct __sk_buff *skb, u32 is_ip, u8 *version)
 	u16 type;
 
 	if (is_ip) {
-		if (load_bytes(skb, 0, bytes, 1) < 0)
+		if (load(skb, 0, bytes, 1) < 0)
 			return -1;
 		*version = bytes[0] >> 4;
 		return 0;
 	}
-	if (load_bytes(skb, 12, bytes, 2) < 0)
+	if (load(skb, 12, bytes, 2) < 0)
 		return -1;
 	type = be16(bytes);
 #pragma unroll
 	for (int tags = 0; tags < 2; tags++) {
 		if (type != 0x8100 && type != 0x88a8 && type != 0x9100)
 			break;
-		if (load_bytes(skb, at + 2, bytes, 2) < 0)
+		if (load(skb, at + 2, bytes, 2) < 0)
 			return -1;
 		type = be16(bytes);
 		at += 4;
 	}
 	if (type == 0x8864) {
 		// Version and type 1, code 0: data of a session (RFC 2516).
-		if (load_bytes(skb, at, bytes, 8) < 0 || bytes[0] != 0x11 || bytes[1] != 0)
+		if (load(skb, at, bytes, 8) < 0 || bytes[0] != 0x11 || bytes[1] != 0)
 			return -1;
 		type = be16(bytes + 6) == 0x0021 ? 0x0800 : be16(bytes + 6) == 0x0057 ? 0x86dd : 0;
 		at += 8;
@@ -406,7 +432,7 @@ INLINE s32 read_ip(struct __sk_buff *skb, u32 at, u8 version, struct digest *dig
 	u32 transport;
 
 	if (version == 4) {
-		if (load_bytes(skb, at, head, 20) < 0 || head[0] >> 4 != 4)
+		if (load(skb, at, head, 20) < 0 || head[0] >> 4 != 4)
 			return -1;
 		transport = (head[0] & 15) * 4;
 		digest->bytes = be16(head + 2);
@@ -423,7 +449,7 @@ INLINE s32 read_ip(struct __sk_buff *skb, u32 at, u8 version, struct digest *dig
 		digest->traffic_class = head[1];
 		return (s32)transport;
 	}
-	if (version != 6 || load_bytes(skb, at, head, 40) < 0 || head[0] >> 4 != 6)
+	if (version != 6 || load(skb, at, head, 40) < 0 || head[0] >> 4 != 6)
 		return -1;
 	transport = 40;
 	digest->bytes = 40 + be16(head + 4);
@@ -438,7 +464,7 @@ INLINE s32 read_ip(struct __sk_buff *skb, u32 at, u8 version, struct digest *dig
 		// Not hop-by-hop, routing or destination options: the transport header, or a fragment.
 		if (digest->protocol != 0 && digest->protocol != 43 && digest->protocol != 60)
 			return digest->protocol == 44 || transport > digest->bytes ? -1 : (s32)transport;
-		if (load_bytes(skb, at + transport, next, 2) < 0)
+		if (load(skb, at + transport, next, 2) < 0)
 			return -1;
 		digest->protocol = next[0];
 		transport += 8 + 8 * (u32)next[1];
@@ -652,6 +678,26 @@ INLINE void read_udp(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32
 	digest->words[2] = bytes - header;
 }
 
+// The transport header and up to 60 bytes from it on, of a packet that has `length`; how many, or 0.
+INLINE u32 read_transport(struct __sk_buff *skb, u32 at, u32 protocol, u32 length, u8 *to)
+{
+	const u8 *from = piece(skb, at, 32);
+	u32 read;
+
+	// The usual lengths of a header of TCP: with timestamps, and without options.
+	if (from && protocol == TCP && from[12] >> 4 <= 8) {
+		__builtin_memcpy(to, from, 32);
+		return 32;
+	}
+	from = piece(skb, at, 20);
+	if (from && (protocol != TCP || from[12] >> 4 <= 5)) {
+		__builtin_memcpy(to, from, 20);
+		return 20;
+	}
+	read = verified(min32(protocol == TCP ? 60 : 20, length), 63);
+	return load_bytes(skb, at, to, read) < 0 ? 0 : read;
+}
+
 // Reads the digest of a packet. Offset of its transport header, or -1 if it has to be left alone.
 INLINE s32 read_packet(struct __sk_buff *skb, u32 is_ip, u32 direction, struct scratch *scratch)
 {
@@ -671,9 +717,8 @@ INLINE s32 read_packet(struct __sk_buff *skb, u32 is_ip, u32 direction, struct s
 	length = skb->len > at ? skb->len - at : 0;
 	if ((digest->protocol != TCP && digest->protocol != UDP) || length < 4)
 		return (s32)at;
-	read = digest->protocol == TCP ? 60 : 20;
-	read = verified(min32(read, length), 63);
-	if (load_bytes(skb, at, bytes, read) < 0)
+	read = read_transport(skb, at, digest->protocol, length, bytes);
+	if (!read)
 		return -1;
 	digest->source_port = be16(bytes);
 	digest->destination_port = be16(bytes + 2);

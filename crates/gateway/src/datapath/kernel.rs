@@ -227,11 +227,11 @@ impl Kernel {
             park: self.park.as_ref().map_or((0, 0), |park| (park.way_in.index, park.way_out.index)),
             sample: self.settings.sample.max(1),
             flows: self.settings.flows,
-            has_test_clock: false,
+            ..Constants::default()
         };
         let mut wanted =
             vec![(Program::ToMesh, self.mesh.name.clone()), (Program::FromMesh, self.mesh.name.clone())];
-        if let Some(wired) = self.wired.as_ref().filter(|_| self.features.pacing != Pacing::Off) {
+        if let Some(wired) = self.wired.as_ref().filter(|_| self.features.pacing == Pacing::DepartureTimes) {
             wanted.push((Program::ToWired, wired.name.clone()));
         }
         if let Some(park) = &self.park {

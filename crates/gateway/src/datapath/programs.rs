@@ -71,6 +71,8 @@ pub struct Constants {
     pub sample: u32,
     /// Number of TCP flows.
     pub flows: u32,
+    /// Headers are read in place; otherwise all are read as if they were in fragments, for tests.
+    pub in_place: bool,
     /// Tests set the time.
     pub has_test_clock: bool,
 }
@@ -85,6 +87,7 @@ impl Default for Constants {
             park: (0, 0),
             sample: 1,
             flows: 16_384,
+            in_place: true,
             has_test_clock: false,
         }
     }
@@ -159,7 +162,7 @@ impl Programs {
         };
         let (mesh_is_ip, wired_is_ip) = (u32::from(constants.mesh_is_ip), u32::from(constants.wired_is_ip));
         let mesh_major = u32::from(MESH_MAJOR) << 16;
-        let has_test_clock = u32::from(constants.has_test_clock);
+        let (in_place, has_test_clock) = (u32::from(constants.in_place), u32::from(constants.has_test_clock));
         let mut loader = EbpfLoader::new();
         loader
             // No structure of the kernel is read: its types are not needed.
@@ -173,6 +176,7 @@ impl Programs {
             .override_global("unpark_index", &constants.park.1, true)
             .override_global("sample", &constants.sample, true)
             .override_global("mesh_major", &mesh_major, true)
+            .override_global("in_place", &in_place, true)
             .override_global("has_test_clock", &has_test_clock, true);
         for map in ["opening", "flows", "lanes"] {
             loader.map_max_entries(map, constants.flows.max(64));

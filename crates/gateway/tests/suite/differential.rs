@@ -56,11 +56,12 @@ struct Seen {
 
 fn compare(packets: u64, seed: u64) -> Option<Seen> {
     let mut seen = Seen::default();
-    for is_ip in [false, true] {
-        let mut trial = trial(Constants { mesh_is_ip: is_ip, wired_is_ip: is_ip, ..Constants::default() })?;
+    for (is_ip, in_place) in [(false, true), (false, false), (true, true), (true, false)] {
+        let constants = Constants { mesh_is_ip: is_ip, wired_is_ip: is_ip, in_place, ..Constants::default() };
+        let mut trial = trial(constants)?;
         let mut random = Random(seed);
         let mut reference = Reference { clamps: Clamps::new(16_384), policy: Policy::none() };
-        for number in 0..packets / 2 {
+        for number in 0..packets / 4 {
             let now = Nanos(1_000_000_000 + number * 1_000);
             let direction = if random.one_in(2) { Direction::ToMesh } else { Direction::FromMesh };
             let frame = generate(&mut random, direction, is_ip);
@@ -80,7 +81,7 @@ fn compare(packets: u64, seed: u64) -> Option<Seen> {
             };
             let (bytes, digest) = reference.cross(now, direction, &frame);
             let place = format!(
-                "packet {number} of seed {seed}, {direction:?}, IP device {is_ip}: {:02x?}",
+                "packet {number} of seed {seed}, {direction:?}, IP device {is_ip}, in place {in_place}: {:02x?}",
                 frame.bytes
             );
             assert!(outcome.passes, "{place}");
