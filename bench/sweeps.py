@@ -3,9 +3,9 @@
     python3 bench/sweeps.py --program target/release/fairhop
     python3 bench/sweeps.py --program BIN/fairhop --cluster    BIN is of an environment with fairhop[cluster]
 
-Each round makes the same 200 runs of K-MIX with one worker and with two, in turn, so that other load affects both. It
-also prints the processor time, with that of the cluster: on a busy machine wall time says nothing about the sweep, and
-the processor times still say whether two workers do more work for the same runs.
+Each round makes the same runs of K-MIX (200 by default) with one worker and with two, in turn, so that other load
+affects both. It also prints the processor time, with that of the cluster: on a busy machine wall time says nothing
+about the sweep, and the processor times still say whether two workers do more work for the same runs.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-#: 200 runs, and 2000 of which little more than the overhead is left.
-LONG = 'scenario = "k-mix"\nseeds = 200\n'
+#: Runs, and 2000 of which little more than the overhead is left.
+LONG = 'scenario = "k-mix"\nseeds = {runs}\n'
 SHORT = 'scenario = "k-mix"\nseeds = 2000\n[set]\nduration_s = 0.05\nwarmup_s = 0\n'
 
 
@@ -111,14 +111,16 @@ def main() -> int:
     parser.add_argument("--program", type=Path, required=True, help="the program fairhop")
     parser.add_argument("--cluster", action="store_true", help="Dask workers on this machine instead of threads")
     parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--runs", type=int, default=200)
     args = parser.parse_args()
     program = args.program.absolute()
     ratios = []
-    print("200 runs with one worker and with two: wall, ratio, processor time, load")
+    print(f"{args.runs} runs with one worker and with two: wall, ratio, processor time, load")
+    plan = LONG.format(runs=args.runs)
     for number in range(args.rounds):
         # The other order each time: what the first leaves behind, such as files to synchronize, slows the second down.
         order = (1, 2) if number % 2 == 0 else (2, 1)
-        cost = {workers: with_workers(program, LONG, workers, cluster=args.cluster) for workers in order}
+        cost = {workers: with_workers(program, plan, workers, cluster=args.cluster) for workers in order}
         one, two = cost[1], cost[2]
         ratios.append(one.wall / two.wall)
         cores = f"{one.cpu:.2f} s and {two.cpu:.2f} s of processor time"

@@ -84,14 +84,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             command.add_arguments(study)
         wrong_input += (command.StudyError,)
-    if words[:1] == ["bridge"]:
-        # A sweep starts it.
-        from fairhop.cluster import bridge
-
-        internal = commands.add_parser("bridge")
-        internal.add_argument("address", metavar="ADDRESS")
-        internal.add_argument("--engine", required=True)
-        internal.set_defaults(command=lambda args: bridge(args.address, args.engine))
     args = parser.parse_args(words)
     try:
         code: int | None = args.command(args)

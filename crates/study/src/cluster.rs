@@ -1,6 +1,6 @@
 //! Runs on a Dask cluster.
 //!
-//! Dask's protocol is Python's. A process of the package `fairhop` (`python -m fairhop bridge`) is the client of the
+//! Dask's protocol is Python's. A process of the package `fairhop` (`python -m fairhop.bridge`) is the client of the
 //! scheduler, and this module talks with it over pipes: lines of JSON, and after some lines bytes. The driver sends jobs, and
 //! gets the files of runs:
 //!
@@ -90,7 +90,7 @@ impl Cluster {
     /// There is no Python with the package and `distributed`, nobody answers, or the workers cannot make runs.
     pub fn connect(python: &Path, address: &str, stop: impl Fn() -> bool) -> Result<Self, ClusterError> {
         let mut command = Command::new(python);
-        command.args(["-m", "fairhop", "bridge", address, "--engine", ENGINE]);
+        command.args(["-m", "fairhop.bridge", address, "--engine", ENGINE]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut bridge = command.spawn().map_err(|error| ClusterError {
             message: format!("cannot start {}: {}", python.display(), source::reason(&error)),
