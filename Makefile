@@ -12,7 +12,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_FOLDERS := bench/peers bench/routing bench/emulator bench/gateway tools tools/site
 PYTHON_FILES := $(wildcard bench/*.py $(addsuffix /*.py,$(PYTHON_FOLDERS)))
-SHELL_FILES := .ci/run tools/prepare tools/deb tools/try-deb $(addprefix crates/gateway/package/,postinst prerm postrm) $(wildcard bench/emulator/*.sh bench/gateway/*.sh)
+SHELL_FILES := .ci/run tools/prepare tools/deb tools/try-deb tools/try-unit $(addprefix crates/gateway/package/,postinst prerm postrm) $(wildcard bench/emulator/*.sh bench/gateway/*.sh)
 # Runs a study with the package of the target study-package.
 STUDY = PYTHONPATH=out/study/package FAIRHOP=$(TARGET_DIR)/release/fairhop .venv/bin/python -m fairhop study
 # Runs a command on the last core that this process may use: speed is measured on one core.
@@ -70,7 +70,7 @@ deb: ## A Debian package of the program with its gateway, in out/
 	@tools/prepare rust compiler clang
 	cargo build --release --locked --package fairhop
 	tools/deb $(TARGET_DIR)/release/fairhop out
-	@echo "Next: dpkg -i out/fairhop_*.deb, and docs/guides/gateway.md; tools/try-deb out/fairhop_*.deb tries it in a fresh root"
+	@echo "Next: dpkg -i out/fairhop_*.deb, and docs/guides/gateway.md; tools/try-deb out/fairhop_*.deb tries it in a fresh root, tools/try-unit under systemd"
 
 wheel: ## The Python package, with the program, as a wheel in out/
 	@tools/prepare rust compiler clang python
