@@ -10,15 +10,15 @@
 //! those that arrived, and missing ones at the times at which their neighbours say that they were due.
 //!
 //! The clock of a static payload type is that of RFC 3551 table 4 and 5; that of a dynamic one is the usual clock which fits
-//! the arrivals of the first [`CLOCK_SHOWN`] best: a queue that is just filling or emptying changes the rate of the first few
-//! packets by more than a factor. Quality is known for speech, whose packets advance the timestamp by a constant step of 9 to 65 ms; the
+//! the arrivals of the first [`CLOCK_SHOWN`] best: a queue that fills or empties can change the rate of the first few packets
+//! several times over. Quality is known for speech, whose packets advance the timestamp by a constant step of 9 to 65 ms; the
 //! codec of a dynamic type is taken as Opus with its clock, and as G.711 otherwise.
 //!
 //! What a capture shows is what has arrived at its place: beyond it, more may be lost.
 
 use fairhop_control::digest::{Digest, RtpFields};
 use fairhop_control::flow::Address;
-use fairhop_control::observer::WindowedMin;
+use fairhop_control::observer::{CLOCK_SHOWN, WindowedMin};
 use fairhop_model::units::Nanos;
 use fairhop_model::voice::{self, Codec, Jitter};
 
@@ -36,9 +36,7 @@ const MAX_DROPOUT: u16 = 3000;
 const MEMORY: u64 = 1024;
 /// Generation of the minimum of transit times.
 const GENERATION: Nanos = Nanos::from_secs(60);
-/// Arrivals that show the clock of a dynamic payload type.
-const CLOCK_SHOWN: Nanos = Nanos::from_secs(4);
-/// Maximum number of them: video has hundreds of packets a second.
+/// Maximum number of packets that show the clock of a dynamic payload type: video has hundreds of packets a second.
 const MAX_OPENING: usize = 1024;
 /// Length of the entries of [`Stream::seconds`].
 pub const SECOND: Nanos = Nanos::from_secs(1);
@@ -210,7 +208,14 @@ impl Candidate {
             }
         }
         self.arrivals.push(Arrival { at, bytes, rtp: *rtp });
-        (self.steps + 1 >= PROBATION).then(|| Stream::of(self.ends, &self.arrivals, listener))
+        if self.steps + 1 < PROBATION {
+            return None;
+        }
+        let mut stream = Stream::of(self.ends, &self.arrivals, listener);
+        if rtp.payload_type >= 96 {
+            stream.opening = std::mem::take(&mut self.arrivals);
+        }
+        Some(stream)
     }
 }
 
@@ -295,9 +300,6 @@ impl Stream {
         for arrival in arrivals {
             stream.count(arrival.at, arrival.bytes, &arrival.rtp, listener);
         }
-        if first.rtp.payload_type >= 96 {
-            stream.opening = arrivals.to_vec();
-        }
         stream
     }
 
@@ -306,7 +308,6 @@ impl Stream {
         let opening = std::mem::take(&mut self.opening);
         if !opening.is_empty() && kind(&opening).0 != self.clock_hz {
             *self = Self::of(self.ends, &opening, listener);
-            self.opening = Vec::new();
         }
     }
 
