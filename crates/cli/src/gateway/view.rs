@@ -53,11 +53,7 @@ fn one(gateway: &GatewayStatus, mode: &str) -> String {
         line("fault", &format!("{BAD}{fault}{BAD:#}; packets pass untouched"));
     }
     line("control", &control(gateway, mode));
-    // Before the first tick there is no decision.
-    let decision = &gateway.decision;
-    if !decision.state.is_empty() {
-        line("state", &format!("{}: {}", decision.state, decision.why));
-    }
+    line("state", &format!("{}: {}", gateway.decision.state, gateway.decision.why));
     line("limits", &limits(gateway));
     line("calls", &calls_line(gateway));
     let total = |direction: &str| -> f64 {

@@ -15,7 +15,7 @@ use crate::engine::{Engine, Settings};
 use crate::journal::{Entry, Journal};
 use crate::log::{Level, Line, unix_s};
 use crate::record::{FORMAT, Header, Recorder};
-use crate::status::{self, DecisionStatus, GatewayStatus};
+use crate::status::{self, GatewayStatus};
 use crate::voice::Distrusted;
 
 /// How long after a failure the datapath is started anew.
@@ -251,11 +251,6 @@ impl Instance {
             .write();
     }
 
-    fn decision(&self) -> DecisionStatus {
-        let decision = self.engine.decision();
-        decision.map(|decision| status::decided(decision, self.engine.policy())).unwrap_or_default()
-    }
-
     /// Logs a decision that differs from the one before, and writes it into the journal; without news every ten seconds.
     fn news(&mut self, now: Nanos) -> Option<Entry> {
         let since = self.written_at.map(|at| now.saturating_sub(at));
@@ -264,7 +259,7 @@ impl Instance {
             return None;
         }
         self.written_at = Some(now);
-        let decision = self.decision();
+        let decision = status::decision(&self.engine, now);
         let calls = self.engine.controller().observer().calls(now, Nanos::from_secs(1)).count();
         if is_news {
             let whole = |value: Option<f64>| value.map(f64::round);

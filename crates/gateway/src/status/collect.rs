@@ -36,7 +36,7 @@ pub fn collect(
             gate: features.has_gate,
             notes: features.notes.clone(),
         },
-        decision: engine.decision().map(|decision| decided(decision, engine.policy())).unwrap_or_default(),
+        decision: decision(engine, now),
         calls: calls(engine, now),
         flows: flows(engine, now),
         known_flows: table.len() as u64,
@@ -70,8 +70,10 @@ fn end(address: Address, port: u16) -> String {
     if text.contains(':') { format!("[{text}]:{port}") } else { format!("{text}:{port}") }
 }
 
-/// A decision as data.
-pub fn decided(decision: &Decision, policy: &Policy) -> DecisionStatus {
+/// The last decision; before the first tick, what the controller begins with.
+pub fn decision(engine: &Engine, now: Nanos) -> DecisionStatus {
+    let first = || Decision::of(engine.controller(), now, 0);
+    let decision = engine.decision().copied().unwrap_or_else(first);
     DecisionStatus {
         state: decision.state.name().to_owned(),
         reason: reason_name(&decision.reason).to_owned(),
@@ -83,7 +85,7 @@ pub fn decided(decision: &Decision, policy: &Policy) -> DecisionStatus {
         window_bytes: decision.window,
         waiting: decision.waiting,
         mos: decision.mos,
-        gate: policy.gate.is_some(),
+        gate: engine.policy().gate.is_some(),
     }
 }
 

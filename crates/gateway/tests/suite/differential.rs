@@ -61,7 +61,7 @@ fn compare(packets: u64, seed: u64) -> Option<Seen> {
         let mut trial = trial(constants)?;
         let mut random = Random(seed);
         let mut reference = Reference { clamps: Clamps::new(16_384), policy: Policy::none() };
-        for number in 0..packets / 4 {
+        for number in 0..packets / 2 {
             let now = Nanos(1_000_000_000 + number * 1_000);
             let direction = if random.one_in(2) { Direction::ToMesh } else { Direction::FromMesh };
             let frame = generate(&mut random, direction, is_ip);
