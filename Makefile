@@ -12,7 +12,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_FOLDERS := bench/peers bench/routing bench/emulator bench/gateway tools tools/site
 PYTHON_FILES := $(wildcard bench/*.py $(addsuffix /*.py,$(PYTHON_FOLDERS)))
-SHELL_FILES := .ci/run tools/prepare tools/deb tools/try-deb tools/try-unit $(addprefix crates/gateway/package/,postinst prerm postrm) $(wildcard bench/emulator/*.sh bench/gateway/*.sh)
+SHELL_FILES := .ci/run tools/prepare tools/deb tools/try-deb tools/try-unit tools/fresh-root $(addprefix crates/gateway/package/,postinst prerm postrm) $(wildcard bench/emulator/*.sh bench/gateway/*.sh)
 # Runs a study with the package of the target study-package.
 STUDY = PYTHONPATH=out/study/package FAIRHOP=$(TARGET_DIR)/release/fairhop .venv/bin/python -m fairhop study
 # Runs a command on the last core that this process may use: speed is measured on one core.
