@@ -28,6 +28,13 @@ def program(*arguments: str) -> str:
     return subprocess.run([path, *arguments], check=True, capture_output=True, text=True).stdout
 
 
+def test_each_public_name_is_found_when_it_is_first_used() -> None:
+    names = "\n".join(f"fairhop.{name}" for name in fairhop.__all__)
+    subprocess.run([sys.executable, "-c", f"import fairhop\n{names}"], check=True)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = fairhop.nothing
+
+
 def test_the_summary_is_what_the_program_prints() -> None:
     printed = json.loads(program("run", "k-mix", *SET, "--seeds", "3", "--json"))
     result = run(MIX, seeds=3)
