@@ -15,7 +15,7 @@ from fairhop.studies.adaptive.parallel import for_all
 from fairhop.studies.adaptive.store import UnknownRunError
 from fairhop.studies.adaptive.worlds import SPLITS, World, drawn
 from fairhop.studies.adaptive.worlds_oracle import Best
-from fairhop.studies.adaptive.worlds_runs import ADAPTIVE, JUDGING, Figures, WorldRuns
+from fairhop.studies.adaptive.worlds_runs import ADAPTIVE, AGAIN, JUDGING, Figures, WorldRuns
 from fairhop.studies.adaptive.worlds_tables import Judged
 from fairhop.studies.command import StudyError, interrupted
 from fairhop.studies.lab import FREE, ProgramError, Runner, Sets, Stopped
@@ -85,10 +85,13 @@ def judge(runs: WorldRuns, world: World, *, adaptive: bool) -> Judged | None:
     best: Best = worlds_oracle.seek(runs, world)
     none = runs.mean(world, (FREE,), JUDGING)
     fq_codel: Figures | None = runs.mean(world, FQ_CODEL, JUDGING) if world.entries("video") else None
+    counts = world.has_calls and best.figures.good
+    best_again = runs.mean(world, best.setting, AGAIN) if counts else None
     if not adaptive:
         return None
     seeds = tuple(runs.one(world, ADAPTIVE, seed) for seed in JUDGING)
-    return Judged(world, best, none, fq_codel, Figures.mean(seeds), seeds)
+    again = (best_again, runs.mean(world, ADAPTIVE, AGAIN)) if best_again else None
+    return Judged(world, best, none, fq_codel, Figures.mean(seeds), seeds, again)
 
 
 def selected(args: argparse.Namespace) -> list[World]:

@@ -21,8 +21,9 @@ from fairhop.studies.adaptive.store import CLEAR, UnknownRunError, appended, lin
 from fairhop.studies.adaptive.worlds import LEARNING_S, World
 from fairhop.studies.lab import MOS_GOOD, Result, Runner, Sets, run_words
 
-#: Seeds that choose the oracle's setting, and seeds that judge it.
-CHOOSING, JUDGING = (101, 102), (1, 2)
+#: Seeds that choose the oracle's setting; seeds that judge it, and so choose the worlds that count; and seeds that have
+#: chosen neither.
+CHOOSING, JUDGING, AGAIN = (101, 102), (1, 2), (3, 4)
 ADAPTIVE: Sets = ('control={ kind = "adaptive" }',)
 #: Fraction of the final goodput at which a controller has learnt.
 LEARNT = 0.8

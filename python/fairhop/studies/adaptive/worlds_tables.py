@@ -29,8 +29,9 @@ ENOUGH = 8
 
 @dataclass(frozen=True)
 class Judged:
-    """A world, and the figures in it: the best fixed setting, no control, FQ-CoDel (with video), adaptive; and for each
-    seed of adaptive its own."""
+    """A world, and the figures in it: the best fixed setting, no control, FQ-CoDel (with video), adaptive; for each
+    seed of adaptive its own; and with other seeds those of the best fixed setting, where that makes calls good, and of
+    adaptive."""
 
     world: World
     best: Best
@@ -38,6 +39,7 @@ class Judged:
     fq_codel: Figures | None
     adaptive: Figures
     seeds: tuple[Figures, ...]
+    again: tuple[Figures, Figures] | None
 
     @property
     def can(self) -> bool:
@@ -119,6 +121,13 @@ def aims(several: Sequence[Judged]) -> dict[str, str]:
         before = [judged for judged in calls if judged.none.good]
         if before:
             found[f"where calls are good without control: {TO_NONE}"] = to_none(before)
+    again = [judged.again for judged in calls if judged.again]
+    if again:
+        kept = sum(adaptive.good for best, adaptive in again if best.good)
+        best_good = sum(best.good for best, _ in again)
+        found["calls good again on other seeds: best fixed setting, adaptive, both"] = (
+            f"{best_good}, {sum(adaptive.good for _, adaptive in again)}, {kept} of {len(again)}"
+        )
     starved = [judged for judged in several if not judged.can]
     if starved:
         found[f"where calls are bad whatever is done: {TO_NONE}"] = to_none(starved)
