@@ -34,7 +34,7 @@ const CONTINUOUS: Nanos = Nanos::from_secs(4);
 
 /// Time over which a clock has shown itself: a queue that grows by a second meanwhile changes it by a third, where clocks are a
 /// factor of three apart.
-const CLOCK_SHOWN: Nanos = Nanos::from_secs(4);
+pub const CLOCK_SHOWN: Nanos = Nanos::from_secs(4);
 
 /// Counts of 100 ms of a stream.
 #[derive(Clone, Copy, Debug, Default)]

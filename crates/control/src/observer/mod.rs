@@ -13,7 +13,8 @@
 //! *inferred* ([`Observer::into_mesh`]): as that of its twin out of the mesh, or as the round trips of TCP through the mesh
 //! indicate, whichever is worse. The inference misses loss in one direction without a queue.
 //!
-//! Absolute delays are not visible either: MOS uses [`ObserverConfig::min_delay`] as that of the fastest packet.
+//! The absolute delay of a call is half of the round trips to its ends if both send RTCP. Otherwise it is not visible, and MOS
+//! uses [`ObserverConfig::min_delay`] as that of the fastest packet.
 //!
 //! Memory is taken at the start, and the digest of a packet allocates nothing.
 
@@ -25,7 +26,7 @@ pub mod tcp;
 use fairhop_model::units::Nanos;
 use fairhop_model::voice::{self, Codec};
 
-pub use call::{Listening, Quality, Stream};
+pub use call::{CLOCK_SHOWN, Listening, Quality, Stream};
 pub(crate) use meter::MAX_ACK_DELAY;
 pub use meter::{Excess, Meter, OwnQueue, RoundTrip, WindowedMin};
 pub use survey::{ElasticFlow, MeshNode};
@@ -106,7 +107,10 @@ pub struct UdpFlow {
     pub far_up: Option<FarReport>,
     /// Round trip through the mesh by RTCP (RFC 3550 §6.4.1).
     pub mesh_rtt: RoundTrip,
-    sender_report: Option<(u32, Nanos)>,
+    /// The same between the gateway and the wired end.
+    wired_rtt: WindowedMin<Nanos>,
+    /// Time stamp of the last sender report into the mesh, and out of it; when it passed.
+    sender_reports: [Option<(u32, Nanos)>; 2],
     /// Bytes into the mesh.
     pub down_meter: Meter,
     /// Bytes out of the mesh.
@@ -182,6 +186,8 @@ pub struct CallNow {
     pub codec: Codec,
     /// See [`CallNow::codec`].
     pub interval: Nanos,
+    /// What MOS takes for the delay of the fastest packet, and for that of the playout buffer.
+    pub listening: Listening,
     /// A speaker sends nothing while silent.
     pub suppresses_silence: bool,
     /// Mean size of its packets in IP bytes.
@@ -321,6 +327,12 @@ impl Observer {
         Listening { playout: self.config.playout, min_delay: self.config.min_delay }
     }
 
+    /// Those about a call, with its own delay where RTCP shows it.
+    pub fn listening_to(&self, call: &UdpFlow) -> Listening {
+        let assumed = self.listening();
+        Listening { min_delay: call.min_delay().unwrap_or(assumed.min_delay), ..assumed }
+    }
+
     /// Finds the calls and what the flows of a node have in common. [`Observer::calls`] and [`Observer::mesh_excess`] answer
     /// from the last survey; a controller makes one at each tick.
     pub fn survey(&mut self, now: Nanos) {
@@ -364,13 +376,11 @@ impl Observer {
             if !udp.is_call(horizon) {
                 return None;
             }
+            let listening = self.listening_to(udp);
             // A call that ends becomes silent both ways; if the mesh is the cause, the wired end continues.
             let goes_on = !udp.down.is_recognised() || udp.down.is_alive(now.saturating_sub(HUNG_UP));
-            let up = udp
-                .up
-                .is_alive(horizon)
-                .then(|| udp.up.quality(now, span, self.listening(), goes_on))
-                .flatten();
+            let up =
+                udp.up.is_alive(horizon).then(|| udp.up.quality(now, span, listening, goes_on)).flatten();
             let (down, down_is_reported) = self.into_mesh(now, key, udp, up.as_ref());
             let rate = |stream: &Stream| {
                 if stream.is_alive(horizon) { 1.0 / stream.interval().as_secs_f64().max(0.001) } else { 0.0 }
@@ -389,7 +399,7 @@ impl Observer {
                 wired: udp
                     .down
                     .is_alive(horizon)
-                    .then(|| udp.down.quality(now, span, self.listening(), false))
+                    .then(|| udp.down.quality(now, span, listening, false))
                     .flatten()
                     .filter(|quality| quality.expected > 0),
                 is_awaited: goes_on && udp.up.is_continuous(),
@@ -397,6 +407,7 @@ impl Observer {
                 packets_per_second: rate(&udp.up) + rate(&udp.down),
                 codec: stream.codec(),
                 interval: stream.interval(),
+                listening,
                 suppresses_silence: udp.up.suppresses_silence() || udp.down.suppresses_silence(),
                 packet_bytes: udp.bytes as f64 / udp.packets.max(1) as f64,
             })
@@ -435,7 +446,7 @@ impl Observer {
                 quality.late = quality.late.max(0.5);
             }
         }
-        let listening = self.listening();
+        let listening = self.listening_to(udp);
         quality.mos = voice::mos(
             udp.down.codec(),
             (quality.loss + quality.late).min(1.0),
@@ -486,7 +497,8 @@ impl UdpFlow {
             far_down: None,
             far_up: None,
             mesh_rtt: RoundTrip::new(),
-            sender_report: None,
+            wired_rtt: WindowedMin::new(Stream::GENERATION),
+            sender_reports: [None; 2],
             down_meter: Meter::NONE,
             up_meter: Meter::NONE,
             packets: 0,
@@ -508,6 +520,13 @@ impl UdpFlow {
         if let Payload::Rtp(rtp) = payload {
             stream.update(at, rtp, playout);
         }
+    }
+
+    /// Delay of the fastest packet from end to end: half of the shortest round trips of both sides. None until reports of
+    /// both ends have shown them.
+    pub fn min_delay(&self) -> Option<Nanos> {
+        let both = self.mesh_rtt.base()?.saturating_add(self.wired_rtt.value()?);
+        Some(Nanos(both.0 / 2))
     }
 
     /// Mean size of its packets in IP bytes.
@@ -541,14 +560,14 @@ impl UdpFlow {
     }
 
     fn on_rtcp(&mut self, at: Nanos, direction: Direction, rtcp: &RtcpFields) {
-        if let (Direction::ToMesh, Some(ntp)) = (direction, rtcp.sender_report) {
-            self.sender_report = Some((ntp, at));
-        }
         // A report is about the stream in the other direction.
-        let stream = match direction {
-            Direction::FromMesh => self.down,
-            Direction::ToMesh => self.up,
+        let (stream, own, other) = match direction {
+            Direction::ToMesh => (self.up, 0, 1),
+            Direction::FromMesh => (self.down, 1, 0),
         };
+        if let Some(ntp) = rtcp.sender_report {
+            self.sender_reports[own] = Some((ntp, at));
+        }
         if let Some(report) =
             rtcp.report.filter(|report| report.ssrc == stream.ssrc() && stream.is_recognised())
         {
@@ -565,13 +584,16 @@ impl UdpFlow {
                 Direction::ToMesh => self.far_up = far,
             }
         }
-        if let (Direction::FromMesh, Some(report), Some((ntp, sent))) =
-            (direction, rtcp.report, self.sender_report)
+        if let (Some(report), Some((ntp, sent))) = (rtcp.report, self.sender_reports[other])
             && report.last_sender_report == ntp
             && ntp != 0
         {
             let held = Nanos(u64::from(report.delay_since) * 1_000_000_000 / 65_536);
-            self.mesh_rtt.update(at, at.saturating_sub(sent).saturating_sub(held), true);
+            let round_trip = at.saturating_sub(sent).saturating_sub(held);
+            match direction {
+                Direction::FromMesh => self.mesh_rtt.update(at, round_trip, true),
+                Direction::ToMesh => self.wired_rtt.update(at, round_trip),
+            }
         }
     }
 }

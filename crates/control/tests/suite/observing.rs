@@ -252,6 +252,40 @@ fn the_stream_into_the_mesh_is_known_from_reports_or_inferred_from_its_twin_and_
 }
 
 /// Two segments of a flow at once, and their ACK after `round_trip` milliseconds: the excess of the node after it.
+#[test]
+fn the_delay_of_a_call_is_half_of_the_round_trips_that_rtcp_of_both_ends_shows() {
+    let mut observer = observer();
+    for n in 0..100_u32 {
+        observer.on_digest(&voice_packet(ms(20 * u64::from(n)), ToMesh, n));
+        observer.on_digest(&voice_packet(ms(20 * u64::from(n)), FromMesh, n));
+    }
+    let assumed = observer.listening();
+    let mut reported = |at: u64, direction, sent: u32, answers: u32, held_ms: u32| {
+        let report = ReceptionReport {
+            ssrc: 1,
+            last_sender_report: answers,
+            delay_since: held_ms * 65_536 / 1000,
+            ..ReceptionReport::default()
+        };
+        let rtcp =
+            RtcpFields { ssrc: 2, sender_report: Some(sent), report: Some(report), ..RtcpFields::default() };
+        observer.on_digest(&digest(ms(at), direction, PROTOCOL_UDP, 5005, 80, Payload::Rtcp(rtcp)));
+        calls(&mut observer, ms(2000))[0]
+    };
+    // The mesh end is 20 ms away, there and back, and the wired end 240 ms: each answers the other's report after 500 ms.
+    reported(1000, ToMesh, 1, 0, 0);
+    let call = reported(1520, FromMesh, 2, 1, 500);
+    assert_eq!(call.listening, assumed, "one side is not enough");
+    let mos = call.mos();
+    let call = reported(2260, ToMesh, 3, 2, 500);
+    assert!(call.listening.min_delay.0.abs_diff(ms(130).0) < ms(1).0, "{:?}", call.listening);
+    assert_eq!(call.listening.playout, assumed.playout);
+    // 130 ms instead of the 50 ms that are assumed: G.107 takes 0.11 a millisecond beyond 177 ms from mouth to ear.
+    assert!(call.mos() < mos.map(|mos| mos - 0.2));
+    // A report that answers none that has passed tells nothing.
+    assert_eq!(reported(2300, ToMesh, 4, 99, 0).listening, call.listening);
+}
+
 fn pair(observer: &mut Observer, at: u64, port: u16, seq: u32, round_trip: u64) -> Option<Nanos> {
     for seq in [seq, seq + 1000] {
         observer.on_digest(&digest(ms(at), ToMesh, PROTOCOL_TCP, port, 1040, segment(seq, 1, 1000)));

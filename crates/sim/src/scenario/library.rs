@@ -41,6 +41,7 @@ pub fn library() -> &'static [Ready] {
         "change-flows",
         "change-rate",
         "change-hop",
+        "change-fail",
         "k-prio",
         "k-real",
         "string-8",

@@ -26,6 +26,7 @@ SCENARIOS = {
     "change-flows": "TCP flows start in tens",
     "change-rate": "a hop's rate falls by half for 30 s",
     "change-hop": "two hops are added one after the other, then both removed",
+    "change-fail": "a relay fails, returns, and fails again",
 }
 SEEDS = range(1, 6)
 #: Seconds after a change that do not count.

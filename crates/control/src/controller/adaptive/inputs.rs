@@ -1,12 +1,10 @@
 //! What a tick starts from: the elastic flows with their claims to the budget, and the calls.
 //!
 //! An upload obeys late: its ACKs let a whole window go. It keeps the ACK of one segment per second, whatever the budget is,
-//! because its sender repeats segments that are not acknowledged in time, which loads the mesh as much. Only where calls
-//! suffer at the minimum budget, the interval of ACKs becomes longer.
+//! because its sender repeats segments that are not acknowledged in time, which loads the mesh as much.
 
 use fairhop_model::units::Nanos;
 
-use super::stress::Stress;
 use super::tolerance::Tolerance;
 use super::{Adaptive, FAST, SLOW, TICK};
 use crate::allocate::{Claim, price};
@@ -16,19 +14,18 @@ use crate::policy::{Policy, State};
 
 /// A flow that was silent for longer makes no claim.
 const ALIVE: Nanos = Nanos::from_secs(1);
-/// The same for uploads: longer than the longest wait for an ACK ([`MAX_ACK_INTERVAL_S`]).
+/// The same for uploads, which may wait a second for an ACK, and longer while a lost segment is sent again.
 const ALIVE_UP: Nanos = Nanos::from_secs(5);
 /// A call whose speakers send nothing while silent has ended after a longer silence: the pauses of conversations are exponential
 /// with a mean of 1.6 s (ITU-T P.59), and one in a million is longer.
 const PAUSE: Nanos = Nanos::from_secs(22);
+/// A change of a call's delay that changes what it tolerates: 10 ms are 0.01 to 0.05 of MOS.
+const DELAY_CHANGE: Nanos = Nanos::from_millis(10);
 /// A full packet in bits.
 pub(super) const PACKET_BITS: f64 = 8.0 * 1500.0;
-/// A full segment in bits.
-const SEGMENT_BITS: f64 = 8.0 * 1460.0;
-/// Longest time in seconds that an upload is made to wait for an ACK: two doublings of the minimum retransmission timeout (RFC 6298 §2.4).
-const MAX_ACK_INTERVAL_S: f64 = 4.0;
-/// Decay of the ACK interval per second otherwise: slower, since each loss costs a retransmission.
-const ACK_INTERVAL_DECAY: f64 = 0.02;
+/// A full segment a second, in bits per second: no sender repeats a segment whose ACK comes within the minimum timeout of a
+/// second (RFC 6298 §2.4).
+const SEGMENT_RATE: f64 = 8.0 * 1460.0;
 /// Longest such average in seconds.
 const MAX_USE_SPAN: f64 = 4.0;
 
@@ -52,20 +49,12 @@ pub(super) struct KnownCall {
     seen: Nanos,
     /// Silence after which it has ended.
     ends_after: Nanos,
+    /// The delay of its fastest packet that `tolerance` holds for.
+    min_delay: Nanos,
     tolerance: Tolerance,
 }
 
 impl Adaptive {
-    /// Lengthens the ACK interval of uploads while calls suffer at the minimum budget, and shortens it otherwise. At 1 s no
-    /// sender repeats a segment needlessly (RFC 6298 §2.4); a longer interval takes effect once senders have raised their
-    /// timeouts.
-    pub(super) fn adjust_ack_interval(&mut self, seconds: f64, stress: &Stress) {
-        let is_at_minimum = self.has_uploads && self.budget <= 1.02 * self.min_budget;
-        let calls_suffer = is_at_minimum && !self.nodes.is_empty() && stress.level > 1.0;
-        let change = if calls_suffer { self.tuning.ack_interval_growth } else { -ACK_INTERVAL_DECAY };
-        self.ack_interval_s = (self.ack_interval_s * (1.0 + change * seconds)).clamp(1.0, MAX_ACK_INTERVAL_S);
-    }
-
     /// The use of the budget, averaged over the time of `use_bits` at the budget. The meters' half second may hold a single
     /// packet.
     pub(super) fn smoothed(&mut self, used: f64, seconds: f64) -> f64 {
@@ -111,11 +100,7 @@ impl Adaptive {
             if self.claims.len() < self.config.flows {
                 let treatment = policy.treatment(now, key);
                 let granted = treatment.rate.or(treatment.ack_rate);
-                let min_rate = if flow.is_upload {
-                    SEGMENT_BITS / self.ack_interval_s
-                } else {
-                    self.config.min_per_flow / price
-                };
+                let min_rate = if flow.is_upload { SEGMENT_RATE } else { self.config.min_per_flow / price };
                 let demand = match granted {
                     _ if flow.is_held => f64::INFINITY,
                     Some(granted) if rate * self.tuning.demand_margin < granted.0 as f64 => {
@@ -149,13 +134,17 @@ impl Adaptive {
             let slow = slow.next();
             self.follow_route(now, observer, &call);
             let mos = slow.as_ref().and_then(CallNow::mos);
-            let is_bad = mos.is_some_and(|mos| mos < self.config.mos);
-            self.has_bad_call |= is_bad && !self.routes.interrupts(call.key.mesh);
             self.add_to_node(&call, slow.as_ref());
             self.cadences.extend(call.cadence);
             let price = self.price_to(observer, call.key.mesh);
-            match self.calls.binary_search_by_key(&call.key, |known| known.key) {
+            let target = match self.calls.binary_search_by_key(&call.key, |known| known.key) {
                 Ok(place) => {
+                    let is_shown =
+                        self.calls[place].min_delay.0.abs_diff(call.listening.min_delay.0) > DELAY_CHANGE.0;
+                    if is_shown {
+                        self.calls[place].tolerance = self.tolerance_of(&call);
+                        self.calls[place].min_delay = call.listening.min_delay;
+                    }
                     let known = &mut self.calls[place];
                     known.seen = now;
                     if call.suppresses_silence {
@@ -169,11 +158,10 @@ impl Adaptive {
                         (known.load, known.price) = (known.load + longer, price);
                         *load.get_or_insert(0.0) += longer;
                     }
+                    known.tolerance.mos
                 }
                 Err(place) => {
-                    let mut tolerance =
-                        Tolerance::of(call.codec, call.interval, self.config.mos, observer.listening());
-                    tolerance.loss = self.config.loss_or_late.unwrap_or(tolerance.loss);
+                    let tolerance = self.tolerance_of(&call);
                     let of_call = self.load_of(&call) * price;
                     let known = KnownCall {
                         key: call.key,
@@ -181,13 +169,17 @@ impl Adaptive {
                         price,
                         seen: now,
                         ends_after: Nanos::ZERO,
+                        min_delay: call.listening.min_delay,
                         tolerance,
                     };
                     self.calls.insert(place, known);
                     *load.get_or_insert(0.0) += of_call;
                     came = true;
+                    tolerance.mos
                 }
-            }
+            };
+            let is_bad = mos.is_some_and(|mos| mos < target);
+            self.has_bad_call |= is_bad && !self.routes.interrupts(call.key.mesh);
         }
         if let Some(tolerable) = tolerable.filter(|tolerable| *tolerable != self.tolerable) {
             self.tolerance *= tolerable.loss / self.tolerable.loss;
@@ -201,6 +193,11 @@ impl Adaptive {
             goes_on
         });
         load.map(|load| CallsChange { load, came, went: self.calls.len() < before })
+    }
+
+    fn tolerance_of(&self, call: &CallNow) -> Tolerance {
+        let of_codec = Tolerance::of(call.codec, call.interval, self.config.mos, call.listening);
+        Tolerance { loss: self.config.loss_or_late.unwrap_or(of_codec.loss), ..of_codec }
     }
 
     /// The price of data to a mesh node: the highest one if the hops to it are not known.

@@ -13,8 +13,7 @@
 //! Where round trips grow, more enters the mesh than it carries. The budget falls to what is used, and the demand is reduced
 //! further in proportion to the queue, which damps oscillation; the recent peak of the use is a ceiling. Where a queue makes
 //! the controller cut, the budget, and with it the ceiling, falls to what leaves the mesh: behind a bottleneck that is its rate,
-//! however much was sent. A budget that is not used does not grow, and falls to what is carried while the mesh loses data, but
-//! not far below the ceiling: a flow that recovers from a loss will use it again.
+//! however much was sent. A budget that is not used does not grow, and falls to what is carried while the mesh loses data.
 
 use fairhop_model::units::Nanos;
 
@@ -90,8 +89,7 @@ impl Adaptive {
             return;
         }
         if stress.queue > 0.5 || now.saturating_sub(self.lost_at) < secs(self.tuning.recent_loss_s) {
-            let known = if self.ceiling.is_finite() { self.tuning.known * self.ceiling } else { 0.0 };
-            let over = self.budget - (used / self.tuning.used).max(known);
+            let over = self.budget - used / self.tuning.used;
             self.budget -= over.max(0.0) * seconds / self.tuning.fit_to_use_s;
         }
     }
@@ -230,8 +228,7 @@ impl Adaptive {
         }
         self.cut_at = now;
         // Packets that a queue has delayed show it for that time.
-        self.settle_for =
-            secs(self.tuning.settle_s).saturating_add(stress.excess).min(secs(self.tuning.max_settle_s));
+        self.settle_for = secs(self.tuning.settle_s).saturating_add(stress.excess);
         self.noise.restart(self.budget);
         self.enter(State::Protecting, stress.reason);
     }

@@ -192,8 +192,6 @@ pub(super) struct Adaptive {
     min_budget: f64,
     /// A flow sends data out of the mesh.
     has_uploads: bool,
-    /// Maximum time in seconds that an upload waits for an ACK.
-    ack_interval_s: f64,
     last_tick: Option<Nanos>,
     /// Weights of hosts that do not have 1, in the order of their addresses.
     weights: Vec<(Address, f64)>,
@@ -234,7 +232,7 @@ impl Adaptive {
             base: Nanos::ZERO,
             lost: 0,
             lost_at: Nanos::ZERO,
-            tolerable: Tolerance { loss: DEFAULT_TOLERANCE, packets: 2 },
+            tolerable: Tolerance { loss: DEFAULT_TOLERANCE, packets: 2, mos: config.mos },
             tolerance: DEFAULT_TOLERANCE,
             tolerant_since: Nanos::ZERO,
             noise: Noise::default(),
@@ -254,7 +252,6 @@ impl Adaptive {
             caution: 1.0,
             min_budget: config.min_per_flow,
             has_uploads: false,
-            ack_interval_s: 1.0,
             last_tick: None,
             weights: Vec::new(),
         }
@@ -320,7 +317,6 @@ impl Adaptive {
             self.restore_caution(now, seconds, &stress);
             self.decide(now, seconds, used, &stress);
         }
-        self.adjust_ack_interval(seconds, &stress);
         self.budget = self.budget.max(self.min_budget);
         self.ceiling = self.ceiling.max(self.min_budget);
         self.end_tick(now);

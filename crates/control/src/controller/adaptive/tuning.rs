@@ -75,19 +75,19 @@ tuning! {
     loss_cost = 0.05, "part of the budget per packet", None;
     /// Budget multiplier of a cut.
     cut = 0.65, "part of the budget", Some(1.0);
-    /// Budget multiplier of a second cut, if calls are still bad when the first should have helped.
+    /// Budget multiplier of a second cut, if calls are still bad when the first should have helped. It pays where TCP is not the
+    /// cause: with 10 % noise, that is found out in 0.9 of the time, and with the multiplier of the first cut in 0.3.
     cut_again = 0.5, "part of the budget", Some(0.65);
     /// How long queues drain after a cut: a queue of 50 packets of 1500 bytes at 2.4 Mb/s.
     drain_s = 0.25, "seconds", Some(0.0);
-    /// Longest wait after a cut before its effect is judged.
-    max_settle_s = 2.0, "seconds", None;
     /// Cuts before that are caused by what was sent before the control began, and nothing is learnt from them.
     first_s = 1.5, "seconds", Some(0.0);
     /// Number of call packets that would have been lost by now if this were the point to stay at. Above it, it is not.
     sure_packets = 0.75, "packets", None;
     /// Longest hold of a ceiling: a change of the network is found within a minute.
     max_hold_s = 60.0, "seconds", Some(10.0);
-    /// Seconds for which a probe stays slow.
+    /// Seconds for which a probe stays slow. A change of the network during a faster probe meets a budget further over the
+    /// ceiling: calls are back within two seconds after 137 of 150 changes of `change-fail`, and without it after 128.
     probe_calm_s = 3.0, "seconds", Some(0.0);
     /// Seconds after which the speed of a probe has doubled, and so on in proportion.
     probe_grows_s = 2.0, "seconds", Some(1e9);
@@ -97,8 +97,6 @@ tuning! {
     returned = 1.0, "part of the load", Some(0.0);
     /// Seconds from its cause to a breakdown.
     breakdown_after_s = 2.0, "seconds", Some(0.0);
-    /// Part of the ceiling that an unused budget keeps: that much is known to be carried.
-    known = 0.75, "part of the ceiling", Some(0.0);
     /// Seconds within which an unused budget falls to what is carried.
     fit_to_use_s = 2.0, "seconds", Some(1e9);
     /// A loss in the mesh within that time counts as present.
@@ -157,8 +155,6 @@ tuning! {
     wired_delay = 0.5, "part of the playout delay", Some(1e9);
     /// Call packets per second and direction at which the loss is known well enough to stay at the limit: three calls.
     enough_packets = 150.0, "packets per second", Some(1.0);
-    /// Growth of the ACK interval per second while calls suffer at the minimum budget.
-    ack_interval_growth = 0.25, "per second", Some(0.0);
     /// A flow that uses less than 1/1.5 of its rate releases the rest; it keeps 1.5 times what it uses.
     demand_margin = 1.5, "times the rate", Some(1e9);
     /// Bits over which the use of the budget is averaged: ten packets of 1500 bytes, so that it does not jump by one
