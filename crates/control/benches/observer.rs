@@ -7,14 +7,16 @@
 #![allow(clippy::print_stdout, unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use fairhop_control::allocate::{Claim, split};
 use fairhop_control::digest::{PROTOCOL_TCP, PROTOCOL_UDP, Payload, RtpFields, TcpFields, tcp_flag};
 use fairhop_control::gateway::Gateway;
 use fairhop_control::pacer::PacerConfig;
 use fairhop_control::{
-    AdaptiveConfig, Address, ControllerConfig, Digest, Direction, Observer, ObserverConfig,
+    AdaptiveConfig, Address, ControllerConfig, Digest, Direction, FlowKey, Observer, ObserverConfig,
 };
 use fairhop_model::units::Nanos;
 use mimalloc::MiMalloc;
@@ -56,8 +58,10 @@ fn digest(flow: u32, round: u32, at: Nanos) -> Digest {
                 1 => tcp_flag::SYN | tcp_flag::ACK,
                 _ => tcp_flag::ACK,
             };
-            let data = if down && round > 1 { 1448 } else { 0 };
-            let sent = step.saturating_sub(1) * 1448;
+            // Each flow has another rate.
+            let segment = 200 + flow * 7919 % 1249;
+            let data = if down && round > 1 { segment } else { 0 };
+            let sent = step.saturating_sub(1) * segment;
             let (seq, ack) = if down { (1000 + sent, 5001) } else { (5001, 1000 + sent) };
             let fields = TcpFields {
                 seq,
@@ -98,6 +102,23 @@ fn digest(flow: u32, round: u32, at: Nanos) -> Digest {
         bytes,
         payload,
     }
+}
+
+/// Shares of 10,000 flows, each of which can use another rate.
+fn shares() {
+    let claims: Vec<Claim> = (0..FLOWS)
+        .map(|flow| {
+            let key = FlowKey::default();
+            let demand = 1e3 * f64::from(1 + flow * 7919 % FLOWS);
+            Claim { key, price: f64::from(1 + flow % 4), demand, weight: 1.0 }
+        })
+        .collect();
+    let times = (0..20).map(|_| {
+        let start = Instant::now();
+        black_box(split(1e12, &claims, &[]).expect("valid claims"));
+        start.elapsed().as_secs_f64()
+    });
+    println!("shares of {FLOWS} flows: {:.2} ms", 1e3 * times.fold(f64::INFINITY, f64::min));
 }
 
 /// A tick of a gateway with the adaptive controller, 9,500 TCP flows and 500 calls, 40 flows to each of 250 mesh nodes.
@@ -147,6 +168,7 @@ fn tick() {
 }
 
 fn main() {
+    shares();
     tick();
     let before = BYTES.load(Ordering::Relaxed);
     let mut observer = Observer::new(ObserverConfig::default());

@@ -175,58 +175,153 @@ impl std::error::Error for ShareError {}
 /// weights. An association stops when one of its regions is full or when it reaches its limit; the others keep growing.
 /// Elastic associations with a common bottleneck get equal shares per weight.
 ///
+/// The time is that of sorting the limits, and of a pass over the regions each time that the level rises.
+///
 /// # Errors
 /// An invalid number, with its association or region.
 pub fn max_min(regions: &[Region], demands: &[Demand]) -> Result<Allocation, ShareError> {
-    check(regions, demands)?;
-    let mut shares: Vec<f64> =
-        demands.iter().map(|demand| if let Demand::Call { load } = *demand { load } else { 0.0 }).collect();
-    let mut growing: Vec<bool> =
-        demands.iter().map(|demand| matches!(demand, Demand::Elastic { .. })).collect();
+    let regions_of = regions_of(regions, demands)?;
+    let mut filling = Filling {
+        shares: demands.iter().map(|d| if let Demand::Call { load } = *d { load } else { 0.0 }).collect(),
+        growing: demands.iter().map(|demand| matches!(demand, Demand::Elastic { .. })).collect(),
+        rooms: Vec::with_capacity(regions.len()),
+        regions,
+        regions_of,
+        demands,
+    };
+    filling.rooms = regions.iter().map(|region| filling.room(region)).collect();
+    let overloaded = (0..regions.len()).filter(|&r| filling.rooms[r].fixed > 1.0).collect();
     let mut bottlenecks = vec![None; demands.len()];
-    let weight_of = |a: usize| if let Demand::Elastic { weight, .. } = demands[a] { weight } else { 0.0 };
-    let limit_of = |a: usize| if let Demand::Elastic { limit, .. } = demands[a] { limit } else { 0.0 };
-    let load = |region: &Region, shares: &[f64]| region.associations.iter().map(|&a| shares[a]).sum::<f64>();
-    let overloaded = (0..regions.len()).filter(|&r| load(&regions[r], &shares) > 1.0).collect();
 
-    while growing.contains(&true) {
-        // The share per weight at which each region is full, and at which each association reaches its limit.
-        let levels: Vec<f64> = regions
-            .iter()
-            .map(|region| {
-                let (mut fixed, mut weights) = (0.0, 0.0);
-                for &a in &region.associations {
-                    if growing[a] {
-                        weights += weight_of(a);
-                    } else {
-                        fixed += shares[a];
-                    }
-                }
-                if weights > 0.0 { (1.0 - fixed).max(0.0) / weights } else { f64::INFINITY }
-            })
-            .collect();
-        let enough = (0..demands.len()).filter(|&a| growing[a]).map(|a| limit_of(a) / weight_of(a));
-        let level = enough.chain(levels.iter().copied()).fold(f64::INFINITY, f64::min);
-        for a in (0..demands.len()).filter(|&a| growing[a]).collect::<Vec<_>>() {
-            if limit_of(a) / weight_of(a) <= level {
-                shares[a] = limit_of(a);
-                growing[a] = false;
+    // By the share per weight at which each association reaches its limit.
+    let mut limited: Vec<(f64, usize)> =
+        demands.iter().enumerate().filter_map(|(a, demand)| Some((demand.level()?, a))).collect();
+    limited.sort_unstable_by(|(one, _), (other, _)| one.total_cmp(other));
+    let mut limited = limited.into_iter().peekable();
+    loop {
+        // The share per weight at which the first region is full. It only rises while associations reach their limits.
+        let level = filling.rooms.iter().map(Room::level).fold(f64::INFINITY, f64::min);
+        let mut has_stopped = false;
+        while let Some((_, a)) = limited.next_if(|&(limit, _)| limit <= level) {
+            if filling.growing[a] {
+                filling.stop(a, demands[a].limit());
+                has_stopped = true;
             }
         }
-        for (place, region) in regions.iter().enumerate().filter(|&(place, _)| levels[place] <= level) {
-            for &a in region.associations.iter().filter(|&&a| growing[a]) {
-                shares[a] = level * weight_of(a);
-                bottlenecks[a] = Some(place);
-            }
-            for &a in &region.associations {
-                growing[a] = false;
+        if has_stopped {
+            continue;
+        }
+        if level == f64::INFINITY {
+            return Ok(Allocation { shares: filling.shares, bottlenecks, overloaded });
+        }
+        let full: Vec<usize> = (0..regions.len()).filter(|&r| filling.rooms[r].level() <= level).collect();
+        for place in full {
+            for &a in &regions[place].associations {
+                if filling.growing[a] {
+                    filling.stop(a, level * demands[a].weight());
+                    bottlenecks[a] = Some(place);
+                }
             }
         }
     }
-    Ok(Allocation { shares, bottlenecks, overloaded })
 }
 
-fn check(regions: &[Region], demands: &[Demand]) -> Result<(), ShareError> {
+impl Demand {
+    fn weight(&self) -> f64 {
+        if let Self::Elastic { weight, .. } = *self { weight } else { 0.0 }
+    }
+
+    fn limit(&self) -> f64 {
+        if let Self::Elastic { limit, .. } = *self { limit } else { 0.0 }
+    }
+
+    /// The share per weight at its limit; none for calls and without a limit.
+    fn level(&self) -> Option<f64> {
+        match *self {
+            Self::Elastic { weight, limit } if limit.is_finite() => Some(limit / weight),
+            _ => None,
+        }
+    }
+}
+
+/// What is left in a region.
+#[derive(Clone, Copy)]
+struct Room {
+    /// C-load of calls, and of associations that have stopped.
+    fixed: f64,
+    /// Weights of those that grow, their number, and the weights when they were last summed.
+    weights: f64,
+    growing: usize,
+    summed: f64,
+}
+
+impl Room {
+    /// The share per weight at which the region is full.
+    fn level(&self) -> f64 {
+        if self.growing == 0 { f64::INFINITY } else { (1.0 - self.fixed).max(0.0) / self.weights }
+    }
+}
+
+/// An allocation while associations grow.
+struct Filling<'a> {
+    shares: Vec<f64>,
+    growing: Vec<bool>,
+    rooms: Vec<Room>,
+    regions: &'a [Region],
+    regions_of: Vec<Vec<usize>>,
+    demands: &'a [Demand],
+}
+
+impl Filling<'_> {
+    fn room(&self, region: &Region) -> Room {
+        let (mut fixed, mut weights, mut growing) = (0.0, 0.0, 0);
+        for &a in &region.associations {
+            if self.growing[a] {
+                weights += self.demands[a].weight();
+                growing += 1;
+            } else {
+                fixed += self.shares[a];
+            }
+        }
+        Room { fixed, weights, growing, summed: weights }
+    }
+
+    /// The association `a` stops at a share.
+    fn stop(&mut self, a: usize, share: f64) {
+        self.growing[a] = false;
+        self.shares[a] = share;
+        for place in 0..self.regions_of[a].len() {
+            let region = self.regions_of[a][place];
+            let room = &mut self.rooms[region];
+            room.fixed += share;
+            room.weights -= self.demands[a].weight();
+            room.growing -= 1;
+        }
+        // Weights are summed again each time they have halved: small ones are lost in what is left of a large sum.
+        for place in 0..self.regions_of[a].len() {
+            let region = self.regions_of[a][place];
+            if self.rooms[region].weights < self.rooms[region].summed / 2.0 {
+                let again = self.room(&self.regions[region]);
+                self.rooms[region] = Room { fixed: self.rooms[region].fixed, ..again };
+            }
+        }
+    }
+}
+
+/// The regions of each association.
+///
+/// # Errors
+/// Those of [`max_min`].
+fn regions_of(regions: &[Region], demands: &[Demand]) -> Result<Vec<Vec<usize>>, ShareError> {
+    let mut regions_of = vec![Vec::new(); demands.len()];
+    for (region, Region { associations, .. }) in regions.iter().enumerate() {
+        for &association in associations {
+            let Some(places) = regions_of.get_mut(association) else {
+                return Err(ShareError::Unknown { region, association });
+            };
+            places.push(region);
+        }
+    }
     for (association, demand) in demands.iter().enumerate() {
         let bad = |number: f64| number.is_nan() || number < 0.0;
         match *demand {
@@ -237,21 +332,13 @@ fn check(regions: &[Region], demands: &[Demand]) -> Result<(), ShareError> {
                 return Err(ShareError::Load { association });
             }
             Demand::Call { load } if load.is_infinite() => return Err(ShareError::Load { association }),
-            Demand::Elastic { limit, .. }
-                if limit.is_infinite()
-                    && !regions.iter().any(|region| region.associations.contains(&association)) =>
-            {
+            Demand::Elastic { limit, .. } if limit.is_infinite() && regions_of[association].is_empty() => {
                 return Err(ShareError::Unbounded { association });
             }
             _ => {}
         }
     }
-    for (region, Region { associations, .. }) in regions.iter().enumerate() {
-        if let Some(&association) = associations.iter().find(|&&a| a >= demands.len()) {
-            return Err(ShareError::Unknown { region, association });
-        }
-    }
-    Ok(())
+    Ok(regions_of)
 }
 
 /// A path with a rate for each hop. With equal hops it is [`Path`].
