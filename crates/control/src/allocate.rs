@@ -8,11 +8,11 @@
 //! hops that share the air ([`fairhop_model::airtime::shared_links`]). That number is the flow's *price*. A budget is
 //! counted in bits per second times price; a flow with the share φ may send φ · budget / price, its φ · Thr_max.
 //!
-//! A caller that knows more regions passes them in, with their associations as indexes into the claims.
+//! A caller that knows more regions passes them in, with what the flows in them demand that do not cross the gateway.
 
 use fairhop_model::share::{Demand, Region, ShareError, max_min};
 
-use crate::flow::FlowKey;
+use crate::flow::{Address, FlowKey};
 
 /// A flow's claim to a part of the budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,26 +27,51 @@ pub struct Claim {
     pub weight: f64,
 }
 
+/// A region besides the gateway's: the flows of some mesh hosts share it with flows that do not cross the gateway.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OtherRegion {
+    /// The hosts, in the order of their addresses.
+    pub hosts: Vec<Address>,
+    /// Sum of the weights of the flows that do not cross the gateway; more than 0.
+    pub weight: f64,
+}
+
 /// The price of a flow over `hops` hops: at least 1, at most `shared_links`.
 pub fn price(hops: u8, shared_links: u32) -> f64 {
     f64::from(u32::from(hops).clamp(1, shared_links.max(1)))
 }
 
 /// The rate of each claim in bits per second; `budget` is in bits per second times price. All claims are in one region,
-/// that of the gateway, and those that `others` name are in these too.
+/// that of the gateway, and those of the hosts of `others` are in these too. The C-load of each region is worth the budget.
 ///
 /// # Errors
-/// Those of [`max_min`]: a demand is not a number, or a region names a claim that does not exist.
-pub fn split(budget: f64, claims: &[Claim], others: &[Region]) -> Result<Vec<f64>, ShareError> {
+/// Those of [`max_min`]: a demand is not a number, or a weight is not a finite number above 0.
+pub fn split(budget: f64, claims: &[Claim], others: &[OtherRegion]) -> Result<Vec<f64>, ShareError> {
     let budget = budget.max(1.0);
-    let demands: Vec<Demand> = claims
-        .iter()
-        .map(|claim| Demand::Elastic { weight: claim.weight, limit: claim.demand * claim.price / budget })
-        .collect();
+    let demand =
+        |claim: &Claim| Demand::Elastic { weight: claim.weight, limit: claim.demand * claim.price / budget };
+    let mut demands: Vec<Demand> = claims.iter().map(demand).collect();
     let mut regions = vec![Region { centre: 0, associations: (0..claims.len()).collect() }];
-    regions.extend_from_slice(others);
+    for (place, region) in others.iter().enumerate() {
+        let is_inside = |&a: &usize| region.hosts.binary_search(&claims[a].key.mesh).is_ok();
+        let associations = (0..claims.len()).filter(is_inside).chain([demands.len()]).collect();
+        regions.push(Region { centre: place + 1, associations });
+        demands.push(Demand::Elastic { weight: region.weight, limit: f64::INFINITY });
+    }
     let allocation = max_min(&regions, &demands)?;
     Ok(allocation.shares.iter().zip(claims).map(|(share, claim)| share * budget / claim.price).collect())
+}
+
+/// The part of a budget that [`split`] gives away if every flow can use any rate: less than 1 where other regions bound all of
+/// them. The same errors.
+pub fn usable(claims: &[Claim], others: &[OtherRegion]) -> Result<f64, ShareError> {
+    if others.is_empty() || claims.is_empty() {
+        return Ok(1.0);
+    }
+    // In units of the budget, a price of 1 makes the rate the share.
+    let any: Vec<Claim> =
+        claims.iter().map(|claim| Claim { price: 1.0, demand: f64::INFINITY, ..*claim }).collect();
+    Ok(split(1.0, &any, others)?.iter().sum())
 }
 
 #[cfg(test)]
@@ -69,6 +94,19 @@ mod tests {
         let rates = split(6e6, &[heavy, claim(1, all)], &[]).expect("rates");
         assert_eq!(rates.iter().map(|rate| rate.round()).collect::<Vec<_>>(), [4e6, 2e6]);
         assert_eq!(split(1e6, &[], &[]), Ok(vec![]));
+        // Four other flows share the region of the third one: a fifth each there, and the first two share what it leaves.
+        let to = |host: u8| Claim {
+            key: FlowKey { mesh: Address::v4([10, 0, 0, host]), ..FlowKey::default() },
+            ..claim(1, all)
+        };
+        let region = OtherRegion { hosts: vec![Address::v4([10, 0, 0, 3])], weight: 4.0 };
+        let three = [to(1), to(2), to(3)];
+        let rates = split(6e6, &three, std::slice::from_ref(&region)).expect("rates");
+        assert_eq!(rates.iter().map(|rate| rate.round()).collect::<Vec<_>>(), [2.4e6, 2.4e6, 1.2e6]);
+        assert_eq!(usable(&three, std::slice::from_ref(&region)), Ok(1.0));
+        // Alone, it cannot use the rest of the budget.
+        let part = usable(&three[2..], &[region]).expect("a part");
+        assert!((part - 0.2).abs() < 1e-12, "{part}");
         assert!(split(1e6, &[claim(1, f64::NAN)], &[]).is_err());
     }
 }

@@ -33,6 +33,9 @@ pub struct Config {
     /// Hosts in the mesh with a share that is not that of the others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host: Vec<HostWeight>,
+    /// Regions of the mesh, besides those around the gateways, in which other flows need airtime.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub region: Vec<RegionLoad>,
     /// Calls.
     #[serde(default)]
     pub voice: Voice,
@@ -129,6 +132,19 @@ pub struct HostWeight {
     /// Share of each of its flows, relative to 1 for the flows of other hosts.
     #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 100.0))]
     pub weight: f64,
+}
+
+/// A region of the mesh through which the packets of some hosts pass, and the demand in it that no gateway of this config sees.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RegionLoad {
+    /// The hosts: addresses, or networks with the length of their prefix, at least one.
+    #[schemars(length(min = 1))]
+    pub networks: Vec<String>,
+    /// How many other flows share its airtime: calls inside the mesh or flows of another gateway, for example. A part of a flow is
+    /// possible.
+    #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 10_000.0))]
+    pub flows: f64,
 }
 
 /// What counts as a call, and how much of it a host may have.
@@ -261,6 +277,14 @@ impl Config {
         let mut weights: Vec<_> = self.host.iter().filter_map(of).collect();
         weights.sort_by_key(|(network, _)| std::cmp::Reverse(network.prefix()));
         weights
+    }
+
+    /// The networks of each region besides those around the gateways, and how many other flows are in it.
+    pub fn regions(&self) -> Vec<(Vec<Network>, f64)> {
+        let of = |region: &RegionLoad| {
+            (region.networks.iter().filter_map(|network| Network::read(network)).collect(), region.flows)
+        };
+        self.region.iter().map(of).collect()
     }
 
     /// The networks of telephones.

@@ -2,6 +2,7 @@
 //!
 //! The daemon feeds it from a datapath, [`crate::record::replay`] from a file, and tests by hand.
 
+use fairhop_control::allocate::OtherRegion;
 use fairhop_control::controller::TICK;
 use fairhop_control::flow::{Address, FlowKey};
 use fairhop_control::observer::FlowKind;
@@ -32,6 +33,8 @@ pub struct Settings {
     pub controller: ControllerConfig,
     /// Weights of networks of hosts, longest prefixes first.
     pub weights: Vec<(Network, f64)>,
+    /// Networks in each region besides the gateway's, and the number of other flows there.
+    pub regions: Vec<(Vec<Network>, f64)>,
     /// Bounds of voice.
     pub voice: VoiceLimits,
 }
@@ -47,6 +50,7 @@ impl Settings {
             observer: config.observer(),
             controller,
             weights: config.weights(),
+            regions: config.regions(),
             voice: VoiceLimits {
                 networks: config.voice_networks(),
                 per_host: 1e3 * config.voice.kbps_per_host,
@@ -137,7 +141,7 @@ impl Engine {
             self.controller.begin_at(now, budget);
             self.resume = (ticks > 1).then(|| (budget, ticks - 1));
         }
-        self.set_weights(now);
+        self.set_shares(now);
         self.controller.tick(now, waiting);
         let distrusted = self.guard.check(now, self.controller.observer());
         self.collect_datagrams();
@@ -147,28 +151,28 @@ impl Engine {
         distrusted
     }
 
-    /// Weights count for single hosts, which the flows name.
-    fn set_weights(&mut self, now: Nanos) {
-        if self.settings.weights.is_empty() {
+    /// Weights and regions count for single hosts, which the flows name.
+    fn set_shares(&mut self, now: Nanos) {
+        if self.settings.weights.is_empty() && self.settings.regions.is_empty() {
             return;
         }
         let horizon = now.saturating_sub(SECOND);
+        let mut hosts: Vec<Address> =
+            self.controller.observer().active(horizon).map(|(key, _)| key.mesh).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
         let weight_of = |host: Address| {
-            self.settings
-                .weights
-                .iter()
-                .find(|(network, _)| network.contains(host))
-                .map(|(_, weight)| *weight)
+            let mut weights = self.settings.weights.iter();
+            weights.find(|(network, _)| network.contains(host)).map(|(_, weight)| *weight)
         };
-        let mut weights: Vec<(Address, f64)> = self
-            .controller
-            .observer()
-            .active(horizon)
-            .filter_map(|(key, _)| Some((key.mesh, weight_of(key.mesh)?)))
-            .collect();
-        weights.sort_unstable_by_key(|(host, _)| *host);
-        weights.dedup_by_key(|(host, _)| *host);
+        let weights = hosts.iter().filter_map(|host| Some((*host, weight_of(*host)?))).collect();
+        let regions = self.settings.regions.iter().map(|(networks, weight)| {
+            let is_inside = |host: &Address| networks.iter().any(|network| network.contains(*host));
+            OtherRegion { hosts: hosts.iter().copied().filter(is_inside).collect(), weight: *weight }
+        });
+        let regions = regions.collect();
         self.controller.set_weights(weights);
+        self.controller.set_regions(regions);
     }
 
     fn collect_datagrams(&mut self) {

@@ -14,6 +14,7 @@ use adaptive::Adaptive;
 pub use adaptive::{AdaptiveConfig, Constant, Tuning};
 pub use fixed::FixedConfig;
 
+use crate::allocate::OtherRegion;
 use crate::digest::Digest;
 use crate::flow::{Address, FlowKey};
 use crate::observer::{Observer, ObserverConfig};
@@ -112,6 +113,13 @@ impl Controller {
     pub fn set_weights(&mut self, weights: Vec<(Address, f64)>) {
         if let Kind::Adaptive(adaptive) = &mut self.kind {
             adaptive.set_weights(weights);
+        }
+    }
+
+    /// Sets the regions besides the gateway's that are known, in place of those before. Only adaptive controllers share by them.
+    pub fn set_regions(&mut self, regions: Vec<OtherRegion>) {
+        if let Kind::Adaptive(adaptive) = &mut self.kind {
+            adaptive.set_regions(regions);
         }
     }
 

@@ -23,6 +23,11 @@ impl Config {
         for (index, host) in self.host.iter().enumerate() {
             check_network(&format!("host.{index}.network"), &host.network, &mut findings);
         }
+        for (index, region) in self.region.iter().enumerate() {
+            for (place, network) in region.networks.iter().enumerate() {
+                check_network(&format!("region.{index}.networks.{place}"), network, &mut findings);
+            }
+        }
         for (index, network) in self.voice.networks.iter().enumerate() {
             check_network(&format!("voice.networks.{index}"), network, &mut findings);
         }

@@ -24,7 +24,9 @@ fn the_shortest_config_runs_dry_with_adaptive_control() {
 fn the_example_of_the_package_is_valid_and_names_every_section() {
     let text = include_str!("../../package/gateway.toml");
     load("gateway.toml", text, &[]).expect("the example");
-    for section in ["[[gateway]]", "[control]", "[voice]", "[limits]", "[api]", "[journal]", "[[host]]"] {
+    for section in
+        ["[[gateway]]", "[control]", "[voice]", "[limits]", "[api]", "[journal]", "[[host]]", "[[region]]"]
+    {
         assert!(text.contains(section), "{section}");
     }
 }
@@ -38,6 +40,9 @@ fn errors_name_file_line_and_the_nearest_key() {
     assert!(message("mode = \"dry\"\n").contains("mode` belongs at the top of the file"));
     assert!(message("[api]\nlisten = \"9470\"\n").contains("write an IP address and a port"));
     assert!(message("[[host]]\nnetwork = \"10.1.0.0/33\"\nweight = 2.0\n").contains("is not a network"));
+    let region = message("[[region]]\nnetworks = [\"10.1.0.0/16\", \"10.2.0.0/33\"]\nflows = 3\n");
+    assert!(region.contains("4:28") && region.contains("is not a network"), "{region}");
+    assert!(message("[[region]]\nnetworks = [\"10.1.0.0/16\"]\nflows = 0\n").contains("`flows`"));
     assert!(message("[voice]\nkbps_per_host = 100.0\n").contains("`kbps_per_call` is above"));
 }
 

@@ -11,7 +11,7 @@ use fairhop_gateway::record::{FORMAT, Header, Reader, Recorder, replay};
 use fairhop_model::units::Nanos;
 
 use crate::check_recording;
-use crate::support::{call, syn, traffic};
+use crate::support::{call, download, syn, traffic};
 
 const CONFIG: &str = "mode = \"live\"\n[[gateway]]\nmesh = \"wlan0\"\n[control]\nkind = \"adaptive\"\n";
 
@@ -45,6 +45,35 @@ fn a_download_beside_calls_gets_a_window_and_the_decision_has_a_reason() {
     assert_eq!(engine.policy().flows.len(), 1);
     assert!(decision.window.is_some() && decision.budget.is_some());
     assert!(decision.mos.is_some_and(|mos| mos > 4.0), "{decision:?}");
+}
+
+#[test]
+fn weights_and_other_regions_divide_the_budget() {
+    let mut digests = Vec::new();
+    for step in 0..300 {
+        let at = Nanos::from_millis(10_000 + 10 * step);
+        (1..=3).for_each(|host| digests.extend(download(at, host, step as u32)));
+    }
+    digests.sort_by_key(|digest| digest.at);
+    // The rates of the three hosts over that of the first, in hundredths.
+    let rates = |more: &str| {
+        let mut engine = Engine::new(settings(&format!("{CONFIG}{more}")));
+        run(&mut engine, &digests, |_, _| {});
+        let rates = engine.policy().flows.iter().map(|flow| flow.treatment.rate.expect("a pace").0 as f64);
+        let rates: Vec<f64> = rates.collect();
+        rates.iter().map(|rate| (100.0 * rate / rates[0]).round()).collect::<Vec<_>>()
+    };
+    let weight = "[[host]]\nnetwork = \"10.1.0.3\"\nweight = 2.0\n";
+    // A fifth of the region for the third flow, and four fifths of the budget for the first two.
+    let region = "[[region]]\nnetworks = [\"10.1.0.3/32\"]\nflows = 4.0\n";
+    assert_eq!(rates(""), [100.0, 100.0, 100.0]);
+    assert_eq!(rates(weight), [100.0, 100.0, 200.0]);
+    assert_eq!(rates(region), [100.0, 100.0, 50.0]);
+    // Two shares of six there.
+    assert_eq!(rates(&format!("{weight}{region}")), [100.0, 100.0, 100.0]);
+    // All three share the region with four others, so that the other region does not divide them.
+    let all = "[[region]]\nnetworks = [\"10.1.0.0/24\"]\nflows = 4.0\n";
+    assert_eq!(rates(all), [100.0, 100.0, 100.0]);
 }
 
 #[test]

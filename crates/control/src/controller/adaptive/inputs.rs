@@ -7,7 +7,7 @@ use fairhop_model::units::Nanos;
 
 use super::tolerance::Tolerance;
 use super::{Adaptive, FAST, SLOW, TICK};
-use crate::allocate::{Claim, price};
+use crate::allocate::{Claim, price, usable};
 use crate::flow::{Address, FlowKey};
 use crate::observer::{CallNow, FlowKind, Observer};
 use crate::policy::{Policy, State};
@@ -115,8 +115,10 @@ impl Adaptive {
         }
         self.packet_bits = if rates > 0.0 { bits / rates } else { PACKET_BITS };
         self.claims.sort_unstable_by_key(|claim| claim.key);
-        self.min_budget = self.min_budget.max(self.config.min_per_flow);
-        (used, carried)
+        // Where other regions bound all flows, the use of what they leave is the use of the budget.
+        self.usable = usable(&self.claims, &self.regions).unwrap_or(1.0);
+        self.min_budget = (self.min_budget / self.usable).max(self.config.min_per_flow);
+        (used / self.usable, carried / self.usable)
     }
 
     /// Collects the calls that are alive, summed by node. Returns what has changed since the last tick, if a call began, ended

@@ -43,7 +43,7 @@ use self::tolerance::Tolerance;
 use self::tuning::secs;
 pub use self::tuning::{Constant, Tuning};
 use super::TICK;
-use crate::allocate::Claim;
+use crate::allocate::{Claim, OtherRegion};
 use crate::flow::Address;
 use crate::observer::Observer;
 use crate::policy::{Policy, Reason, State};
@@ -195,6 +195,9 @@ pub(super) struct Adaptive {
     last_tick: Option<Nanos>,
     /// Weights of hosts that do not have 1, in the order of their addresses.
     weights: Vec<(Address, f64)>,
+    /// Regions besides the gateway's, and the part of the budget that flows can use with them.
+    regions: Vec<OtherRegion>,
+    usable: f64,
 }
 
 impl Adaptive {
@@ -254,6 +257,8 @@ impl Adaptive {
             has_uploads: false,
             last_tick: None,
             weights: Vec::new(),
+            regions: Vec::new(),
+            usable: 1.0,
         }
     }
 
@@ -274,6 +279,14 @@ impl Adaptive {
     pub(super) fn set_weights(&mut self, weights: Vec<(Address, f64)>) {
         self.weights = weights;
         self.weights.sort_unstable_by_key(|(host, _)| *host);
+    }
+
+    /// See [`super::Controller::set_regions`].
+    pub(super) fn set_regions(&mut self, mut regions: Vec<OtherRegion>) {
+        for region in &mut regions {
+            region.hosts.sort_unstable();
+        }
+        self.regions = regions;
     }
 
     fn weight_of(&self, host: Address) -> f64 {

@@ -119,7 +119,7 @@ impl Adaptive {
             policy.others = Treatment { window: Some(NEW_FLOW_WINDOW), ..Treatment::default() };
             return;
         }
-        let Ok(rates) = split(budget, &self.claims, &[]) else { return };
+        let Ok(rates) = split(budget, &self.claims, &self.regions) else { return };
         let equal = budget / self.claims.len().max(1) as f64;
         let (mut down, mut up) = (0.0, 0.0);
         let mut unclaimed = budget;
