@@ -1,10 +1,12 @@
 //! What a tick starts from: the elastic flows with their claims to the budget, and the calls.
 //!
 //! An upload obeys late: its ACKs let a whole window go. It keeps the ACK of one segment per second, whatever the budget is,
-//! because its sender repeats segments that are not acknowledged in time, which loads the mesh as much.
+//! because its sender repeats segments that are not acknowledged in time, which loads the mesh as much. Only where calls
+//! suffer at the minimum budget, the interval of ACKs becomes longer.
 
 use fairhop_model::units::Nanos;
 
+use super::stress::Stress;
 use super::tolerance::Tolerance;
 use super::{Adaptive, FAST, SLOW, TICK};
 use crate::allocate::{Claim, price, usable};
@@ -14,7 +16,7 @@ use crate::policy::{Policy, State};
 
 /// A flow that was silent for longer makes no claim.
 const ALIVE: Nanos = Nanos::from_secs(1);
-/// The same for uploads, which may wait a second for an ACK, and longer while a lost segment is sent again.
+/// The same for uploads: longer than the longest wait for an ACK ([`MAX_ACK_INTERVAL_S`]).
 const ALIVE_UP: Nanos = Nanos::from_secs(5);
 /// A call whose speakers send nothing while silent has ended after a longer silence: the pauses of conversations are exponential
 /// with a mean of 1.6 s (ITU-T P.59), and one in a million is longer.
@@ -23,9 +25,12 @@ const PAUSE: Nanos = Nanos::from_secs(22);
 const DELAY_CHANGE: Nanos = Nanos::from_millis(10);
 /// A full packet in bits.
 pub(super) const PACKET_BITS: f64 = 8.0 * 1500.0;
-/// A full segment a second, in bits per second: no sender repeats a segment whose ACK comes within the minimum timeout of a
-/// second (RFC 6298 §2.4).
-const SEGMENT_RATE: f64 = 8.0 * 1460.0;
+/// A full segment in bits.
+const SEGMENT_BITS: f64 = 8.0 * 1460.0;
+/// Longest time in seconds that an upload is made to wait for an ACK: two doublings of the minimum retransmission timeout (RFC 6298 §2.4).
+const MAX_ACK_INTERVAL_S: f64 = 4.0;
+/// Decay of the ACK interval per second otherwise: slower, since each loss costs a retransmission.
+const ACK_INTERVAL_DECAY: f64 = 0.02;
 /// Longest such average in seconds.
 const MAX_USE_SPAN: f64 = 4.0;
 
@@ -55,6 +60,16 @@ pub(super) struct KnownCall {
 }
 
 impl Adaptive {
+    /// Lengthens the ACK interval of uploads while calls suffer at the minimum budget, and shortens it otherwise. At 1 s no
+    /// sender repeats a segment needlessly (RFC 6298 §2.4); a longer interval takes effect once senders have raised their
+    /// timeouts.
+    pub(super) fn adjust_ack_interval(&mut self, seconds: f64, stress: &Stress) {
+        let is_at_minimum = self.has_uploads && self.budget <= 1.02 * self.min_budget;
+        let calls_suffer = is_at_minimum && !self.nodes.is_empty() && stress.level > 1.0;
+        let change = if calls_suffer { self.tuning.ack_interval_growth } else { -ACK_INTERVAL_DECAY };
+        self.ack_interval_s = (self.ack_interval_s * (1.0 + change * seconds)).clamp(1.0, MAX_ACK_INTERVAL_S);
+    }
+
     /// The use of the budget, averaged over the time of `use_bits` at the budget. The meters' half second may hold a single
     /// packet.
     pub(super) fn smoothed(&mut self, used: f64, seconds: f64) -> f64 {
@@ -100,7 +115,11 @@ impl Adaptive {
             if self.claims.len() < self.config.flows {
                 let treatment = policy.treatment(now, key);
                 let granted = treatment.rate.or(treatment.ack_rate);
-                let min_rate = if flow.is_upload { SEGMENT_RATE } else { self.config.min_per_flow / price };
+                let min_rate = if flow.is_upload {
+                    SEGMENT_BITS / self.ack_interval_s
+                } else {
+                    self.config.min_per_flow / price
+                };
                 let demand = match granted {
                     _ if flow.is_held => f64::INFINITY,
                     Some(granted) if rate * self.tuning.demand_margin < granted.0 as f64 => {

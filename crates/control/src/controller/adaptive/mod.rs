@@ -192,6 +192,8 @@ pub(super) struct Adaptive {
     min_budget: f64,
     /// A flow sends data out of the mesh.
     has_uploads: bool,
+    /// Maximum time in seconds that an upload waits for an ACK.
+    ack_interval_s: f64,
     last_tick: Option<Nanos>,
     /// Weights of hosts that do not have 1, in the order of their addresses.
     weights: Vec<(Address, f64)>,
@@ -255,6 +257,7 @@ impl Adaptive {
             caution: 1.0,
             min_budget: config.min_per_flow,
             has_uploads: false,
+            ack_interval_s: 1.0,
             last_tick: None,
             weights: Vec::new(),
             regions: Vec::new(),
@@ -315,6 +318,7 @@ impl Adaptive {
         }
         self.learn_noise(now, seconds, &stress);
         self.adjust_windows(seconds, used, &stress);
+        self.adjust_ack_interval(seconds, &stress);
 
         self.is_idle = self.claims.is_empty() && self.interactive == 0.0 && waiting == 0;
         if self.is_idle {

@@ -74,6 +74,16 @@ impl Sum {
         self.delay += expected * quality.delay.as_secs_f64();
     }
 
+    /// Counts packets that are late already before the gateway. `reported`: what the listener reports of the same packets, which have
+    /// been counted with it.
+    fn add_late_before(&mut self, wired: &Quality, reported: Option<Quality>) {
+        let expected = f64::from(reported.unwrap_or(*wired).expected);
+        if reported.is_none() {
+            self.expected += expected;
+        }
+        self.lost_or_late += expected * wired.late;
+    }
+
     fn mean_delay(&self) -> f64 {
         if self.weight > 0.0 { self.delay / self.weight } else { 0.0 }
     }
@@ -106,11 +116,6 @@ impl Adaptive {
         let node = &mut self.nodes[place];
         node.wired_delay = node.wired_delay.max(fast.wired.map_or(Nanos::ZERO, |wired| wired.delay));
         for (sums, call) in [(&mut node.fast, Some(fast)), (&mut node.slow, slow)] {
-            if let Some(wired) = call.and_then(|call| call.wired) {
-                sums[0].add(&Quality { loss: 0.0, delay: Nanos::ZERO, ..wired }, true);
-            }
-        }
-        for (sums, call) in [(&mut node.fast, Some(fast)), (&mut node.slow, slow)] {
             let both = call.map_or([None, None], |call| [call.down, call.up]);
             // Loss into the mesh that is inferred from the way out adds no information; its delay does.
             let is_measured = [call.is_some_and(|call| call.down_is_reported), true];
@@ -118,6 +123,11 @@ impl Adaptive {
                 if let Some(quality) = quality {
                     sum.add(&quality, is_measured);
                 }
+            }
+            if let Some(call) = call
+                && let Some(wired) = call.wired
+            {
+                sums[0].add_late_before(&wired, call.down.filter(|_| call.down_is_reported));
             }
         }
     }
@@ -217,5 +227,35 @@ impl Adaptive {
         stress.combined_loss = combined_max;
         stress.bad_call = self.has_bad_call;
         stress
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_that_are_late_before_the_gateway_do_not_thin_reported_losses() {
+        let quality = |loss, late| Quality {
+            expected: 50,
+            loss,
+            late,
+            delay: Nanos::from_millis(10),
+            delay_max: Nanos::from_millis(20),
+            jitter: Nanos::ZERO,
+            mos: 4.0,
+        };
+        let (reported, wired) = (quality(0.04, 0.0), quality(0.0, 0.02));
+        let mut sum = Sum::default();
+        sum.add(&reported, true);
+        sum.add_late_before(&wired, Some(reported));
+        assert!((sum.fraction(sum.lost_or_late) - 0.06).abs() < 1e-12, "{sum:?}");
+        assert!((sum.mean_delay() - 0.01).abs() < 1e-12, "{sum:?}");
+        // Without a report, what is inferred from the way out gives the delay, and the packets that came late the loss.
+        let mut sum = Sum::default();
+        sum.add(&reported, false);
+        sum.add_late_before(&wired, None);
+        assert!((sum.fraction(sum.lost_or_late) - 0.02).abs() < 1e-12, "{sum:?}");
+        assert!((sum.mean_delay() - 0.01).abs() < 1e-12, "{sum:?}");
     }
 }
