@@ -74,9 +74,10 @@ def whole_grid(direction: str) -> list[Cell]:
     return cells
 
 
-#: Random cells of the sample, and the other cells in which the adaptive control was worst, alternately by calls and by
-#: TCP.
+#: Random cells of the sample with downloads and with uploads, and other cells in which the adaptive control was worst,
+#: alternately by calls and by TCP.
 RANDOM_CELLS = 45
+UPLOAD_CELLS = 25
 WORST: tuple[str, ...] = (
     "hops=3 calls=1 flows=1 delay=30 tcp=bbr direction=down",
     "hops=4 calls=9 flows=1 delay=150 tcp=reno direction=down",
@@ -102,7 +103,8 @@ QUICK_CELLS = 12
 
 def sample() -> list[Cell]:
     """The fixed cells that `make test` runs. Only the random ones are a fair sample."""
-    return [*whole_grid("down")[:RANDOM_CELLS], *map(Cell.named, WORST)]
+    uploads = whole_grid("up")[:UPLOAD_CELLS]
+    return [*whole_grid("down")[:RANDOM_CELLS], *map(Cell.named, WORST), *uploads]
 
 
 def only(cells: Iterable[Cell], filters: str) -> list[Cell]:

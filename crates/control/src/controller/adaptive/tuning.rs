@@ -155,7 +155,8 @@ tuning! {
     wired_delay = 0.5, "part of the playout delay", Some(1e9);
     /// Call packets per second and direction at which the loss is known well enough to stay at the limit: three calls.
     enough_packets = 150.0, "packets per second", Some(1.0);
-    /// Growth of the ACK interval per second while calls suffer at the minimum budget.
+    /// Growth of the ACK interval per second while calls suffer at the minimum budget: beside uploads, calls are good in 91 of 96
+    /// cells of the grid with it, and in 82 without. Drawn worlds have hardly any such cell.
     ack_interval_growth = 0.25, "per second", Some(0.0);
     /// A flow that uses less than 1/1.5 of its rate releases the rest; it keeps 1.5 times what it uses.
     demand_margin = 1.5, "times the rate", Some(1e9);
