@@ -63,7 +63,10 @@ pub fn split(budget: f64, claims: &[Claim], others: &[OtherRegion]) -> Result<Ve
 }
 
 /// The part of a budget that [`split`] gives away if every flow can use any rate: less than 1 where other regions bound all of
-/// them. The same errors.
+/// them.
+///
+/// # Errors
+/// Those of [`split`].
 pub fn usable(claims: &[Claim], others: &[OtherRegion]) -> Result<f64, ShareError> {
     if others.is_empty() || claims.is_empty() {
         return Ok(1.0);

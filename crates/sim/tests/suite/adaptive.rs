@@ -157,7 +157,8 @@ fn check_goodput(cells: Range<usize>, min_cells: usize) {
     assert!(cells.len() >= min_cells, "calls can be clear in only {} cells", cells.len());
     cells.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (decile, median) = (cells[cells.len() / 10].0, cells[cells.len() / 2].0);
-    let lowest: Vec<_> = cells[..min_cells / 4].iter().map(|(ratio, cell)| format!("{ratio:.2} {cell}")).collect();
+    let lowest: Vec<_> =
+        cells[..min_cells / 4].iter().map(|(ratio, cell)| format!("{ratio:.2} {cell}")).collect();
     assert!(
         median >= 0.9 && decile >= 0.75,
         "median {median:.2}, worst decile {decile:.2}; lowest:\n{}",
