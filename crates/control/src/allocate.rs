@@ -58,8 +58,12 @@ pub fn split(budget: f64, claims: &[Claim], others: &[OtherRegion]) -> Result<Ve
         regions.push(Region { centre: place + 1, associations });
         demands.push(Demand::Elastic { weight: region.weight, limit: f64::INFINITY });
     }
-    let allocation = max_min(&regions, &demands)?;
-    Ok(allocation.shares.iter().zip(claims).map(|(share, claim)| share * budget / claim.price).collect())
+    let mut rates = max_min(&regions, &demands)?.shares;
+    rates.truncate(claims.len());
+    for (rate, claim) in rates.iter_mut().zip(claims) {
+        *rate = *rate * budget / claim.price;
+    }
+    Ok(rates)
 }
 
 /// The part of a budget that [`split`] gives away if every flow can use any rate: less than 1 where other regions bound all of

@@ -180,13 +180,13 @@ impl std::error::Error for ShareError {}
 /// # Errors
 /// An invalid number, with its association or region.
 pub fn max_min(regions: &[Region], demands: &[Demand]) -> Result<Allocation, ShareError> {
-    let regions_of = regions_of(regions, demands)?;
+    let places = Places::of(regions, demands)?;
     let mut filling = Filling {
         shares: demands.iter().map(|d| if let Demand::Call { load } = *d { load } else { 0.0 }).collect(),
         growing: demands.iter().map(|demand| matches!(demand, Demand::Elastic { .. })).collect(),
-        rooms: Vec::with_capacity(regions.len()),
+        rooms: Vec::new(),
         regions,
-        regions_of,
+        places,
         demands,
     };
     filling.rooms = regions.iter().map(|region| filling.room(region)).collect();
@@ -214,9 +214,11 @@ pub fn max_min(regions: &[Region], demands: &[Demand]) -> Result<Allocation, Sha
         if level == f64::INFINITY {
             return Ok(Allocation { shares: filling.shares, bottlenecks, overloaded });
         }
-        let full: Vec<usize> = (0..regions.len()).filter(|&r| filling.rooms[r].level() <= level).collect();
-        for place in full {
-            for &a in &regions[place].associations {
+        for (place, region) in regions.iter().enumerate() {
+            if filling.rooms[place].level() > level {
+                continue;
+            }
+            for &a in &region.associations {
                 if filling.growing[a] {
                     filling.stop(a, level * demands[a].weight());
                     bottlenecks[a] = Some(place);
@@ -227,6 +229,23 @@ pub fn max_min(regions: &[Region], demands: &[Demand]) -> Result<Allocation, Sha
 }
 
 impl Demand {
+    fn check(&self, association: usize, is_in_no_region: bool) -> Result<(), ShareError> {
+        let bad = |number: f64| number.is_nan() || number < 0.0;
+        match *self {
+            Self::Elastic { weight, .. } if !(weight > 0.0 && weight.is_finite()) => {
+                Err(ShareError::Weight { association })
+            }
+            Self::Elastic { limit: load, .. } | Self::Call { load } if bad(load) => {
+                Err(ShareError::Load { association })
+            }
+            Self::Call { load } if load.is_infinite() => Err(ShareError::Load { association }),
+            Self::Elastic { limit, .. } if limit.is_infinite() && is_in_no_region => {
+                Err(ShareError::Unbounded { association })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn weight(&self) -> f64 {
         if let Self::Elastic { weight, .. } = *self { weight } else { 0.0 }
     }
@@ -268,7 +287,7 @@ struct Filling<'a> {
     growing: Vec<bool>,
     rooms: Vec<Room>,
     regions: &'a [Region],
-    regions_of: Vec<Vec<usize>>,
+    places: Places,
     demands: &'a [Demand],
 }
 
@@ -290,16 +309,14 @@ impl Filling<'_> {
     fn stop(&mut self, a: usize, share: f64) {
         self.growing[a] = false;
         self.shares[a] = share;
-        for place in 0..self.regions_of[a].len() {
-            let region = self.regions_of[a][place];
+        for &region in self.places.of_association(a) {
             let room = &mut self.rooms[region];
             room.fixed += share;
             room.weights -= self.demands[a].weight();
             room.growing -= 1;
         }
         // Weights are summed again each time they have halved: small ones are lost in what is left of a large sum.
-        for place in 0..self.regions_of[a].len() {
-            let region = self.regions_of[a][place];
+        for &region in self.places.of_association(a) {
             if self.rooms[region].weights < self.rooms[region].summed / 2.0 {
                 let again = self.room(&self.regions[region]);
                 self.rooms[region] = Room { fixed: self.rooms[region].fixed, ..again };
@@ -308,37 +325,48 @@ impl Filling<'_> {
     }
 }
 
-/// The regions of each association.
-///
-/// # Errors
-/// Those of [`max_min`].
-fn regions_of(regions: &[Region], demands: &[Demand]) -> Result<Vec<Vec<usize>>, ShareError> {
-    let mut regions_of = vec![Vec::new(); demands.len()];
-    for (region, Region { associations, .. }) in regions.iter().enumerate() {
-        for &association in associations {
-            let Some(places) = regions_of.get_mut(association) else {
-                return Err(ShareError::Unknown { region, association });
-            };
-            places.push(region);
+/// The regions of each association, one list behind the other.
+struct Places {
+    regions: Vec<usize>,
+    /// Where the list of each association begins, and where the last one ends.
+    starts: Vec<usize>,
+}
+
+impl Places {
+    /// # Errors
+    /// Those of [`max_min`].
+    fn of(regions: &[Region], demands: &[Demand]) -> Result<Self, ShareError> {
+        let mut starts = vec![0; demands.len() + 1];
+        for (region, Region { associations, .. }) in regions.iter().enumerate() {
+            for &association in associations {
+                if association >= demands.len() {
+                    return Err(ShareError::Unknown { region, association });
+                }
+                starts[association] += 1;
+            }
         }
-    }
-    for (association, demand) in demands.iter().enumerate() {
-        let bad = |number: f64| number.is_nan() || number < 0.0;
-        match *demand {
-            Demand::Elastic { weight, .. } if !(weight > 0.0 && weight.is_finite()) => {
-                return Err(ShareError::Weight { association });
-            }
-            Demand::Elastic { limit: load, .. } | Demand::Call { load } if bad(load) => {
-                return Err(ShareError::Load { association });
-            }
-            Demand::Call { load } if load.is_infinite() => return Err(ShareError::Load { association }),
-            Demand::Elastic { limit, .. } if limit.is_infinite() && regions_of[association].is_empty() => {
-                return Err(ShareError::Unbounded { association });
-            }
-            _ => {}
+        let mut end = 0;
+        for start in &mut starts {
+            end += *start;
+            *start = end;
         }
+        // Filled from the ends of the lists, which makes the ends the starts.
+        let mut places = Self { regions: vec![0; end], starts };
+        for (region, Region { associations, .. }) in regions.iter().enumerate().rev() {
+            for &association in associations {
+                places.starts[association] -= 1;
+                places.regions[places.starts[association]] = region;
+            }
+        }
+        for (association, demand) in demands.iter().enumerate() {
+            demand.check(association, places.of_association(association).is_empty())?;
+        }
+        Ok(places)
     }
-    Ok(regions_of)
+
+    fn of_association(&self, a: usize) -> &[usize] {
+        &self.regions[self.starts[a]..self.starts[a + 1]]
+    }
 }
 
 /// A path with a rate for each hop. With equal hops it is [`Path`].

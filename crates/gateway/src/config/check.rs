@@ -24,6 +24,14 @@ impl Config {
             check_network(&format!("host.{index}.network"), &host.network, &mut findings);
         }
         for (index, region) in self.region.iter().enumerate() {
+            if region.networks.is_empty() {
+                findings.add(
+                    format!("region.{index}.networks"),
+                    "no network: nothing passes through this region",
+                    "an empty list",
+                    "name the hosts whose packets pass through it, or remove the region",
+                );
+            }
             for (place, network) in region.networks.iter().enumerate() {
                 check_network(&format!("region.{index}.networks.{place}"), network, &mut findings);
             }

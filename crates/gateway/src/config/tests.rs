@@ -43,6 +43,7 @@ fn errors_name_file_line_and_the_nearest_key() {
     let region = message("[[region]]\nnetworks = [\"10.1.0.0/16\", \"10.2.0.0/33\"]\nflows = 3\n");
     assert!(region.contains("4:28") && region.contains("is not a network"), "{region}");
     assert!(message("[[region]]\nnetworks = [\"10.1.0.0/16\"]\nflows = 0\n").contains("`flows`"));
+    assert!(message("[[region]]\nnetworks = []\nflows = 1\n").contains("no network"));
     assert!(message("[voice]\nkbps_per_host = 100.0\n").contains("`kbps_per_call` is above"));
 }
 
