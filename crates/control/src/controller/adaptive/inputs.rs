@@ -135,9 +135,9 @@ impl Adaptive {
         self.packet_bits = if rates > 0.0 { bits / rates } else { PACKET_BITS };
         self.claims.sort_unstable_by_key(|claim| claim.key);
         // Where other regions bound all flows, the use of what they leave is the use of the budget.
-        self.usable = usable(&self.claims, &self.regions).unwrap_or(1.0);
-        self.min_budget = (self.min_budget / self.usable).max(self.config.min_per_flow);
-        (used / self.usable, carried / self.usable)
+        let usable = usable(&self.claims, &self.regions).unwrap_or(1.0);
+        self.min_budget = (self.min_budget / usable).max(self.config.min_per_flow);
+        (used / usable, carried / usable)
     }
 
     /// Collects the calls that are alive, summed by node. Returns what has changed since the last tick, if a call began, ended

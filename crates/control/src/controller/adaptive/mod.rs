@@ -197,9 +197,8 @@ pub(super) struct Adaptive {
     last_tick: Option<Nanos>,
     /// Weights of hosts that do not have 1, in the order of their addresses.
     weights: Vec<(Address, f64)>,
-    /// Regions besides the gateway's, and the part of the budget that flows can use with them.
+    /// Regions besides the gateway's.
     regions: Vec<OtherRegion>,
-    usable: f64,
 }
 
 impl Adaptive {
@@ -261,7 +260,6 @@ impl Adaptive {
             last_tick: None,
             weights: Vec::new(),
             regions: Vec::new(),
-            usable: 1.0,
         }
     }
 

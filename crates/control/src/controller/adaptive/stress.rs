@@ -74,8 +74,8 @@ impl Sum {
         self.delay += expected * quality.delay.as_secs_f64();
     }
 
-    /// Counts packets that are late already before the gateway. `reported`: what the listener reports of the same packets, which have
-    /// been counted with it.
+    /// Counts packets that are late already before the gateway. If the listener reports on the same packets, that report has been
+    /// added, and they are not expected twice.
     fn add_late_before(&mut self, wired: &Quality, reported: Option<Quality>) {
         let expected = f64::from(reported.unwrap_or(*wired).expected);
         if reported.is_none() {
