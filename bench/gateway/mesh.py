@@ -4,7 +4,7 @@ Cells are K-MIX and the first cells with calls of the grid of `fairhop study ada
 grid is in the Python package (`make wheel`), which must be installed. Runs are kept in out/gateway/runs.jsonl by
 command line and program, so that an interrupted bench goes on.
 
-    python3 bench/gateway/mesh.py --cells 30 --kernels 6.1 6.12 --jobs 2 --write
+    python3 bench/gateway/mesh.py --cells 30 --jobs 2 --write
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ SEEDS = range(1, 5)
 #: Other seeds: how many single runs of the laboratory are good, to which single runs of the gateway compare.
 ALONE = range(5, 9)
 #: What acts on packets into the mesh. The shapers have 90 % of what ten flows reach alone.
-WAYS = ("none", "fq_codel", "cake", "gateway")
+WAYS = {"gateway": "gateway", "none": "none", "fq_codel": "FQ-CoDel", "cake": "CAKE"}
+RUNS = ("gateway:6.12", "gateway:6.1", "none:6.12", "fq_codel:6.12", "cake:6.12")
 #: Bounds: part of the seconds in which calls are good, and goodput of the median cell over the laboratory's.
 CLEAR_BOUND, GOODPUT_BOUND = 0.95, 0.85
 
@@ -96,48 +97,71 @@ def real(store: Store, cell: Cell, way: str, kernel: str) -> Figures:
     return Figures.of(store.run("emulate", SCENARIO, *words, *places, *gateway, *options, "--", "./mesh.sh", *command))
 
 
-def report(store: Store, cells: list[Cell], args: argparse.Namespace) -> str:
-    wanted = [(cell, way, kernel) for cell in cells for kernel in args.kernels for way in args.ways]
-    with ThreadPoolExecutor(args.jobs) as pool:
-        found = dict(zip(wanted, pool.map(lambda run: real(store, *run), wanted), strict=True))
-    rows, parts, kept, asked = [], [], 0, 0
-    alone: list[Figures] = []
+@dataclass(frozen=True)
+class Run:
+    """What acts on packets, and the kernel of the server, the gateway and the nodes."""
+
+    way: str
+    kernel: str
+
+    @classmethod
+    def parse(cls, text: str) -> Run:
+        way, colon, kernel = text.partition(":")
+        if way not in WAYS or not colon or not kernel:
+            raise argparse.ArgumentTypeError(f"'{text}' is not WAY:KERNEL with a way of {', '.join(WAYS)}")
+        return cls(way, kernel)
+
+    def __str__(self) -> str:
+        return f"{WAYS[self.way]}, {self.kernel}"
+
+
+def report(store: Store, cells: list[Cell], runs: list[Run], jobs: int) -> str:
+    wanted = [(cell, run) for cell in cells for run in runs]
+    with ThreadPoolExecutor(jobs) as pool:
+        found = dict(
+            zip(wanted, pool.map(lambda one: real(store, one[0], one[1].way, one[1].kernel), wanted), strict=True)
+        )
+        labs = dict(zip(cells, pool.map(lambda cell: Figures.mean(laboratory(store, cell, SEEDS)), cells), strict=True))
+    rows = []
     for cell in cells:
         name = "K-MIX" if cell == K_MIX else cell.name().removesuffix(" direction=down")
-        lab = Figures.mean(laboratory(store, cell, SEEDS))
-        if lab.clear >= CLEAR_BOUND:
-            alone += laboratory(store, cell, ALONE)
-        for kernel in args.kernels:
-            rows.append((name, kernel, str(lab), *(str(found[cell, way, kernel]) for way in args.ways)))
-            ours = found.get((cell, "gateway", kernel))
-            if ours is not None and lab.clear >= CLEAR_BOUND:
-                asked += 1
-                kept += ours.clear >= CLEAR_BOUND
-                parts.append(ours.mbps / lab.mbps)
-    text = table(("cell", "kernel", "laboratory, adaptive", *args.ways), rows)
-    if parts:
-        parts.sort()
-        text += (
-            f"\nCalls good with the gateway in {kept} of {asked} runs in which the laboratory's are; its TCP in these "
-            f"{statistics.median(parts):.2f} of the laboratory's in the median (bound {GOODPUT_BOUND}), "
-            f"{parts[0]:.2f} to {parts[-1]:.2f}. Of single runs of the laboratory with other seeds, "
-            f"{sum(one.clear >= CLEAR_BOUND for one in alone)} of {len(alone)} are good.\n"
-        )
-    return text
+        rows.append((name, str(labs[cell]), *(str(found[cell, run]) for run in runs)))
+    text = table(("cell", "laboratory, adaptive", *map(str, runs)), rows)
+    asked = [cell for cell in cells if labs[cell].clear >= CLEAR_BOUND]
+    if not asked:
+        return text
+    kept = []
+    for run in runs:
+        good = sum(found[cell, run].clear >= CLEAR_BOUND for cell in asked)
+        parts = sorted(found[cell, run].mbps / labs[cell].mbps for cell in asked)
+        kept.append((str(run), good, f"{statistics.median(parts):.2f}", f"{parts[0]:.2f} to {parts[-1]:.2f}"))
+    alone = [figures for cell in asked for figures in laboratory(store, cell, ALONE)]
+    text += (
+        f"\nCalls good in the {len(asked)} cells in which the laboratory's are, and TCP over the laboratory's in these "
+        f"(bound for the gateway {GOODPUT_BOUND}).\nOf single runs of the laboratory in these cells with other seeds, "
+        f"{sum(one.clear >= CLEAR_BOUND for one in alone)} of {len(alone)} are good.\n\n"
+    )
+    return text + table(("", "calls good", "TCP, median", "TCP, range"), kept)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=Path, default=ROOT / "target" / "release" / "fairhop")
     parser.add_argument("--cells", type=int, default=30, help="cells of the grid beside K-MIX")
-    parser.add_argument("--kernels", nargs="+", default=["6.1", "6.12"])
-    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS)
+    parser.add_argument(
+        "--runs",
+        nargs="+",
+        type=Run.parse,
+        default=[Run.parse(run) for run in RUNS],
+        metavar="WAY:KERNEL",
+        help=f"columns of the table: {', '.join(WAYS)}, each with a kernel; default {' '.join(RUNS)}",
+    )
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
     parser.add_argument("--write", action="store_true", help="update docs/validation/gateway.md")
     args = parser.parse_args()
     store = Store(args.program.resolve(), ROOT / "out" / "gateway" / "runs.jsonl", FOLDER)
     cells = [K_MIX, *[cell for cell in whole_grid("down") if cell.calls > 0][: args.cells]]
-    text = report(store, cells, args)
+    text = report(store, cells, args.runs, args.jobs)
     print(text)
     if args.write:
         replace_between(PAGE, "mesh", text)
