@@ -191,7 +191,8 @@ struct lane {
 	u32 present;
 	u32 zero;
 };
-enum { HAS_DATA = 1, HAS_ACKED = 2 };
+// HAS_ACKED has a bit for each direction. IS_HALF, the highest bit: the last packet was the first of a pair.
+enum { HAS_DATA = 1, HAS_ACKED = 2, IS_HALF = 8 };
 
 struct count {
 	u64 packets;
@@ -911,6 +912,20 @@ INLINE void record(struct spacing *spacing, u64 next, u32 present, u64 at, u64 b
 	spacing->bytes = bytes;
 }
 
+// Records the departure of a packet of a flow: the second one of a pair counts with the first. Without branches, as each one
+// doubles the paths that the kernel verifies; times are below 2^63.
+INLINE void record_of_flow(struct lane *lane, u64 due, u32 is_second, u64 at, u64 bytes, u64 slack)
+{
+	u64 joins = is_second & (((at - due) | due) >> 63);
+	u64 mask = -joins, first_at = lane->data.at, first_bytes = lane->data.bytes;
+
+	record(&lane->data, due, lane->present & HAS_DATA, at, bytes, slack);
+	lane->data.at = (lane->data.at & ~mask) | (first_at & mask);
+	lane->data.bytes += first_bytes & mask;
+	lane->present = (lane->present | HAS_DATA | IS_HALF) & ~(IS_HALF & (u32)mask);
+	lane->left = at;
+}
+
 // The first time from `at` on at which the gate lets a packet pass.
 INLINE u64 through_gate(struct orders *orders, u64 last, u64 at)
 {
@@ -971,15 +986,18 @@ INLINE void unpark(struct lane *lane, u32 was_parked, u16 number)
 
 // When a packet with data may leave; NONE if the pacer is full, TOO_EARLY if that is to be decided later. `number` is that of a
 // parked packet: packets of a flow stay in their order.
-INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane *lane, u64 flow_rate, u64 time, u32 bytes, u32 is_urgent, u32 was_parked, u16 *number, u64 *paced)
+INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane *lane, u64 flow_rate, u32 in_pairs, u64 time, u32 bytes, u32 is_urgent, u32 was_parked, u16 *number, u64 *paced)
 {
-	u64 flow_next, aggregate_next, urgent_next, place, at, last;
+	u64 flow_due, flow_next, aggregate_next, urgent_next, place, at, last, left, apart;
 	u64 slack = orders->gate_period;
-	u32 behind;
+	u32 behind, is_second;
 
 	lock(&schedule->lock);
 	behind = park_index && is_behind(lane, time, was_parked, *number);
-	flow_next = next_of(&lane->data, lane->present & HAS_DATA, flow_rate);
+	is_second = in_pairs & (lane->present / IS_HALF);
+	OPAQUE(is_second);
+	flow_due = next_of(&lane->data, lane->present & HAS_DATA, flow_rate);
+	flow_next = flow_due & ((u64)is_second - 1);
 	aggregate_next = next_of(&schedule->aggregate, schedule->present & HAS_AGGREGATE, orders->down);
 	urgent_next = next_of(&schedule->urgent, schedule->present & HAS_URGENT, orders->interactive);
 	if (is_urgent && !behind && urgent_next <= time && flow_next <= time) {
@@ -993,9 +1011,7 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 		}
 		record(&schedule->urgent, urgent_next, schedule->present & HAS_URGENT, time, bytes, URGENT_BURST);
 		schedule->present |= HAS_URGENT;
-		record(&lane->data, flow_next, lane->present & HAS_DATA, time, bytes, slack);
-		lane->present |= HAS_DATA;
-		lane->left = time;
+		record_of_flow(lane, flow_due, is_second, time, bytes, slack);
 		unlock(&schedule->lock);
 		return time;
 	}
@@ -1004,8 +1020,11 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 	// A place in the aggregate; a slow flow leaves later and does not hold the others.
 	last = max64(schedule->last, lane->left);
 	place = through_gate(orders, last, max64(aggregate_next, max64(time, schedule->last)));
-	// Packets of a flow stay in their order.
-	at = max64(park_index ? flow_next : min64(flow_next, time + MAX_HELD), lane->left);
+	// Packets of a flow stay in their order, and the two of a pair are apart as those of two flows are.
+	// Without a gate, `(gate_period - 1) >> 63` is 1; without a rate, the quotient is 0.
+	apart = (lane->data.bytes * 8 * SECOND + orders->down - 1) / orders->down;
+	left = lane->left + (apart & -(u64)(is_second & ((orders->gate_period - 1) >> 63)));
+	at = max64(park_index ? flow_next : min64(flow_next, time + MAX_HELD), left);
 	at = at >= place ? through_gate(orders, last, at) : place;
 	if (park_index && (behind || at - time > HORIZON)) {
 		if (!was_parked)
@@ -1019,9 +1038,7 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 		unlock(&schedule->lock);
 		return NONE;
 	}
-	record(&lane->data, flow_next, lane->present & HAS_DATA, at, bytes, slack);
-	lane->present |= HAS_DATA;
-	lane->left = at;
+	record_of_flow(lane, flow_due, is_second, at, bytes, slack);
 	record(&schedule->aggregate, aggregate_next, schedule->present & HAS_AGGREGATE, place, bytes, slack);
 	schedule->present |= HAS_AGGREGATE;
 	schedule->last = place;
@@ -1147,7 +1164,7 @@ INLINE int park(struct __sk_buff *skb)
 INLINE int handle(struct __sk_buff *skb, u32 direction)
 {
 	u32 first = 0, place = 0, window = ~0U, class = 0, datagrams = FREE, major = mesh_major;
-	u32 is_data, is_urgent, is_ack, was_parked;
+	u32 is_data, is_urgent, is_ack, was_parked, in_pairs = 0;
 	struct scratch *scratch = map_lookup(&scratches, &first);
 	struct counters *counters = map_lookup(&counts, &first);
 	struct treatment *treatment = 0;
@@ -1181,6 +1198,7 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 			if (treatment->is_listed) {
 				window = treatment->window;
 				rate = treatment->rate;
+				in_pairs = 1;
 				class = treatment->class;
 			}
 		}
@@ -1210,7 +1228,7 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 			if (!lane)
 				lane = lane_of(scratch, counters);
 			if (lane && is_data)
-				leaves = depart(schedule, orders, lane, rate, time, digest->bytes, is_urgent, was_parked, &number, &paced);
+				leaves = depart(schedule, orders, lane, rate, in_pairs, time, digest->bytes, is_urgent, was_parked, &number, &paced);
 			else if (lane)
 				leaves = depart_ack(schedule, lane, direction, orders->up_acks, orders->max_ack_wait, time, digest->words[1]);
 			if (leaves == TOO_EARLY) {

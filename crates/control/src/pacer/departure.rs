@@ -51,6 +51,74 @@ impl Spacing {
         self.last = Some((counted, bytes));
         self.left = at;
     }
+
+    /// Records that a packet leaves at `at`, as part of the one before.
+    const fn add(&mut self, at: Nanos, bytes: u64) {
+        if let Some((_, before)) = &mut self.last {
+            *before = before.saturating_add(bytes);
+        }
+        self.left = at;
+    }
+}
+
+/// Spacing of one flow's packets, alone or in pairs.
+///
+/// In pairs, the second of two packets may leave with the first, and the next two wait for the time of both. A receiver
+/// acknowledges every second segment at once and delays the ACK of a single one (RFC 5681 §4.2), so that the round trips of
+/// slow flows show queues only in pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowSpacing {
+    spacing: Spacing,
+    in_pairs: bool,
+    /// The last packet was the first of a pair.
+    is_half: bool,
+}
+
+impl FlowSpacing {
+    /// Spacing of single packets at a rate; none for no limit.
+    pub const fn new(rate: Option<BitRate>) -> Self {
+        Self { spacing: Spacing::new(rate), in_pairs: false, is_half: false }
+    }
+
+    /// Changes the rate, which counts for the next packet already, and whether packets leave in pairs.
+    pub const fn set(&mut self, rate: Option<BitRate>, in_pairs: bool) {
+        self.spacing.set_rate(rate);
+        self.in_pairs = in_pairs;
+    }
+
+    /// Whether packets leave in pairs.
+    pub const fn is_in_pairs(&self) -> bool {
+        self.in_pairs
+    }
+
+    /// When the last packet left; zero if none has.
+    pub fn last(&self) -> Nanos {
+        self.spacing.last()
+    }
+
+    /// The earliest departure of the next packet. May be in the past.
+    pub fn next(&self) -> Nanos {
+        if self.in_pairs && self.is_half { Nanos::ZERO } else { self.spacing.next() }
+    }
+
+    /// How long after the first packet of a pair the second one leaves, at this rate of the aggregate; zero for other packets.
+    fn behind_first(&self, aggregate: Option<BitRate>) -> Nanos {
+        match (aggregate, self.spacing.last) {
+            (Some(rate), Some((_, bytes))) if self.in_pairs && self.is_half => rate.time_for(bytes),
+            _ => Nanos::ZERO,
+        }
+    }
+
+    /// See [`Spacing::record`].
+    pub fn record(&mut self, at: Nanos, bytes: u64, slack: Nanos) {
+        if self.in_pairs && self.is_half && at < self.spacing.next() {
+            self.spacing.add(at, bytes);
+            self.is_half = false;
+        } else {
+            self.spacing.record(at, bytes, slack);
+            self.is_half = true;
+        }
+    }
 }
 
 /// What all flows share: the rate of the aggregate, and the gate.
@@ -87,7 +155,7 @@ impl Schedule {
     }
 
     /// The earliest departure of a packet that is here at `now` and whose flow is spaced by `flow`.
-    pub fn departure(&self, flow: &Spacing, now: Nanos) -> Nanos {
+    pub fn departure(&self, flow: &FlowSpacing, now: Nanos) -> Nanos {
         self.through_gate(flow.next().max(self.aggregate.next()).max(now).max(self.last), self.last)
     }
 
@@ -106,7 +174,7 @@ impl Schedule {
 
     /// Records that a packet of a flow leaves at `at`. A gate makes packets wait for up to a period, which is not their
     /// flow's loss.
-    pub fn record(&mut self, flow: &mut Spacing, at: Nanos, bytes: u64) {
+    pub fn record(&mut self, flow: &mut FlowSpacing, at: Nanos, bytes: u64) {
         self.record_at(flow, at, at, bytes);
     }
 
@@ -114,18 +182,20 @@ impl Schedule {
     ///
     /// The packet takes the next place in the aggregate, and leaves later than that if its flow's rate asks for it: a slow flow
     /// does not hold the others. Its own rate holds it for [`Schedule::MAX_HELD`] at most, as it may be raised meanwhile.
-    pub fn depart(&mut self, flow: &mut Spacing, now: Nanos, bytes: u64) -> Nanos {
-        let last = self.last.max(flow.left);
+    pub fn depart(&mut self, flow: &mut FlowSpacing, now: Nanos, bytes: u64) -> Nanos {
+        let last = self.last.max(flow.spacing.left);
         let place = self.through_gate(self.aggregate.next().max(now).max(self.last), last);
-        // Packets of a flow stay in their order.
-        let own = flow.next().min(now.saturating_add(Self::MAX_HELD)).max(flow.left);
+        // Packets of a flow stay in their order, and the two of a pair are apart as those of two flows are.
+        let apart = if self.gate.is_none() { flow.behind_first(self.aggregate.rate) } else { Nanos::ZERO };
+        let left = flow.spacing.left.saturating_add(apart);
+        let own = flow.next().min(now.saturating_add(Self::MAX_HELD)).max(left);
         let at = if own >= place { self.through_gate(own, last) } else { place };
         self.record_at(flow, at, place, bytes);
         at
     }
 
     /// Records that a packet of a flow leaves at `at` and has its place in the aggregate at `place`.
-    fn record_at(&mut self, flow: &mut Spacing, at: Nanos, place: Nanos, bytes: u64) {
+    fn record_at(&mut self, flow: &mut FlowSpacing, at: Nanos, place: Nanos, bytes: u64) {
         let slack = self.gate.map_or(Nanos::ZERO, |gate| gate.period());
         flow.record(at, bytes, slack);
         self.aggregate.record(place, bytes, slack);

@@ -21,7 +21,7 @@ mod pool;
 use fairhop_model::units::{BitRate, Nanos};
 
 pub use ack::AckPacer;
-use departure::{Schedule, Spacing};
+use departure::{FlowSpacing, Schedule, Spacing};
 use pool::{List, Pool};
 
 use crate::flow::FlowKey;
@@ -59,7 +59,7 @@ struct Waiting<P> {
 #[derive(Debug)]
 struct Lane {
     key: FlowKey,
-    spacing: Spacing,
+    spacing: FlowSpacing,
     queue: List,
     /// Its packets go ahead of those of other flows.
     is_urgent: bool,
@@ -100,7 +100,8 @@ pub struct Pacer<P> {
 }
 
 impl<P> Pacer<P> {
-    /// Bytes that a lane gets in its turn: one packet of the usual size (Ethernet's 1500 and its header).
+    /// Bytes that a lane gets in its turn: one packet of the usual size (Ethernet's 1500 and its header), or two where packets
+    /// leave in pairs.
     const QUANTUM: u64 = 1514;
 
     /// A pacer without a rate: everything passes.
@@ -140,14 +141,14 @@ impl<P> Pacer<P> {
     pub fn set_each_flow(&mut self, rate: Option<BitRate>) {
         self.flow_rate = rate;
         for lane in &mut self.lanes {
-            lane.spacing.set_rate(rate);
+            lane.spacing.set(rate, false);
         }
     }
 
-    /// Sets the rate of one flow, if packets of it have passed.
+    /// Sets the rate of one flow, if packets of it have passed. They leave in pairs.
     pub fn set_flow(&mut self, key: &FlowKey, rate: Option<BitRate>) {
         if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.key == *key) {
-            lane.spacing.set_rate(rate);
+            lane.spacing.set(rate, true);
         }
     }
 
@@ -187,7 +188,7 @@ impl<P> Pacer<P> {
         if let Some(place) = self.lanes.iter().position(|lane| lane.key == *key) {
             return place;
         }
-        let spacing = Spacing::new(self.flow_rate);
+        let spacing = FlowSpacing::new(self.flow_rate);
         if self.lanes.len() < self.config.flows {
             self.lanes.push(Lane { key: *key, spacing, queue: List::EMPTY, is_urgent: false, deficit: 0 });
             return self.lanes.len() - 1;
@@ -243,7 +244,7 @@ impl<P> Pacer<P> {
                     let mark = self.config.mark_after.is_some_and(|threshold| waited > threshold);
                     return Some(Released { packet: first.packet, mark });
                 }
-                lane.deficit += Self::QUANTUM;
+                lane.deficit += Self::QUANTUM << u32::from(lane.spacing.is_in_pairs());
             }
             self.turn = (turn + 1) % self.lanes.len();
         }

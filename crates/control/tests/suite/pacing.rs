@@ -2,7 +2,7 @@
 
 use fairhop_control::flow::FlowKey;
 use fairhop_control::gate::{Gate, GateSpec};
-use fairhop_control::pacer::departure::{Schedule, Spacing};
+use fairhop_control::pacer::departure::{FlowSpacing, Schedule};
 use fairhop_control::pacer::{AckPacer, Pacer, PacerConfig};
 use fairhop_control::throttle::{IngressThrottle, spacing};
 use fairhop_model::units::{BitRate, Nanos};
@@ -73,6 +73,7 @@ proptest! {
         aggregate in prop::option::of(100_000_u64..20_000_000),
         each in prop::option::of(100_000_u64..20_000_000),
         gated in any::<bool>(),
+        in_pairs in any::<bool>(),
         offers in prop::collection::vec((0_u64..6_000_000, 40_u32..1500), 1..60),
     ) {
         let spec = GateSpec { guard: Nanos::from_millis(1), clear: Nanos::from_millis(3), step: Nanos::from_millis(2), packets: 3 };
@@ -81,7 +82,8 @@ proptest! {
         let mut schedule = Schedule::new();
         schedule.set_aggregate(aggregate);
         schedule.set_gate(gate);
-        let mut flow = Spacing::new(each);
+        let mut flow = FlowSpacing::new(each);
+        flow.set(each, in_pairs);
         let mut pacer = Pacer::new(PacerConfig::default());
         pacer.set_aggregate(aggregate);
         pacer.set_each_flow(each);
@@ -99,6 +101,9 @@ proptest! {
             take(&mut pacer, now, until, &mut left);
             now = until;
             pacer.offer(now, &key(1), bytes, false, bytes);
+            if in_pairs {
+                pacer.set_flow(&key(1), each);
+            }
             if flow.next() > now + Schedule::MAX_HELD {
                 compared = compared.min(place);
             }

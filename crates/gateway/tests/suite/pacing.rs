@@ -3,7 +3,7 @@
 use fairhop_control::digest::Direction;
 use fairhop_control::gate::{Gate, GateSpec};
 use fairhop_control::pacer::AckPacer;
-use fairhop_control::pacer::departure::{Schedule, Spacing};
+use fairhop_control::pacer::departure::{FlowSpacing, Schedule};
 use fairhop_control::policy::{FlowPolicy, Policy, Treatment};
 use fairhop_gateway::datapath::trial::{Constants, Program};
 use fairhop_gateway::datapath::{DatagramClass, Orders, Pacing};
@@ -42,7 +42,7 @@ fn packets_leave_when_the_pacer_of_the_laboratory_says() {
     for round in 0..12_u64 {
         // Each round begins after all earlier departures, with flows of its own.
         let mut now = START.saturating_add(Nanos::from_secs(30 * round));
-        let mut flows = [Spacing::new(None); 4];
+        let mut flows = [FlowSpacing::new(None); 4];
         let first = 10 * round as u8;
         for _ in 0..8 {
             let rate =
@@ -64,7 +64,8 @@ fn packets_leave_when_the_pacer_of_the_laboratory_says() {
             schedule.set_aggregate(policy.down);
             schedule.set_gate(policy.gate);
             for (place, flow) in flows.iter_mut().enumerate() {
-                flow.set_rate(if place == 0 { own } else { others });
+                // Packets of flows with a treatment of their own leave in pairs.
+                flow.set(if place == 0 { own } else { others }, place == 0);
             }
             let slowest = policy.down.or([own, others].into_iter().flatten().min()).unwrap();
             let full = slowest.time_for(u64::from(QUEUE) * 1500).min(Nanos::from_secs(8));

@@ -57,7 +57,7 @@ impl Adaptive {
     fn learn(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {
         // After a cut, the slow span still contains what was before it.
         if stress.lower_level > 1.0 && now.saturating_sub(self.cut_at) > SLOW {
-            if now.saturating_sub(self.active_since) < secs(self.tuning.first_s) {
+            if self.is_first {
                 // What was sent before the control began is the cause.
                 self.budget = (self.tuning.learnt * self.budget).max(self.min_budget);
                 self.cut_at = now;
@@ -206,7 +206,7 @@ impl Adaptive {
     }
 
     fn cut(&mut self, now: Nanos, stress: &Stress) {
-        self.has_learnt |= now.saturating_sub(self.active_since) > secs(self.tuning.first_s);
+        self.has_learnt |= !self.is_first;
         self.budget *= std::mem::replace(&mut self.caution, 1.0);
         if matches!(stress.reason, Reason::QueueGrows { .. }) {
             // More than the mesh carries made the queue.

@@ -38,7 +38,7 @@ use self::degradation::Degradation;
 use self::inputs::KnownCall;
 use self::noise::Noise;
 use self::routes::Routes;
-use self::stress::Node;
+use self::stress::{Node, Stress};
 use self::tolerance::Tolerance;
 use self::tuning::secs;
 pub use self::tuning::{Constant, Tuning};
@@ -46,7 +46,7 @@ use super::TICK;
 use crate::allocate::{Claim, OtherRegion};
 use crate::flow::Address;
 use crate::observer::Observer;
-use crate::policy::{Policy, Reason, State};
+use crate::policy::{FlowPolicy, Policy, Reason, State};
 
 /// What is tolerable. No value says what the network carries.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,6 +106,9 @@ const WAITING: usize = 2;
 /// Seconds over which the peak of what leaves the mesh is remembered: two windows of its meters, so that ACKs that come in bursts
 /// do not lower it.
 const CARRIED_FOR: f64 = 1.0;
+/// How long what uploads have sent before the control began is taken for the cause of stress, at most: a queue of 200 packets
+/// at 0.5 Mb/s.
+const MAX_FIRST: Nanos = Nanos::from_secs(5);
 /// Time without elastic flows after which the state before them is forgotten: calls last longer.
 const REMEMBERED: Nanos = Nanos::from_secs(60);
 
@@ -137,6 +140,8 @@ pub(super) struct Adaptive {
     stressed_at: Nanos,
     /// The budget at which stress begins is known.
     has_learnt: bool,
+    /// Stress is still caused by what was sent before the control began.
+    is_first: bool,
     /// When elastic flows began, and when the last one ended.
     active_since: Nanos,
     idle_since: Nanos,
@@ -171,6 +176,10 @@ pub(super) struct Adaptive {
     routes: Routes,
     /// Factor on windows computed from round trips, at least 1.
     window_factor: f64,
+    /// Treatments of the tick before.
+    flows_before: Vec<FlowPolicy>,
+    /// Bytes by which the windows of uploads may jump.
+    jumps: f64,
     /// A flow has sent as much as its window allows.
     is_window_limited: bool,
     calls: Vec<KnownCall>,
@@ -222,6 +231,7 @@ impl Adaptive {
             starve_for: secs(tuning.starved_s),
             stressed_at: Nanos::ZERO,
             has_learnt: false,
+            is_first: true,
             active_since: Nanos::ZERO,
             idle_since: Nanos::ZERO,
             is_idle: true,
@@ -242,6 +252,8 @@ impl Adaptive {
             noise: Noise::default(),
             routes: Routes::default(),
             window_factor: 1.0,
+            flows_before: Vec::new(),
+            jumps: 0.0,
             is_window_limited: false,
             calls: Vec::new(),
             cadences: Vec::new(),
@@ -330,6 +342,7 @@ impl Adaptive {
             }
             self.on_load_grown(now);
             self.restore_caution(now, seconds, &stress);
+            self.follow_beginning(now, &stress);
             self.decide(now, seconds, used, &stress);
         }
         self.budget = self.budget.max(self.min_budget);
@@ -358,9 +371,18 @@ impl Adaptive {
             self.enter(State::Steady, Reason::Hold);
         } else {
             self.active_since = now;
+            self.is_first = true;
             self.has_learnt = false;
             self.enter(State::Learning, Reason::RoomToGrow);
         }
+    }
+
+    /// Whether stress is still caused by what was sent before the control began. Uploads obey late: there, until calls have been
+    /// calm once.
+    fn follow_beginning(&mut self, now: Nanos, stress: &Stress) {
+        let elapsed = now.saturating_sub(self.active_since);
+        let obeys = !self.has_uploads || stress.level < 1.0 || elapsed > MAX_FIRST;
+        self.is_first &= elapsed <= secs(self.tuning.first_s) || !obeys;
     }
 
     fn enter(&mut self, state: State, reason: Reason) {

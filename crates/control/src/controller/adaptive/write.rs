@@ -5,7 +5,7 @@
 
 use fairhop_model::units::{BitRate, Nanos};
 
-use super::Adaptive;
+use super::{Adaptive, TICK};
 use super::stress::Stress;
 use crate::allocate::split;
 use crate::digest::Direction;
@@ -23,6 +23,12 @@ const MAX_NEW_FLOW_WINDOW: u32 = 14_600;
 const FIRST_ROUND_TRIP: Nanos = Nanos::from_millis(50);
 /// Window in segments of an upload that one segment keeps busy: one, with room for headers and rounding.
 const ONE_SEGMENT: f64 = 1.25;
+/// Growth of a window within a tick that is a jump: from one segment to two.
+const JUMP: f64 = 1.5;
+/// Jumps of the windows of uploads within a second, as a part of their rate: what they let go is not paced.
+const JUMPS_PER_SECOND: f64 = 0.1;
+/// Most of that which is saved up, in bytes: two segments.
+const MAX_JUMPS: f64 = 3000.0;
 /// Maximum window factor.
 const MAX_WINDOW_FACTOR: f64 = 8.0;
 /// Minimum rate in bits per second: a rate of zero would hold packets forever.
@@ -95,7 +101,9 @@ impl Adaptive {
     pub(super) fn write(&mut self, now: Nanos, observer: &Observer, stress: &Stress, policy: &mut Policy) {
         policy.state = self.state;
         policy.reason = self.reason;
+        std::mem::swap(&mut policy.flows, &mut self.flows_before);
         policy.flows.clear();
+        let mut jumps = self.jumps;
         policy.down_acks = None;
         policy.gate = None;
         if self.state == State::Starved || self.state == State::Off && now < self.starved_until {
@@ -140,7 +148,13 @@ impl Adaptive {
                 // delayed ACK, and downloads beside such uploads get no more.
                 let with_delay = round_trip.saturating_add(MAX_ACK_DELAY).as_secs_f64();
                 let one = self.has_uploads && self.window_factor * fair / 8.0 * with_delay < mss;
-                let window = if one { ONE_SEGMENT * mss } else { self.window_factor * in_path + 2.0 * mss };
+                let mut window = if one { ONE_SEGMENT * mss } else { self.window_factor * in_path + 2.0 * mss };
+                if tcp.data_direction() == Direction::FromMesh {
+                    let before = &self.flows_before;
+                    let known = before.binary_search_by_key(&claim.key, |flow| flow.key).ok();
+                    let last = known.and_then(|place| before[place].treatment.window);
+                    window = after_jump(window, mss, last, &mut jumps);
+                }
                 treatment.window = Some(window.min(f64::from(u32::MAX)) as u32);
                 self.is_window_limited |= f64::from(tcp.in_flight()) + mss > window;
                 if tcp.data_direction() == Direction::FromMesh {
@@ -155,6 +169,7 @@ impl Adaptive {
             unclaimed -= rate * claim.price;
             policy.flows.push(FlowPolicy { key: claim.key, treatment });
         }
+        self.jumps = (jumps + JUMPS_PER_SECOND * TICK.as_secs_f64() * up / 8.0).min(MAX_JUMPS);
         policy.means = match (windows_fit, bursts_are_small) {
             (false, _) => Means::Pacing,
             (true, true) => Means::Window,
@@ -182,6 +197,18 @@ impl Adaptive {
         let window = unused / 8.0 * FIRST_ROUND_TRIP.as_secs_f64();
         (window as u32).clamp(NEW_FLOW_WINDOW, MAX_NEW_FLOW_WINDOW)
     }
+}
+
+/// The window of an upload. If it is to grow by more than a half within a tick, from one segment to two for example, the senders
+/// of many uploads would send a second segment at once, which nothing paces. So it does while `credit`, in bytes, allows a
+/// segment, and at most doubles.
+fn after_jump(window: f64, mss: f64, last: Option<u32>, credit: &mut f64) -> f64 {
+    let Some(last) = last.map(f64::from).filter(|last| window > JUMP * last) else { return window };
+    if *credit < mss {
+        return last;
+    }
+    *credit -= mss;
+    window.min(2.0 * last)
 }
 
 const fn gcd(a: u64, b: u64) -> u64 {
