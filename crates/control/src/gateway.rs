@@ -239,7 +239,7 @@ impl<P> Gateway<P> {
         self.controller.on_own_queue(now, packets);
     }
 
-    /// The gateway's own queue into the mesh drops a packet.
+    /// The gateway's own queue into the mesh drops a packet of voice.
     pub fn own_drop(&mut self, now: Nanos) {
         self.controller.on_own_drop(now);
     }

@@ -232,7 +232,7 @@ impl Observer {
         let Digest { at, direction, bytes, .. } = *digest;
         self.totals.digests += 1;
         if direction == Direction::ToMesh {
-            self.own_queue.enter(at);
+            self.own_queue.enter(at, matches!(digest.payload, Payload::Rtp(_)));
         }
         self.flows.expire(at.saturating_sub(self.config.idle));
         let key = digest.flow();
@@ -307,7 +307,7 @@ impl Observer {
         self.own_queue.look(now, packets);
     }
 
-    /// The gateway's own queue into the mesh drops a packet.
+    /// The gateway's own queue into the mesh drops a packet of voice.
     pub fn on_own_drop(&mut self, now: Nanos) {
         self.own_queue.drop(now);
     }

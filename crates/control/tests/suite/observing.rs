@@ -664,22 +664,26 @@ fn flows_of_a_node_share_their_base() {
 }
 
 #[test]
-fn the_wait_in_the_own_queue_follows_littles_law_and_its_drops_are_a_fraction() {
+fn the_wait_in_the_own_queue_follows_littles_law_and_its_drops_of_voice_are_a_fraction() {
     let mut observer = observer();
-    // 200 packets a second enter, ten are in the queue at each look: 50 ms.
+    // 300 packets a second enter, ten are in the queue at each look: 33 ms.
     for n in 0..400_u64 {
         let at = ms(5 * n);
         observer.on_digest(&digest(at, ToMesh, PROTOCOL_UDP, 9, 200, Payload::Udp));
         if n % 20 == 0 {
             observer.on_own_queue(at, 10);
         }
-        if n % 10 == 0 {
+        // A tenth of the call's packets is dropped.
+        if n % 2 == 0 {
+            observer.on_digest(&voice_packet(at, ToMesh, n as u32 / 2));
+        }
+        if n % 20 == 0 {
             observer.on_own_drop(at);
         }
     }
     let wait = observer.own_queue().wait(ms(1995)).as_millis_f64();
-    assert!((wait - 50.0).abs() < 2.0, "{wait} ms");
-    assert!((observer.own_queue().loss(ms(1995)) - 0.1).abs() < 0.01);
+    assert!((wait - 33.3).abs() < 2.0, "{wait} ms");
+    assert!((observer.own_queue().loss(ms(1995)) - 0.1).abs() < 0.02);
     assert_eq!(observer.own_queue().wait(ms(5000)), Nanos::ZERO, "nothing enters any more");
 }
 

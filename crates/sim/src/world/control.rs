@@ -120,7 +120,7 @@ impl Control {
         self.gateways.iter().position(|gateway| gateway.node() == node)
     }
 
-    /// The queue of a station has dropped a packet.
+    /// The queue of a station has dropped a packet of voice.
     #[cold]
     pub(super) fn own_drop(&mut self, node: NodeId, now: Nanos) {
         if let Some(index) = self.gateway_at(node) {

@@ -85,7 +85,7 @@ impl Gateway {
         self.pipeline.set_custom(custom);
     }
 
-    /// The queue of its station has dropped a packet.
+    /// The queue of its station has dropped a packet of voice.
     pub(super) fn own_drop(&mut self, now: Nanos) {
         self.pipeline.own_drop(now);
     }

@@ -471,8 +471,9 @@ impl World {
         {
             throttle.offer(core, mesh, node, waiting);
         } else if let Err(reason) = mesh.enqueue(core, node, waiting) {
+            let is_voice = matches!(core.packets.view(image).packet.body, Body::Rtp { .. });
             core.drop_image(image, reason);
-            if let Some(control) = control {
+            if let Some(control) = control.as_mut().filter(|_| is_voice) {
                 control.own_drop(node, core.now());
             }
         }

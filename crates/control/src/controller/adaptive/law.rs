@@ -74,7 +74,8 @@ impl Adaptive {
             self.has_learnt = true;
             self.enter(State::Steady, stress.reason);
         } else if self.is_wanted || used > self.tuning.learning_used * self.budget {
-            self.grow(seconds * self.tuning.learning_speed);
+            // Stress is seen a second late: growth slows down before it reaches 1, and little too much has been sent by then.
+            self.grow(seconds * self.tuning.learning_speed * (1.0 - stress.level).max(0.0));
             self.reason = Reason::RoomToGrow;
         } else {
             self.reason = Reason::NotUsed;
@@ -128,7 +129,11 @@ impl Adaptive {
             let fails = stress.lower_level > 2.0 || stress.queue > 1.0 || self.budget < self.ceiling;
             if self.probing_since.is_some() && fails {
                 self.fail_probe(now);
-            } else if stress.lower_level > 1.0 && self.ceiling.is_finite() {
+            } else if stress.lower_level > 1.0
+                && self.ceiling.is_finite()
+                // Until then, the slow span still contains what was before the cut.
+                && now.saturating_sub(self.cut_at) > SLOW
+            {
                 let over = (self.ceiling - self.budget).max(0.0);
                 self.ceiling -= over * (self.tuning.ceiling_speed * seconds).min(1.0);
                 self.ceiling_at = now;

@@ -106,8 +106,8 @@ const WAITING: usize = 2;
 /// Seconds over which the peak of what leaves the mesh is remembered: two windows of its meters, so that ACKs that come in bursts
 /// do not lower it.
 const CARRIED_FOR: f64 = 1.0;
-/// How long what uploads have sent before the control began is taken for the cause of stress, at most: a queue of 200 packets
-/// at 0.5 Mb/s.
+/// Maximum time for which what uploads have sent before the control began counts as the cause of stress: a queue of 200 packets
+/// leaves at 0.5 Mb/s.
 const MAX_FIRST: Nanos = Nanos::from_secs(5);
 /// Time without elastic flows after which the state before them is forgotten: calls last longer.
 const REMEMBERED: Nanos = Nanos::from_secs(60);
@@ -377,8 +377,8 @@ impl Adaptive {
         }
     }
 
-    /// Whether stress is still caused by what was sent before the control began. Uploads obey late: there, until calls have been
-    /// calm once.
+    /// Follows whether stress is still caused by what was sent before the control began. Uploads obey late, so with them it is
+    /// until stress has been low once.
     fn follow_beginning(&mut self, now: Nanos, stress: &Stress) {
         let elapsed = now.saturating_sub(self.active_since);
         let obeys = !self.has_uploads || stress.level < 1.0 || elapsed > MAX_FIRST;

@@ -5,8 +5,8 @@
 
 use fairhop_model::units::{BitRate, Nanos};
 
-use super::{Adaptive, TICK};
 use super::stress::Stress;
+use super::{Adaptive, TICK};
 use crate::allocate::split;
 use crate::digest::Direction;
 use crate::gate::{Gate, GateSpec};
@@ -23,11 +23,11 @@ const MAX_NEW_FLOW_WINDOW: u32 = 14_600;
 const FIRST_ROUND_TRIP: Nanos = Nanos::from_millis(50);
 /// Window in segments of an upload that one segment keeps busy: one, with room for headers and rounding.
 const ONE_SEGMENT: f64 = 1.25;
-/// Growth of a window within a tick that is a jump: from one segment to two.
+/// Growth of an upload's window within a tick that is a jump, such as that from one segment to two.
 const JUMP: f64 = 1.5;
-/// Jumps of the windows of uploads within a second, as a part of their rate: what they let go is not paced.
+/// Segments that jumps may let go within a second, as a part of the uploads' rate: less than what calls leave of the capacity.
 const JUMPS_PER_SECOND: f64 = 0.1;
-/// Most of that which is saved up, in bytes: two segments.
+/// Maximum credit for jumps, in bytes: two segments.
 const MAX_JUMPS: f64 = 3000.0;
 /// Maximum window factor.
 const MAX_WINDOW_FACTOR: f64 = 8.0;
@@ -148,16 +148,17 @@ impl Adaptive {
                 // delayed ACK, and downloads beside such uploads get no more.
                 let with_delay = round_trip.saturating_add(MAX_ACK_DELAY).as_secs_f64();
                 let one = self.has_uploads && self.window_factor * fair / 8.0 * with_delay < mss;
-                let mut window = if one { ONE_SEGMENT * mss } else { self.window_factor * in_path + 2.0 * mss };
-                if tcp.data_direction() == Direction::FromMesh {
-                    let before = &self.flows_before;
-                    let known = before.binary_search_by_key(&claim.key, |flow| flow.key).ok();
-                    let last = known.and_then(|place| before[place].treatment.window);
+                let mut window =
+                    if one { ONE_SEGMENT * mss } else { self.window_factor * in_path + 2.0 * mss };
+                let is_upload = tcp.data_direction() == Direction::FromMesh;
+                if is_upload {
+                    let known = self.flows_before.binary_search_by_key(&claim.key, |flow| flow.key);
+                    let last = known.ok().and_then(|place| self.flows_before[place].treatment.window);
                     window = after_jump(window, mss, last, &mut jumps);
                 }
                 treatment.window = Some(window.min(f64::from(u32::MAX)) as u32);
                 self.is_window_limited |= f64::from(tcp.in_flight()) + mss > window;
-                if tcp.data_direction() == Direction::FromMesh {
+                if is_upload {
                     treatment.ack_rate = treatment.rate.take();
                     up += rate;
                 } else {
@@ -199,9 +200,9 @@ impl Adaptive {
     }
 }
 
-/// The window of an upload. If it is to grow by more than a half within a tick, from one segment to two for example, the senders
-/// of many uploads would send a second segment at once, which nothing paces. So it does while `credit`, in bytes, allows a
-/// segment, and at most doubles.
+/// The window of an upload, whose `last` one is known. Where the windows of many uploads grow from one segment to two, their
+/// senders send a second segment at once, which nothing paces. So each jump takes a segment from the `credit` in bytes, or waits
+/// for it, and a window at most doubles.
 fn after_jump(window: f64, mss: f64, last: Option<u32>, credit: &mut f64) -> f64 {
     let Some(last) = last.map(f64::from).filter(|last| window > JUMP * last) else { return window };
     if *credit < mss {
