@@ -134,7 +134,7 @@ def report(store: Store, cells: list[Cell], runs: list[Run], jobs: int) -> str:
     for run in runs:
         good = sum(found[cell, run].clear >= CLEAR_BOUND for cell in asked)
         parts = sorted(found[cell, run].mbps / labs[cell].mbps for cell in asked)
-        kept.append((str(run), good, f"{statistics.median(parts):.2f}", f"{parts[0]:.2f} to {parts[-1]:.2f}"))
+        kept.append((str(run), str(good), f"{statistics.median(parts):.2f}", f"{parts[0]:.2f} to {parts[-1]:.2f}"))
     alone = [figures for cell in asked for figures in laboratory(store, cell, ALONE)]
     text += (
         f"\nCalls good in the {len(asked)} cells in which the laboratory's are, and TCP over the laboratory's in these "

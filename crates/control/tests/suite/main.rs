@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout)]
 
 mod adaptive;
+mod documents;
 mod fixed;
 mod gate;
 mod gateway;

@@ -150,6 +150,28 @@ proptest! {
 }
 
 /// 1500 bytes per ACK at 1 Mb/s.
+/// A receiver acknowledges every second segment at once, and delays the ACK of a single one (RFC 5681 §4.2).
+#[test]
+fn packets_of_a_flow_with_a_rate_of_its_own_leave_in_pairs_at_that_rate() {
+    let mut pacer = Pacer::new(PacerConfig::default());
+    // A packet of 1500 bytes takes 1 ms of the aggregate, and 10 ms of its flow's rate.
+    pacer.set_aggregate(Some(BitRate(12_000_000)));
+    for number in 0..12_u16 {
+        pacer.offer(Nanos::ZERO, &key(number % 2), 1500, false, number % 2);
+    }
+    for flow in 0..2 {
+        pacer.set_flow(&key(flow), Some(BitRate(1_200_000)));
+    }
+    let (mut now, mut left) = (Nanos::ZERO, [Vec::new(), Vec::new()]);
+    while let Some(at) = pacer.next_time(now) {
+        now = at;
+        let released = pacer.poll(now).expect("its time has come");
+        left[usize::from(released.packet)].push(now.as_millis_f64());
+    }
+    assert_eq!(left[0], [0.0, 1.0, 20.0, 21.0, 40.0, 41.0]);
+    assert_eq!(left[1], [2.0, 3.0, 22.0, 23.0, 42.0, 43.0]);
+}
+
 #[test]
 fn acks_of_equal_steps_leave_at_equal_distances() {
     let mut pacer = AckPacer::new(20, 8);

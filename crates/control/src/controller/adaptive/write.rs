@@ -219,3 +219,24 @@ const fn gcd(a: u64, b: u64) -> u64 {
 fn rate_of(bits: f64) -> BitRate {
     BitRate((bits.round() as u64).max(MIN_RATE))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_of_many_uploads_jump_one_after_the_other_and_nothing_else_waits() {
+        const MSS: f64 = 1460.0;
+        let mut credit = MAX_JUMPS;
+        let mut grown = || after_jump(2.0 * MSS, MSS, Some(1825), &mut credit);
+        let windows: Vec<f64> = (0..30).map(|_| grown()).collect();
+        assert_eq!(windows.iter().filter(|&&window| window > 1825.0).count(), 2, "{windows:?}");
+        let mut none = 0.0;
+        // New flows, small growth and smaller windows need no credit.
+        assert_eq!(after_jump(9000.0, MSS, None, &mut none), 9000.0);
+        assert_eq!(after_jump(4000.0, MSS, Some(3000), &mut none), 4000.0);
+        assert_eq!(after_jump(1825.0, MSS, Some(3000), &mut none), 1825.0);
+        // A window at most doubles.
+        assert_eq!(after_jump(50_000.0, MSS, Some(3000), &mut MSS.clone()), 6000.0);
+    }
+}
