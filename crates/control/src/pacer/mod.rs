@@ -11,8 +11,8 @@
 //! have waited long can be marked (RFC 3168).
 //!
 //! All parts are sans-IO: packets are whatever the caller hands in, `poll` returns those that are due, `next_time` is when
-//! to poll again. A late poll does not catch up: over any interval, no more than the rate allows and one packet leave. All
-//! memory is taken at the start.
+//! to poll again. A late poll does not catch up: over any interval, no more than the rate allows and one packet leave, or two of
+//! a flow whose packets leave in pairs. All memory is taken at the start.
 
 mod ack;
 pub mod departure;
