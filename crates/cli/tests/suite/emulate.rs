@@ -589,7 +589,10 @@ fn without_the_rights_it_says_which_are_missing_and_how_to_get_them() {
     // A place that everybody may read; the tests' own folders may be root's.
     let folder = tempfile::Builder::new().tempdir_in("/tmp").expect("a folder");
     let program = folder.path().join("fairhop");
-    fs::copy(env!("CARGO_BIN_EXE_fairhop"), &program).expect("copied");
+    // By another process: a file that this one has open for writing is busy while children of other tests start.
+    let copied =
+        Command::new("cp").arg(env!("CARGO_BIN_EXE_fairhop")).arg(&program).status().expect("cp runs");
+    assert!(copied.success());
     let readable = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
     for path in [folder.path(), &program] {
         fs::set_permissions(path, readable.clone()).expect("set");
