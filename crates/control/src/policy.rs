@@ -51,7 +51,7 @@ pub struct Treatment {
     pub ack_rate: Option<BitRate>,
 }
 
-/// How one flow is treated.
+/// How one flow is treated. At a rate of its own, its packets leave in pairs ([`crate::pacer::departure::FlowSpacing`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPolicy {
     /// The flow.

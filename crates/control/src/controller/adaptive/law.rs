@@ -74,7 +74,7 @@ impl Adaptive {
             self.has_learnt = true;
             self.enter(State::Steady, stress.reason);
         } else if self.is_wanted || used > self.tuning.learning_used * self.budget {
-            // Stress is seen a second late: growth slows down before it reaches 1, and little too much has been sent by then.
+            // Stress is seen a second late. Growth slows down before it reaches 1, so that the budget overshoots less.
             self.grow(seconds * self.tuning.learning_speed * (1.0 - stress.level).max(0.0));
             self.reason = Reason::RoomToGrow;
         } else {

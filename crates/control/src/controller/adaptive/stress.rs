@@ -182,7 +182,7 @@ impl Adaptive {
             }
             let of_calls = self.tolerable.combined(losses);
             if !ignores_calls {
-                // The own queue drops packets of calls as it drops others.
+                // Voice packets that the own queue drops are lost on the way into the mesh.
                 losses[0] += own_loss;
                 lowers[0] += own_loss;
                 let delay = node.wired_delay;

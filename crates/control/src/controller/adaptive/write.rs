@@ -25,7 +25,7 @@ const FIRST_ROUND_TRIP: Nanos = Nanos::from_millis(50);
 const ONE_SEGMENT: f64 = 1.25;
 /// Growth of an upload's window within a tick that is a jump, such as that from one segment to two.
 const JUMP: f64 = 1.5;
-/// Segments that jumps may let go within a second, as a part of the uploads' rate: less than what calls leave of the capacity.
+/// What jumps let go, as a part of the uploads' rate: that much they exceed it until all windows have grown.
 const JUMPS_PER_SECOND: f64 = 0.1;
 /// Maximum credit for jumps, in bytes: two segments.
 const MAX_JUMPS: f64 = 3000.0;
