@@ -63,6 +63,7 @@ class Variant(NamedTuple):
 # Rates are far above what is sent: nothing waits, so that all work is done where it is counted.
 VARIANTS = {
     "observe": Variant("observe", "off", 'kind = "none"'),
+    "dry run": Variant("dry-run", "off", 'kind = "adaptive"'),
     "windows": Variant("live", "off", 'kind = "window"\nwindow_packets = 4'),
     "departure times": Variant(
         "live", "departure-times", 'kind = "combined"\nwindow_packets = 4\nrate_kbps = 9000000\nqueue_packets = 10000'

@@ -21,7 +21,7 @@ use std::fmt;
 use fairhop_control::Network;
 use fairhop_control::digest::{Digest, Payload};
 use fairhop_control::flow::{Address, FlowKey};
-use fairhop_control::observer::{Flow, FlowBody, FlowKind, Observer, UdpFlow};
+use fairhop_control::observer::{Flow, FlowBody, Observer, UdpFlow};
 use fairhop_model::units::Nanos;
 
 /// Checks in a row that a bound must be exceeded: one second at 10 Hz.
@@ -145,8 +145,8 @@ impl VoiceGuard {
     /// Looks at all calls; due at each tick. Returns the flows that are distrusted from now on.
     pub fn check(&mut self, now: Nanos, observer: &Observer) -> Vec<Distrusted> {
         let calls: Vec<Measured> = observer
-            .active(now.saturating_sub(ALIVE))
-            .filter(|(key, flow)| flow.kind(now) == FlowKind::Call && !self.distrusted.contains_key(*key))
+            .call_flows()
+            .filter(|(key, _)| !self.distrusted.contains_key(*key))
             .filter_map(|(key, flow)| self.measure(now, key, flow))
             .collect();
         let mut strikes = BTreeMap::new();

@@ -39,11 +39,12 @@ pub const CLOCK_SHOWN: Nanos = Nanos::from_secs(4);
 /// Counts of 100 ms of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
-    epoch: u64,
+    /// Number of the 100 ms; a 32-bit number holds 13 years.
+    epoch: u32,
     expected: u16,
     received: u16,
     late: u16,
-    delay_sum_us: u64,
+    delay_sum_us: u32,
     delay_max_us: u32,
 }
 
@@ -275,7 +276,7 @@ impl Stream {
             }
             let bucket = &mut self.buckets[bucket];
             let delay_us = u32::try_from(self.last_delay.0 / 1000).unwrap_or(u32::MAX);
-            bucket.delay_sum_us += u64::from(delay_us);
+            bucket.delay_sum_us = bucket.delay_sum_us.saturating_add(delay_us);
             bucket.delay_max_us = bucket.delay_max_us.max(delay_us);
             bucket.late += u16::from(self.last_delay > playout);
         }
@@ -294,8 +295,8 @@ impl Stream {
     }
 
     fn bucket_at(&mut self, now: Nanos) -> usize {
-        let epoch = now.div_floor(BUCKET);
-        let place = (epoch % BUCKETS as u64) as usize;
+        let epoch = now.div_floor(BUCKET) as u32;
+        let place = epoch as usize % BUCKETS;
         if self.buckets[place].epoch != epoch {
             self.buckets[place] = Bucket { epoch, ..Bucket::default() };
         }
@@ -368,15 +369,15 @@ impl Stream {
         if !self.recognised {
             return None;
         }
-        let newest = now.div_floor(BUCKET);
-        let count = span.div_floor(BUCKET).clamp(1, BUCKETS as u64 - 1);
+        let newest = now.div_floor(BUCKET) as u32;
+        let count = span.div_floor(BUCKET).clamp(1, BUCKETS as u64 - 1) as u32;
         let (mut expected, mut received, mut late, mut sum, mut max) = (0_u32, 0_u32, 0_u32, 0_u64, 0_u32);
         for bucket in &self.buckets {
             if bucket.epoch <= newest && bucket.epoch + count > newest {
                 expected += u32::from(bucket.expected);
                 received += u32::from(bucket.received);
                 late += u32::from(bucket.late);
-                sum += bucket.delay_sum_us;
+                sum += u64::from(bucket.delay_sum_us);
                 max = max.max(bucket.delay_max_us);
             }
         }

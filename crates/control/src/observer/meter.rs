@@ -41,29 +41,29 @@ impl<T: Copy + Ord> WindowedMin<T> {
 /// §4.2.3.2 allows 500 ms).
 pub(crate) const MAX_ACK_DELAY: Nanos = Nanos::from_millis(200);
 
-/// Round trips of one side of a flow.
-///
-/// The base is the minimum over one to two minutes. The excess over it is taken from the shortest samples of the last
-/// moments: one more retry on the air lengthens single samples, a queue all of them.
-///
-/// A receiver may delay its ACK ([`MAX_ACK_DELAY`]). A sample is *prompt* if it certainly did not. Other samples are only
-/// upper bounds of the round trip: without a prompt sample, a queue is certain only beyond the longest delay of an ACK.
+/// Round trips of one side of a flow. The base is the minimum over one to two minutes.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundTrip {
     min: WindowedMin<Nanos>,
     handshake: Option<Nanos>,
     smoothed: Option<Nanos>,
-    recent: [Recent; Self::RECENT],
 }
 
-/// The samples of 100 ms.
+/// Round trips through the mesh, and how far they are over a base.
+///
+/// The excess is taken from the shortest samples of the last moments: one more retry on the air lengthens single samples, a
+/// queue all of them.
+///
+/// A receiver may delay its ACK ([`MAX_ACK_DELAY`]). A sample is *prompt* if it certainly did not. Other samples are only
+/// upper bounds of the round trip: without a prompt sample, a queue is certain only beyond the longest delay of an ACK.
 #[derive(Clone, Copy, Debug)]
-struct Recent {
-    /// Number of the 100 ms; a 32-bit number holds 13 years.
-    epoch: u32,
-    /// Microseconds.
-    min_us: u32,
-    is_prompt: bool,
+pub struct MeshRoundTrip {
+    all: RoundTrip,
+    /// Of each 100 ms: their number, which holds 13 years, and the minimum in microseconds.
+    epochs: [u32; Self::RECENT],
+    min_us: [u32; Self::RECENT],
+    /// A bit for each of them with a prompt sample.
+    prompt: u16,
 }
 
 /// How far round trips are over a base of theirs.
@@ -88,37 +88,18 @@ impl Excess {
 }
 
 impl RoundTrip {
-    /// Buckets that are kept: one second.
-    const RECENT: usize = 10;
-    /// Buckets that the excess is taken from, if they have prompt samples: 300 to 400 ms.
-    const FRESH: u32 = 4;
-    /// Length of a bucket: one tick of a controller.
-    const BUCKET: Nanos = Nanos::from_millis(100);
     /// Generation of the base: routes change more often, queues last less long.
     pub(crate) const GENERATION: Nanos = Nanos::from_secs(60);
 
     pub(crate) const fn new() -> Self {
-        Self {
-            min: WindowedMin::new(Self::GENERATION),
-            handshake: None,
-            smoothed: None,
-            recent: [Recent { epoch: u32::MAX, min_us: 0, is_prompt: false }; Self::RECENT],
-        }
+        Self { min: WindowedMin::new(Self::GENERATION), handshake: None, smoothed: None }
     }
 
-    /// Takes a sample; `is_prompt` if the receiver had no reason to delay its ACK.
-    pub(crate) fn update(&mut self, now: Nanos, sample: Nanos, is_prompt: bool) {
+    /// Takes a sample.
+    pub(crate) fn update(&mut self, now: Nanos, sample: Nanos) {
         self.min.update(now, sample);
         // RFC 6298 §2, α = 1/8.
         self.smoothed = Some(self.smoothed.map_or(sample, |srtt| Nanos((7 * srtt.0 + sample.0) / 8)));
-        let epoch = now.div_floor(Self::BUCKET) as u32;
-        let sample_us = u32::try_from(sample.0 / 1000).unwrap_or(u32::MAX);
-        let place = &mut self.recent[epoch as usize % Self::RECENT];
-        if place.epoch != epoch {
-            *place = Recent { epoch, min_us: sample_us, is_prompt: false };
-        }
-        place.min_us = place.min_us.min(sample_us);
-        place.is_prompt |= is_prompt;
     }
 
     /// Takes the round trip of a SYN. It is shorter than that of data by the airtime of large packets, so it is the base only
@@ -136,22 +117,71 @@ impl RoundTrip {
     pub const fn smoothed(&self) -> Option<Nanos> {
         self.smoothed
     }
+}
+
+impl MeshRoundTrip {
+    /// Buckets that are kept: one second.
+    const RECENT: usize = 10;
+    /// Buckets that the excess is taken from, if they have prompt samples: 300 to 400 ms.
+    const FRESH: u32 = 4;
+    /// Length of a bucket: one tick of a controller.
+    const BUCKET: Nanos = Nanos::from_millis(100);
+
+    pub(crate) const fn new() -> Self {
+        Self { all: RoundTrip::new(), epochs: [u32::MAX; Self::RECENT], min_us: [0; Self::RECENT], prompt: 0 }
+    }
+
+    /// Takes a sample; `is_prompt` if the receiver had no reason to delay its ACK.
+    pub(crate) fn update(&mut self, now: Nanos, sample: Nanos, is_prompt: bool) {
+        self.all.update(now, sample);
+        let epoch = now.div_floor(Self::BUCKET) as u32;
+        let sample_us = u32::try_from(sample.0 / 1000).unwrap_or(u32::MAX);
+        let place = epoch as usize % Self::RECENT;
+        let bit = 1 << place;
+        if self.epochs[place] != epoch {
+            (self.epochs[place], self.min_us[place]) = (epoch, sample_us);
+            self.prompt &= !bit;
+        }
+        self.min_us[place] = self.min_us[place].min(sample_us);
+        self.prompt |= if is_prompt { bit } else { 0 };
+    }
+
+    /// As [`RoundTrip`].
+    pub(crate) const fn on_handshake(&mut self, sample: Nanos) {
+        self.all.on_handshake(sample);
+    }
+
+    pub(super) const fn touch(&self) -> u64 {
+        self.all.min.began.0 ^ self.epochs[0] as u64 ^ self.min_us[Self::RECENT - 1] as u64
+    }
+
+    /// Those of any time.
+    pub const fn all(&self) -> &RoundTrip {
+        &self.all
+    }
+
+    /// The base; none before the first sample.
+    pub fn base(&self) -> Option<Nanos> {
+        self.all.base()
+    }
 
     /// How far the last 300 to 400 ms are over `base`: the mean of the minima of 100 ms with prompt samples, or with none the
     /// minimum of the last second. None without samples.
     pub fn excess(&self, now: Nanos, base: Nanos) -> Option<Excess> {
         let newest = now.div_floor(Self::BUCKET) as u32;
         let of_last = |epochs: u32| {
-            self.recent.iter().filter(move |recent| {
-                recent.epoch != u32::MAX && recent.epoch.saturating_add(epochs) > newest
+            (0..Self::RECENT).filter(move |&place| {
+                let epoch = self.epochs[place];
+                epoch != u32::MAX && epoch.saturating_add(epochs) > newest
             })
         };
-        let prompt = of_last(Self::FRESH).filter(|recent| recent.is_prompt);
-        let (sum, count) =
-            prompt.fold((0, 0), |(sum, count), recent| (sum + u64::from(recent.min_us), count + 1));
+        let is_prompt_at = |place: usize| self.prompt & 1 << place != 0;
+        let (sum, count) = of_last(Self::FRESH)
+            .filter(|&place| is_prompt_at(place))
+            .fold((0, 0), |(sum, count), place| (sum + u64::from(self.min_us[place]), count + 1));
         let all = of_last(Self::RECENT as u32);
-        let is_prompt = all.clone().any(|recent| recent.is_prompt);
-        let min_us = all.map(|recent| recent.min_us).min()?;
+        let is_prompt = all.clone().any(is_prompt_at);
+        let min_us = all.map(|place| self.min_us[place]).min()?;
         let recent = Nanos::from_micros(u64::checked_div(sum, count).unwrap_or(u64::from(min_us)));
         Some(Excess { over_base: recent.saturating_sub(base), is_prompt })
     }
@@ -247,6 +277,10 @@ impl Meter {
     /// No bytes yet.
     pub(crate) const NONE: Self = Self { began: Nanos::ZERO, bytes: 0, last: 0 };
     const WINDOW: Nanos = Nanos::from_millis(500);
+
+    pub(super) const fn touch(&self) -> u64 {
+        self.bytes
+    }
 
     pub(crate) fn add(&mut self, now: Nanos, bytes: u64) {
         let age = now.saturating_sub(self.began);

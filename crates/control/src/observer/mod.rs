@@ -28,7 +28,7 @@ use fairhop_model::voice::{self, Codec};
 
 pub use call::{CLOCK_SHOWN, Listening, Quality, Stream};
 pub(crate) use meter::MAX_ACK_DELAY;
-pub use meter::{Excess, Meter, OwnQueue, RoundTrip, WindowedMin};
+pub use meter::{Excess, MeshRoundTrip, Meter, OwnQueue, RoundTrip, WindowedMin};
 pub use survey::{ElasticFlow, MeshNode};
 pub use tcp::TcpFlow;
 
@@ -90,8 +90,17 @@ pub struct FarReport {
     pub at: Nanos,
     /// Fraction lost; with an extended report, lost or late.
     pub loss: f64,
+    /// Fraction that was missing already when the stream passed the gateway, since the report before.
+    pub lost_before: f64,
     /// Jitter.
     pub jitter: Nanos,
+}
+
+impl FarReport {
+    /// Fraction lost between the gateway and the listener, of what passed the gateway.
+    pub fn lost_beyond(&self) -> f64 {
+        ((self.loss - self.lost_before) / (1.0 - self.lost_before).max(0.01)).max(0.0)
+    }
 }
 
 /// A UDP flow, which may be a call.
@@ -105,8 +114,10 @@ pub struct UdpFlow {
     pub far_down: Option<FarReport>,
     /// The wired end's report about the stream out of the mesh.
     pub far_up: Option<FarReport>,
+    /// Packets received and lost of the stream into the mesh, and of that out of it, when the last report about it passed.
+    counts_reported: [(u64, u64); 2],
     /// Round trip through the mesh by RTCP (RFC 3550 §6.4.1).
-    pub mesh_rtt: RoundTrip,
+    pub mesh_rtt: MeshRoundTrip,
     /// The same between the gateway and the wired end.
     wired_rtt: WindowedMin<Nanos>,
     /// Time stamp of the last sender report into the mesh, and out of it; when it passed.
@@ -365,6 +376,11 @@ impl Observer {
         timed.max(nodes().filter_map(|node| node.standing).min())
     }
 
+    /// The flows of the calls of the last survey, in the order of their keys.
+    pub fn call_flows(&self) -> impl Iterator<Item = (&FlowKey, &Flow)> {
+        self.survey.calls.iter().filter_map(|key| Some((key, self.flow(key)?)))
+    }
+
     /// The calls of the last survey that are alive, with their quality over the last `span`, in the order of their keys.
     pub fn calls(&self, now: Nanos, span: Nanos) -> impl Iterator<Item = CallNow> {
         /// A wired end that is silent for longer has hung up: five packets of 20 ms.
@@ -435,7 +451,7 @@ impl Observer {
         }
         let mut quality = twin.copied().unwrap_or_default();
         if let Some(report) = report {
-            (quality.loss, quality.late, quality.jitter) = (report.loss, 0.0, report.jitter);
+            (quality.loss, quality.late, quality.jitter) = (report.lost_beyond(), 0.0, report.jitter);
         }
         // The part of a round trip's excess that the way out of the mesh does not explain is that of the way in.
         if let Some(excess) = excess {
@@ -447,9 +463,11 @@ impl Observer {
             }
         }
         let listening = self.listening_to(udp);
+        // The listener hears what was lost before the gateway, too.
+        let heard = report.map_or(quality.loss, |report| report.loss);
         quality.mos = voice::mos(
             udp.down.codec(),
-            (quality.loss + quality.late).min(1.0),
+            (heard + quality.late).min(1.0),
             listening.min_delay,
             listening.playout,
         );
@@ -475,6 +493,17 @@ impl Flow {
         Self { began: at, hops: 0, heard: None, held: None, body }
     }
 
+    /// Reads a value out of each part of its memory that a survey reads, so that all of them are on their way at once.
+    const fn touch(&self) -> u64 {
+        let body = match &self.body {
+            FlowBody::Tcp(tcp) => tcp.touch(),
+            FlowBody::Udp(udp) => {
+                udp.packets ^ udp.down_meter.touch() ^ udp.mesh_rtt.touch() ^ udp.up.lost ^ udp.down.lost
+            }
+        };
+        self.began.0 ^ body
+    }
+
     /// Whether it is TCP and an end has sent FIN or RST.
     pub const fn is_closed(&self) -> bool {
         matches!(&self.body, FlowBody::Tcp(tcp) if tcp.is_closed())
@@ -496,7 +525,8 @@ impl UdpFlow {
             up: Stream::new(),
             far_down: None,
             far_up: None,
-            mesh_rtt: RoundTrip::new(),
+            counts_reported: [(0, 0); 2],
+            mesh_rtt: MeshRoundTrip::new(),
             wired_rtt: WindowedMin::new(Stream::GENERATION),
             sender_reports: [None; 2],
             down_meter: Meter::NONE,
@@ -578,7 +608,10 @@ impl UdpFlow {
             }
             let ticks = u64::from(report.jitter);
             let jitter = Nanos(ticks * 1_000_000_000 / u64::from(stream.clock_hz().max(1)));
-            let far = Some(FarReport { at, loss: loss.min(1.0), jitter });
+            let counts = stream.counts();
+            let lost_before =
+                fraction_lost(std::mem::replace(&mut self.counts_reported[other], counts), counts);
+            let far = Some(FarReport { at, loss: loss.min(1.0), lost_before, jitter });
             match direction {
                 Direction::FromMesh => self.far_down = far,
                 Direction::ToMesh => self.far_up = far,
@@ -596,6 +629,12 @@ impl UdpFlow {
             }
         }
     }
+}
+
+/// Fraction lost between two counts of packets received and lost. A packet that comes late after all lowers the second.
+fn fraction_lost(before: (u64, u64), now: (u64, u64)) -> f64 {
+    let (received, lost) = (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1));
+    lost as f64 / (received + lost).max(1) as f64
 }
 
 /// Whether a DSCP asks for the low delay that people need who see each other: telephony, interactive video, conferences and

@@ -21,7 +21,7 @@
 
 use fairhop_model::units::Nanos;
 
-use super::meter::{Meter, RoundTrip};
+use super::meter::{MeshRoundTrip, Meter, RoundTrip};
 use crate::digest::{Direction, TcpFields, tcp_flag};
 
 /// Packets that are larger have been put together by the receiving interface (GRO).
@@ -161,7 +161,7 @@ pub struct TcpFlow {
     wired: End,
     mesh: End,
     /// Round trip from the gateway through the mesh and back.
-    pub mesh_rtt: RoundTrip,
+    pub mesh_rtt: MeshRoundTrip,
     /// Round trip from the gateway through the wired side and back.
     pub wired_rtt: RoundTrip,
     /// IP bytes into the mesh.
@@ -192,7 +192,7 @@ impl TcpFlow {
         Self {
             wired: End::default(),
             mesh: End::default(),
-            mesh_rtt: RoundTrip::new(),
+            mesh_rtt: MeshRoundTrip::new(),
             wired_rtt: RoundTrip::new(),
             down: Meter::default(),
             up: Meter::default(),
@@ -212,16 +212,16 @@ impl TcpFlow {
         bytes: u32,
         tcp: &TcpFields,
     ) -> Progress {
-        let (sender, receiver, rtt) = match direction {
+        let (sender, receiver) = match direction {
             Direction::ToMesh => {
                 self.down.add(now, u64::from(bytes));
                 self.down_segments += u64::from(tcp.payload_bytes > 0);
-                (&mut self.wired, &mut self.mesh, &mut self.wired_rtt)
+                (&mut self.wired, &mut self.mesh)
             }
             Direction::FromMesh => {
                 self.up.add(now, u64::from(bytes));
                 self.up_segments += u64::from(tcp.payload_bytes > 0);
-                (&mut self.mesh, &mut self.wired, &mut self.mesh_rtt)
+                (&mut self.mesh, &mut self.wired)
             }
         };
         if tcp.payload_bytes > 0 {
@@ -257,10 +257,11 @@ impl TcpFlow {
             let is_handshake = receiver.syn_end == Some(tcp.ack);
             let sample = receiver.round_trip(now, tcp.ack, progress.acknowledged);
             if let Some((sample, is_prompt)) = sample.filter(|_| is_new) {
-                if is_handshake {
-                    rtt.on_handshake(sample);
-                } else {
-                    rtt.update(now, sample, is_prompt);
+                match (direction, is_handshake) {
+                    (Direction::FromMesh, true) => self.mesh_rtt.on_handshake(sample),
+                    (Direction::FromMesh, false) => self.mesh_rtt.update(now, sample, is_prompt),
+                    (Direction::ToMesh, true) => self.wired_rtt.on_handshake(sample),
+                    (Direction::ToMesh, false) => self.wired_rtt.update(now, sample),
                 }
             }
         }
@@ -269,9 +270,13 @@ impl TcpFlow {
         {
             // A later echo answers another ACK: this one was lost, or released nothing. On the wired side, where round trips
             // size windows only, any echo serves: with the rule there, calls were good in two fewer worlds.
-            let is_wired = direction == Direction::ToMesh;
-            if is_wired || echo == value && sender.sends_on(tcp) {
-                rtt.update(now, now.saturating_sub(sent), true);
+            let sample = now.saturating_sub(sent);
+            match direction {
+                Direction::ToMesh => self.wired_rtt.update(now, sample),
+                Direction::FromMesh if echo == value && sender.sends_on(tcp) => {
+                    self.mesh_rtt.update(now, sample, true);
+                }
+                Direction::FromMesh => {}
             }
             receiver.waiting_echo = None;
         }
@@ -319,6 +324,12 @@ impl TcpFlow {
     /// The direction of its data.
     pub const fn data_direction(&self) -> Direction {
         if self.up_segments > self.down_segments { Direction::FromMesh } else { Direction::ToMesh }
+    }
+
+    /// See [`super::Flow`].
+    pub(super) const fn touch(&self) -> u64 {
+        let ends = self.wired.progress_at.0 ^ self.wired.next as u64 ^ self.mesh.acked as u64;
+        ends ^ self.mesh_rtt.touch() ^ self.down.touch() ^ self.left.touch() ^ self.down_segments
     }
 
     /// Whether an end has sent FIN or RST.

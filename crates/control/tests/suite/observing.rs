@@ -251,6 +251,32 @@ fn the_stream_into_the_mesh_is_known_from_reports_or_inferred_from_its_twin_and_
     assert!(!call.down_is_reported && call.up.is_some_and(|up| up.mos > 4.0));
 }
 
+#[test]
+fn what_was_missing_before_the_gateway_is_no_loss_of_the_mesh() {
+    let mut observer = observer();
+    let mut passes = |numbers: std::ops::Range<u32>, missing: u32, fraction_lost: u8| {
+        for n in numbers.clone().filter(|n| n % 50 >= missing) {
+            observer.on_digest(&voice_packet(ms(20 * u64::from(n)), ToMesh, n));
+        }
+        let now = ms(20 * u64::from(numbers.end));
+        let report = ReceptionReport { ssrc: 1, fraction_lost, ..ReceptionReport::default() };
+        let rtcp = RtcpFields { ssrc: 2, report: Some(report), ..RtcpFields::default() };
+        observer.on_digest(&digest(now, FromMesh, PROTOCOL_UDP, 5005, 80, Payload::Rtcp(rtcp)));
+        calls(&mut observer, now)[0].down.expect("reported")
+    };
+    // All pass, all arrive.
+    assert_eq!(passes(0..50, 0, 0).loss, 0.0);
+    // 50 of 250 are missing at the gateway; the listener misses a fifth as well, and its call suffers.
+    let wired = passes(50..301, 10, 51);
+    assert!(wired.loss < 0.01 && wired.mos < 3.0, "{wired:?}");
+    // With three tenths missing at the listener, the mesh has lost one eighth of what passed.
+    let both = passes(301..551, 10, 77);
+    assert!((both.loss - 0.125).abs() < 0.01 && both.mos < wired.mos, "{both:?}");
+    // Without a loss before the gateway, all of it is the mesh's.
+    let mesh = passes(551..801, 0, 77);
+    assert!((mesh.loss - 0.3).abs() < 0.01, "{mesh:?}");
+}
+
 /// Two segments of a flow at once, and their ACK after `round_trip` milliseconds: the excess of the node after it.
 #[test]
 fn the_delay_of_a_call_is_half_of_the_round_trips_that_rtcp_of_both_ends_shows() {

@@ -53,8 +53,8 @@ fn a_broken_route_is_named_and_costs_tcp_nothing_that_was_learnt() {
         let named = aware.iter().filter(|(.., reason, _)| *reason == Reason::RouteInterrupted).count();
         let before = pace(&aware, 35.0, 40.0);
         let end = 40.0 + lasts_ms as f64 / 1000.0;
-        // Packets have to arrive again first, and TCP waits for its timeout.
-        let after = |log| pace(log, end + 2.0, end + 7.0) / before;
+        // Packets have to arrive again first, TCP waits for its timeout, and less is sent at first over more hops.
+        let after = |log| pace(log, end + 6.0, end + 11.0) / before;
         println!(
             "{lasts_ms} ms, {hops} hops: {:.2} of the pace, {:.2} if unaware; named {named}",
             after(&aware),
@@ -84,4 +84,16 @@ fn a_breakdown_by_load_is_not_taken_for_a_broken_route() {
     };
     let log = log_of(Tuning::default(), 0, 4, slower);
     assert!(log.iter().all(|(.., reason, _)| *reason != Reason::RouteInterrupted));
+}
+
+/// The hops that share the air are four, so the price of the longer path is the same. Too short a break to be seen.
+#[test]
+fn less_is_sent_for_some_seconds_over_a_path_with_more_hops() {
+    let (longer, same) =
+        (log_of(Tuning::default(), 100, 6, |_| {}), log_of(Tuning::default(), 100, 4, |_| {}));
+    let reasons = |log: &Log| log.iter().filter(|(.., reason, _)| *reason == Reason::PathLonger).count();
+    assert!(reasons(&longer) > 0 && reasons(&same) == 0);
+    let part = pace(&longer, 41.0, 43.0) / pace(&same, 41.0, 43.0);
+    let later = pace(&longer, 50.0, 60.0) / pace(&same, 50.0, 60.0);
+    assert!((0.5..0.8).contains(&part) && later > 0.9, "{part:.2} of the pace, later {later:.2}");
 }

@@ -1,7 +1,8 @@
 //! Calls and flows that begin or end, and paths that change: what the others bore before says less then.
 //!
 //! A new call gets its airtime at once, before it suffers. For some seconds, the controller also uses less of the budget: the
-//! larger the new part of the calls, the less. It does the same where many flows begin at once or a path becomes longer.
+//! larger the new part of the calls, the less. It does the same where many flows begin at once. A path that becomes longer also
+//! lowers the budget: beyond the hops that share the air its price stays, but more nodes can collide.
 
 use fairhop_model::units::Nanos;
 
@@ -69,6 +70,10 @@ impl Adaptive {
         };
         let is_first = now.saturating_sub(self.yielded_at) > secs(self.tuning.min_hold_s);
         if is_first && self.has_learnt && !self.nodes.is_empty() && self.state != State::Starved {
+            if self.path_grew {
+                // The budget was that of the shorter path. The ceiling stays, as most longer paths carry about as much.
+                self.budget *= self.tuning.caution;
+            }
             self.make_room(now, new_part, reason);
         }
     }

@@ -51,6 +51,8 @@ pub(super) struct KnownCall {
     key: FlowKey,
     pub(super) load: f64,
     price: f64,
+    /// Hops of its path; 0 if not known.
+    hops: u8,
     seen: Nanos,
     /// Silence after which it has ended.
     ends_after: Nanos,
@@ -98,7 +100,7 @@ impl Adaptive {
             let (key, rate) = (&flow.key, flow.rate);
             bits += flow.packet_bits * (rate + 1.0);
             rates += rate + 1.0;
-            let price = self.price_to(observer, key.mesh);
+            let price = self.price_over(hops_to(observer, key.mesh));
             used += rate * price;
             carried += flow.carried * price;
             if flow.kind == FlowKind::Interactive {
@@ -157,7 +159,8 @@ impl Adaptive {
             let mos = slow.as_ref().and_then(CallNow::mos);
             self.add_to_node(&call, slow.as_ref());
             self.cadences.extend(call.cadence);
-            let price = self.price_to(observer, call.key.mesh);
+            let hops = hops_to(observer, call.key.mesh);
+            let price = self.price_over(hops);
             let target = match self.calls.binary_search_by_key(&call.key, |known| known.key) {
                 Ok(place) => {
                     let is_shown =
@@ -168,6 +171,8 @@ impl Adaptive {
                     }
                     let known = &mut self.calls[place];
                     known.seen = now;
+                    self.path_grew |= known.hops > 0 && hops > known.hops;
+                    known.hops = hops;
                     if call.suppresses_silence {
                         known.ends_after = PAUSE;
                     }
@@ -188,6 +193,7 @@ impl Adaptive {
                         key: call.key,
                         load: of_call,
                         price,
+                        hops,
                         seen: now,
                         ends_after: Nanos::ZERO,
                         min_delay: call.listening.min_delay,
@@ -221,9 +227,8 @@ impl Adaptive {
         Tolerance { loss: self.config.loss_or_late.unwrap_or(of_codec.loss), ..of_codec }
     }
 
-    /// The price of data to a mesh node: the highest one if the hops to it are not known.
-    fn price_to(&self, observer: &Observer, mesh: Address) -> f64 {
-        let hops = observer.node(mesh).map_or(0, |node| node.hops);
+    /// The price of data over that many hops: the highest one if they are not known.
+    fn price_over(&self, hops: u8) -> f64 {
         price(if hops == 0 { u8::MAX } else { hops }, self.config.shared_links)
     }
 
@@ -232,4 +237,9 @@ impl Adaptive {
         let bits = 8.0 * (call.packet_bytes + f64::from(self.config.packet_overhead));
         call.packets_per_second * bits
     }
+}
+
+/// Hops to a mesh node; 0 if they are not known.
+fn hops_to(observer: &Observer, mesh: Address) -> u8 {
+    observer.node(mesh).map_or(0, |node| node.hops)
 }

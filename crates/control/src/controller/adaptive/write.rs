@@ -47,7 +47,7 @@ impl Adaptive {
             (Some(smoothed), Some(base)) => smoothed.min(base.saturating_add(self.config.excess)),
             (_, base) => base.unwrap_or(UNKNOWN_ROUND_TRIP),
         };
-        of(&tcp.mesh_rtt).saturating_add(of(&tcp.wired_rtt))
+        of(tcp.mesh_rtt.all()).saturating_add(of(&tcp.wired_rtt))
     }
 
     /// Widens windows while flows that fill theirs do not use the budget and stress is low, since the round trip they come from
