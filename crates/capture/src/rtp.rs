@@ -34,8 +34,6 @@ const MAX_PAUSE: Nanos = Nanos::from_secs(60);
 const MAX_DROPOUT: u16 = 3000;
 /// Packets that come later are duplicates for all that is known (RFC 3550 §A.1 has 100).
 const MEMORY: u64 = 1024;
-/// Generation of the minimum of transit times.
-const GENERATION: Nanos = Nanos::from_secs(60);
 /// Maximum number of packets that show the clock of a dynamic payload type: video has hundreds of packets a second.
 const MAX_OPENING: usize = 1024;
 /// Length of the entries of [`Stream::seconds`].
@@ -294,7 +292,7 @@ impl Stream {
             seen: Box::default(),
             timestamp: first.rtp.timestamp,
             ticks: 0,
-            transit_min: WindowedMin::new(GENERATION),
+            transit_min: WindowedMin::new(),
             opening: Vec::new(),
         };
         for arrival in arrivals {

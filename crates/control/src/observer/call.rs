@@ -48,7 +48,8 @@ struct Bucket {
     delay_max_us: u32,
 }
 
-const BUCKETS: usize = 16;
+/// The longest span over which a stream is judged is a second.
+const BUCKETS: usize = 11;
 const BUCKET: Nanos = Nanos::from_millis(100);
 
 /// One direction of a flow that may be a call.
@@ -74,7 +75,7 @@ pub struct Stream {
     ticks: i64,
     /// Minimum of the transit times, and the same over the last seconds, which clock drift does not shift.
     min: WindowedMin<i64>,
-    recent_min: WindowedMin<i64>,
+    recent_min: WindowedMin<i64, 1>,
     jitter: Jitter,
     last_at: Nanos,
     last_delay: Nanos,
@@ -112,9 +113,6 @@ pub struct Listening {
 }
 
 impl Stream {
-    pub(crate) const GENERATION: Nanos = Nanos::from_secs(60);
-    const RECENT: Nanos = Nanos::from_secs(1);
-
     pub(crate) const fn new() -> Self {
         Self {
             ssrc: 0,
@@ -132,8 +130,8 @@ impl Stream {
             is_clock_known: false,
             interval: Nanos::from_millis(20),
             ticks: 0,
-            min: WindowedMin::new(Self::GENERATION),
-            recent_min: WindowedMin::new(Self::RECENT),
+            min: WindowedMin::new(),
+            recent_min: WindowedMin::new(),
             jitter: Jitter::NONE,
             last_at: Nanos::ZERO,
             last_delay: Nanos::ZERO,
@@ -221,8 +219,8 @@ impl Stream {
         (self.codec, self.clock_hz) = (codec, clock_hz);
         self.interval = Nanos(u64::from(self.step) * 1_000_000_000 / u64::from(clock_hz));
         (self.began, self.ticks) = (now, 0);
-        self.min = WindowedMin::new(Self::GENERATION);
-        self.recent_min = WindowedMin::new(Self::RECENT);
+        self.min = WindowedMin::new();
+        self.recent_min = WindowedMin::new();
         self.jitter = Jitter::NONE;
     }
 
@@ -355,7 +353,7 @@ impl Stream {
         (self.received, self.lost)
     }
 
-    /// Its quality over the last `span` (at most 1.5 s, in steps of 100 ms). None if the stream belongs to no call.
+    /// Its quality over the last `span` (at most 1 s, in steps of 100 ms). None if the stream belongs to no call.
     ///
     /// With `expects_more`, packets that are overdue by more than the playout delay count as late before they arrive, unless
     /// the speaker suppresses silence, or the stream is too young to know. A stream that has ended expects none.

@@ -2,24 +2,26 @@
 
 use fairhop_model::units::{BitRate, Nanos};
 
-/// The minimum over the last one to two generations.
+/// The minimum over the last one to two generations of `SECONDS`. A minute: routes change more often, queues last less long, and
+/// clocks drift by less than matters.
 #[derive(Clone, Copy, Debug)]
-pub struct WindowedMin<T> {
-    generation: Nanos,
+pub struct WindowedMin<T, const SECONDS: u64 = 60> {
     began: Nanos,
     current: Option<T>,
     previous: Option<T>,
 }
 
-impl<T: Copy + Ord> WindowedMin<T> {
-    /// A minimum of nothing, which forgets after one to two times this long.
-    pub const fn new(generation: Nanos) -> Self {
-        Self { generation, began: Nanos::ZERO, current: None, previous: None }
+impl<T: Copy + Ord, const SECONDS: u64> WindowedMin<T, SECONDS> {
+    const GENERATION: Nanos = Nanos::from_secs(SECONDS);
+
+    /// A minimum of nothing.
+    pub const fn new() -> Self {
+        Self { began: Nanos::ZERO, current: None, previous: None }
     }
 
     /// Takes a value.
     pub fn update(&mut self, now: Nanos, value: T) {
-        if self.current.is_some() && now.saturating_sub(self.began) >= self.generation {
+        if self.current.is_some() && now.saturating_sub(self.began) >= Self::GENERATION {
             self.previous = self.current.take();
         }
         if self.current.is_none() {
@@ -34,6 +36,12 @@ impl<T: Copy + Ord> WindowedMin<T> {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
+    }
+}
+
+impl<T: Copy + Ord, const SECONDS: u64> Default for WindowedMin<T, SECONDS> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -88,11 +96,8 @@ impl Excess {
 }
 
 impl RoundTrip {
-    /// Generation of the base: routes change more often, queues last less long.
-    pub(crate) const GENERATION: Nanos = Nanos::from_secs(60);
-
     pub(crate) const fn new() -> Self {
-        Self { min: WindowedMin::new(Self::GENERATION), handshake: None, smoothed: None }
+        Self { min: WindowedMin::new(), handshake: None, smoothed: None }
     }
 
     /// Takes a sample.

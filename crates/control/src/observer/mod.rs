@@ -112,10 +112,8 @@ pub struct UdpFlow {
     pub up: Stream,
     /// The mesh end's report about the stream into the mesh.
     pub far_down: Option<FarReport>,
-    /// The wired end's report about the stream out of the mesh.
-    pub far_up: Option<FarReport>,
-    /// Packets received and lost of the stream into the mesh, and of that out of it, when the last report about it passed.
-    counts_reported: [(u64, u64); 2],
+    /// Packets received and lost of that stream when the last report about it passed.
+    counts_reported: (u64, u64),
     /// Round trip through the mesh by RTCP (RFC 3550 §6.4.1).
     pub mesh_rtt: MeshRoundTrip,
     /// The same between the gateway and the wired end.
@@ -524,10 +522,9 @@ impl UdpFlow {
             down: Stream::new(),
             up: Stream::new(),
             far_down: None,
-            far_up: None,
-            counts_reported: [(0, 0); 2],
+            counts_reported: (0, 0),
             mesh_rtt: MeshRoundTrip::new(),
-            wired_rtt: WindowedMin::new(Stream::GENERATION),
+            wired_rtt: WindowedMin::new(),
             sender_reports: [None; 2],
             down_meter: Meter::NONE,
             up_meter: Meter::NONE,
@@ -590,16 +587,19 @@ impl UdpFlow {
     }
 
     fn on_rtcp(&mut self, at: Nanos, direction: Direction, rtcp: &RtcpFields) {
-        // A report is about the stream in the other direction.
-        let (stream, own, other) = match direction {
-            Direction::ToMesh => (self.up, 0, 1),
-            Direction::FromMesh => (self.down, 1, 0),
+        let (own, other) = match direction {
+            Direction::ToMesh => (0, 1),
+            Direction::FromMesh => (1, 0),
         };
         if let Some(ntp) = rtcp.sender_report {
             self.sender_reports[own] = Some((ntp, at));
         }
-        if let Some(report) =
-            rtcp.report.filter(|report| report.ssrc == stream.ssrc() && stream.is_recognised())
+        // A report is about the stream in the other direction.
+        let stream = &self.down;
+        if let Some(report) = rtcp.report
+            && direction == Direction::FromMesh
+            && report.ssrc == stream.ssrc()
+            && stream.is_recognised()
         {
             let mut loss = f64::from(report.fraction_lost) / 256.0;
             if let Some(voip) = rtcp.voip.filter(|voip| voip.ssrc == stream.ssrc()) {
@@ -609,13 +609,8 @@ impl UdpFlow {
             let ticks = u64::from(report.jitter);
             let jitter = Nanos(ticks * 1_000_000_000 / u64::from(stream.clock_hz().max(1)));
             let counts = stream.counts();
-            let lost_before =
-                fraction_lost(std::mem::replace(&mut self.counts_reported[other], counts), counts);
-            let far = Some(FarReport { at, loss: loss.min(1.0), lost_before, jitter });
-            match direction {
-                Direction::FromMesh => self.far_down = far,
-                Direction::ToMesh => self.far_up = far,
-            }
+            let lost_before = fraction_lost(std::mem::replace(&mut self.counts_reported, counts), counts);
+            self.far_down = Some(FarReport { at, loss: loss.min(1.0), lost_before, jitter });
         }
         if let (Some(report), Some((ntp, sent))) = (rtcp.report, self.sender_reports[other])
             && report.last_sender_report == ntp

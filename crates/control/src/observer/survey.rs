@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use fairhop_model::units::Nanos;
 
-use super::meter::{Excess, MeshRoundTrip, RoundTrip, WindowedMin};
+use super::meter::{Excess, MeshRoundTrip, WindowedMin};
 use super::{Flow, FlowBody, FlowKind};
 use crate::digest::Direction;
 use crate::flow::{Address, FlowKey, FlowTable};
@@ -143,7 +143,7 @@ impl Survey {
                 backlogs: [Nanos::ZERO; _],
                 heard: None,
                 last_hops: 0,
-                base: WindowedMin::new(RoundTrip::GENERATION),
+                base: WindowedMin::new(),
                 seen: now,
             });
             node.merge(now, samples);
