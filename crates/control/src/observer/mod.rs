@@ -147,7 +147,6 @@ pub struct Flow {
 
 /// The state by protocol.
 #[derive(Clone, Copy, Debug)]
-#[expect(clippy::large_enum_variant, reason = "flows live in one table without allocation")]
 pub enum FlowBody {
     /// TCP.
     Tcp(TcpFlow),
