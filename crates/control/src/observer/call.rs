@@ -48,8 +48,8 @@ struct Bucket {
     delay_max_us: u32,
 }
 
-/// The longest span over which a stream is judged is a second.
-const BUCKETS: usize = 11;
+/// A stream is judged over a second at most, and the 100 ms that have begun.
+const BUCKETS: usize = 12;
 const BUCKET: Nanos = Nanos::from_millis(100);
 
 /// One direction of a flow that may be a call.
@@ -353,7 +353,7 @@ impl Stream {
         (self.received, self.lost)
     }
 
-    /// Its quality over the last `span` (at most 1 s, in steps of 100 ms). None if the stream belongs to no call.
+    /// Its quality over the last `span` (at most 1.1 s, in steps of 100 ms). None if the stream belongs to no call.
     ///
     /// With `expects_more`, packets that are overdue by more than the playout delay count as late before they arrive, unless
     /// the speaker suppresses silence, or the stream is too young to know. A stream that has ended expects none.
