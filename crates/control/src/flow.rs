@@ -3,7 +3,6 @@
 //! [`FlowTable`] takes all of its memory when it is made. In a full table, a new flow replaces the one that has been silent
 //! longest: a flood of new flows evicts idle flows, and its own, before one that keeps sending.
 
-use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -12,21 +11,8 @@ use fairhop_model::units::Nanos;
 use hashbrown::HashTable;
 
 /// An IPv6 address, or an IPv4 one mapped into it (RFC 4291 §2.5.5.2).
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address(pub [u8; 16]);
-
-/// The order of the bytes, compared as one number: flows are sorted by address at every tick.
-impl Ord for Address {
-    fn cmp(&self, other: &Self) -> Ordering {
-        u128::from_be_bytes(self.0).cmp(&u128::from_be_bytes(other.0))
-    }
-}
-
-impl PartialOrd for Address {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
 
 impl Address {
     /// An IPv4 address.
@@ -198,28 +184,18 @@ impl<V> FlowTable<V> {
 
     /// Flows with a packet at or after `horizon`, the latest first.
     pub fn active(&self, horizon: Nanos) -> impl Iterator<Item = (&FlowKey, &V)> {
-        self.places(horizon).map(|place| {
-            let (_, key, value) = self.at(place);
-            (key, value)
-        })
+        self.active_since(horizon).map(|(_, key, value)| (key, value))
     }
 
-    /// As [`FlowTable::active`], the places of the flows for [`FlowTable::at`]. Their number and the flows stay the same until
-    /// the table changes.
-    pub fn places(&self, horizon: Nanos) -> impl Iterator<Item = u32> {
-        let mut next = self.newest;
+    /// As [`FlowTable::active`], with the time of each flow's last packet.
+    pub fn active_since(&self, horizon: Nanos) -> impl Iterator<Item = (Nanos, &FlowKey, &V)> {
+        let mut place = self.newest;
         std::iter::from_fn(move || {
-            let place = next;
             let link = self.links.get(place as usize).filter(|link| link.last >= horizon)?;
-            next = link.older;
-            Some(place)
+            let (key, value) = &self.flows[place as usize];
+            place = link.older;
+            Some((link.last, key, value))
         })
-    }
-
-    /// The flow at a place, with the time of its last packet.
-    pub fn at(&self, place: u32) -> (Nanos, &FlowKey, &V) {
-        let (key, value) = &self.flows[place as usize];
-        (self.links[place as usize].last, key, value)
     }
 
     fn remove_at(&mut self, place: u32) {

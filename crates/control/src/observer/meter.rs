@@ -151,16 +151,12 @@ impl MeshRoundTrip {
         self.prompt |= if is_prompt { bit } else { 0 };
     }
 
-    /// As [`RoundTrip`].
+    /// See [`RoundTrip::on_handshake`].
     pub(crate) const fn on_handshake(&mut self, sample: Nanos) {
         self.all.on_handshake(sample);
     }
 
-    pub(super) const fn touch(&self) -> u64 {
-        self.all.min.began.0 ^ self.epochs[0] as u64 ^ self.min_us[Self::RECENT - 1] as u64
-    }
-
-    /// Those of any time.
+    /// The round trips without their excess.
     pub const fn all(&self) -> &RoundTrip {
         &self.all
     }
@@ -282,10 +278,6 @@ impl Meter {
     /// No bytes yet.
     pub(crate) const NONE: Self = Self { began: Nanos::ZERO, bytes: 0, last: 0 };
     const WINDOW: Nanos = Nanos::from_millis(500);
-
-    pub(super) const fn touch(&self) -> u64 {
-        self.bytes
-    }
 
     pub(crate) fn add(&mut self, now: Nanos, bytes: u64) {
         let age = now.saturating_sub(self.began);

@@ -490,17 +490,6 @@ impl Flow {
         Self { began: at, hops: 0, heard: None, held: None, body }
     }
 
-    /// Reads a value out of each part of its memory that a survey reads, so that all of them are on their way at once.
-    const fn touch(&self) -> u64 {
-        let body = match &self.body {
-            FlowBody::Tcp(tcp) => tcp.touch(),
-            FlowBody::Udp(udp) => {
-                udp.packets ^ udp.down_meter.touch() ^ udp.mesh_rtt.touch() ^ udp.up.lost ^ udp.down.lost
-            }
-        };
-        self.began.0 ^ body
-    }
-
     /// Whether it is TCP and an end has sent FIN or RST.
     pub const fn is_closed(&self) -> bool {
         matches!(&self.body, FlowBody::Tcp(tcp) if tcp.is_closed())
@@ -625,7 +614,7 @@ impl UdpFlow {
     }
 }
 
-/// Fraction lost between two counts of packets received and lost. A packet that comes late after all lowers the second.
+/// Fraction lost between two counts of packets received and lost. A packet that arrives late lowers the count of lost ones.
 fn fraction_lost(before: (u64, u64), now: (u64, u64)) -> f64 {
     let (received, lost) = (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1));
     lost as f64 / (received + lost).max(1) as f64

@@ -1,17 +1,11 @@
 //! One pass over the flows at each tick: which of them are calls, and what the flows of a mesh node have in common.
 
-use std::hint::black_box;
-
 use fairhop_model::units::Nanos;
 
 use super::meter::{Excess, MeshRoundTrip, WindowedMin};
 use super::{Flow, FlowBody, FlowKind};
 use crate::digest::Direction;
 use crate::flow::{Address, FlowKey, FlowTable};
-
-/// Flows whose memory is asked for at a time: many thousands are not in the cache, and the processor waits for all of a batch
-/// together instead of for one after the other.
-const BATCH: usize = 32;
 
 /// How long a flow counts as held after its last packet that was: the span of the meters of rates.
 const HELD_FOR: Nanos = Nanos::from_millis(500);
@@ -99,7 +93,6 @@ pub(super) struct Survey {
     pub(super) nodes: Vec<MeshNode>,
     before: Vec<MeshNode>,
     samples: Vec<Sample>,
-    places: Vec<u32>,
 }
 
 impl Survey {
@@ -114,16 +107,54 @@ impl Survey {
         self.calls.clear();
         self.elastic.clear();
         self.samples.clear();
-        self.places.clear();
-        self.places.extend(flows.places(horizon));
-        let places = std::mem::take(&mut self.places);
-        for batch in places.chunks(BATCH) {
-            black_box(batch.iter().fold(0, |sum, &place| sum ^ flows.at(place).2.touch()));
-            for &place in batch {
-                self.add(now, calls_horizon, flows.at(place));
+        for (last, key, flow) in flows.active_since(horizon) {
+            let kind = flow.kind(now);
+            let (is_upload, rate, carried, packet_bytes, rtt) = match &flow.body {
+                FlowBody::Tcp(tcp) => {
+                    let is_upload = tcp.data_direction() == Direction::FromMesh;
+                    let rate = if is_upload { &tcp.up } else { &tcp.down }.rate(now).0 as f64;
+                    let carried = if is_upload { rate } else { tcp.left_rate(now) };
+                    (is_upload, rate, carried, tcp.packet_bytes(), &tcp.mesh_rtt)
+                }
+                FlowBody::Udp(udp) => {
+                    if udp.is_call(calls_horizon) {
+                        self.calls.push(*key);
+                    }
+                    let rate = (udp.down_meter.rate(now).0 + udp.up_meter.rate(now).0) as f64;
+                    (false, rate, rate, udp.packet_bytes(), &udp.mesh_rtt)
+                }
+            };
+            let is_elastic = match kind {
+                FlowKind::Tcp => !flow.is_closed(),
+                FlowKind::BulkUdp | FlowKind::Interactive => true,
+                FlowKind::Call | FlowKind::Other => false,
+            };
+            if is_elastic {
+                self.elastic.push(ElasticFlow {
+                    key: *key,
+                    kind,
+                    is_upload,
+                    rate,
+                    carried,
+                    packet_bits: 8.0 * f64::from(packet_bytes),
+                    began: flow.began,
+                    last,
+                    hops: flow.hops,
+                    base: rtt.base(),
+                    is_held: flow.held.is_some_and(|held| now.saturating_sub(held) < HELD_FOR),
+                });
+            }
+            let round_trip = round_trip(now, rtt);
+            if flow.hops > 0 || round_trip.is_some() {
+                self.samples.push(Sample {
+                    address: key.mesh,
+                    hops: flow.hops,
+                    heard: flow.heard,
+                    round_trip,
+                    standing: standing(now, flow),
+                });
             }
         }
-        self.places = places;
         // The order of flows by their last packets is not that of anything else.
         self.calls.sort_unstable();
         self.samples.sort_unstable_by_key(|sample| sample.address);
@@ -150,56 +181,6 @@ impl Survey {
             self.nodes.push(node);
         }
         self.nodes.extend(known.filter_map(|node| node.silent(now)));
-    }
-
-    /// Looks at one flow, whose last packet passed at `last`.
-    fn add(&mut self, now: Nanos, calls_horizon: Nanos, (last, key, flow): (Nanos, &FlowKey, &Flow)) {
-        let kind = flow.kind(now);
-        let (is_upload, rate, carried, packet_bytes, rtt) = match &flow.body {
-            FlowBody::Tcp(tcp) => {
-                let is_upload = tcp.data_direction() == Direction::FromMesh;
-                let rate = if is_upload { &tcp.up } else { &tcp.down }.rate(now).0 as f64;
-                let carried = if is_upload { rate } else { tcp.left_rate(now) };
-                (is_upload, rate, carried, tcp.packet_bytes(), &tcp.mesh_rtt)
-            }
-            FlowBody::Udp(udp) => {
-                if udp.is_call(calls_horizon) {
-                    self.calls.push(*key);
-                }
-                let rate = (udp.down_meter.rate(now).0 + udp.up_meter.rate(now).0) as f64;
-                (false, rate, rate, udp.packet_bytes(), &udp.mesh_rtt)
-            }
-        };
-        let is_elastic = match kind {
-            FlowKind::Tcp => !flow.is_closed(),
-            FlowKind::BulkUdp | FlowKind::Interactive => true,
-            FlowKind::Call | FlowKind::Other => false,
-        };
-        if is_elastic {
-            self.elastic.push(ElasticFlow {
-                key: *key,
-                kind,
-                is_upload,
-                rate,
-                carried,
-                packet_bits: 8.0 * f64::from(packet_bytes),
-                began: flow.began,
-                last,
-                hops: flow.hops,
-                base: rtt.base(),
-                is_held: flow.held.is_some_and(|held| now.saturating_sub(held) < HELD_FOR),
-            });
-        }
-        let round_trip = round_trip(now, rtt);
-        if flow.hops > 0 || round_trip.is_some() {
-            self.samples.push(Sample {
-                address: key.mesh,
-                hops: flow.hops,
-                heard: flow.heard,
-                round_trip,
-                standing: standing(now, flow),
-            });
-        }
     }
 
     pub(super) fn node(&self, address: Address) -> Option<&MeshNode> {

@@ -326,12 +326,6 @@ impl TcpFlow {
         if self.up_segments > self.down_segments { Direction::FromMesh } else { Direction::ToMesh }
     }
 
-    /// See [`super::Flow`].
-    pub(super) const fn touch(&self) -> u64 {
-        let ends = self.wired.progress_at.0 ^ self.wired.next as u64 ^ self.mesh.acked as u64;
-        ends ^ self.mesh_rtt.touch() ^ self.down.touch() ^ self.left.touch() ^ self.down_segments
-    }
-
     /// Whether an end has sent FIN or RST.
     pub const fn is_closed(&self) -> bool {
         self.closed

@@ -14,10 +14,10 @@
 //! | `degradation.rs` | calls that are bad independently of TCP |
 //! | `write.rs` | the budget as a policy: windows, rates, gate |
 //!
-//! **States.** *Off*: no elastic flow; the policy only limits what may come next. *Learning*: the budget grows, more
-//! slowly as stress rises, until the first significant stress. *Steady*: the budget follows the law. *Protecting*: after a cut, until its effect can be
-//! seen; if calls are still bad, it cuts again. *Starved*: a cut to a small part did not help the calls, so the budget is given
-//! back, and the controller checks the calls again later.
+//! **States.** *Off*: no elastic flow; the policy only limits what may come next. *Learning*: the budget grows, more slowly as
+//! stress rises, until the first significant stress. *Steady*: the budget follows the law. *Protecting*: after a cut, until its
+//! effect can be seen; if calls are still bad, it cuts again. *Starved*: a cut to a small part did not help the calls, so the
+//! budget is given back, and the controller checks the calls again later.
 //!
 //! Left out: flows that share only other regions than the gateway's.
 

@@ -138,8 +138,8 @@ tuning! {
     /// Time in the state Starved before the next comparison: short enough to protect calls again soon, and long enough
     /// that TCP is not cut for most of the time. It doubles up to the maximum while comparisons say the same.
     starved_s = 12.0, "seconds", None;
-    /// Part of the budget that is used where all calls or flows are new, and to which a longer path lowers the budget: calls
-    /// are back within two seconds after 351 of 360 changes of `change-fail` with it, and after 300 without the latter.
+    /// Part of the budget that is used where all calls or flows are new. A longer path also lowers the budget to this part: calls
+    /// are back within two seconds after 351 of 360 changes of `change-fail`, and after 300 if hops beyond the fourth do not count.
     caution = 0.7, "part of the budget", Some(1.0);
     /// Minimum time for which less is used: calls need it to show their loss.
     caution_s = 3.0, "seconds", Some(0.0);
