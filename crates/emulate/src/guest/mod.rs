@@ -16,9 +16,9 @@
 //! | `folder` | streams and results of one run on the host |
 //!
 //! **Repeatable.** While the command runs, the guest does no input or output whose duration is the host's: its files are in
-//! memory from the start, and results leave when the command has ended. The real-time clock starts at a fixed date, and
-//! random numbers come from a seed. Then two runs of a command are equal, to the nanosecond as far as it was
-//! measured ([validation](../../../../docs/validation/emulator.md)). With [`HostFiles::Shared`] the whole file system of the
+//! memory from the start, and results leave when the command has ended. QEMU's threads take turns. The real-time clock
+//! starts at a fixed date, and random numbers come from a seed. Then two runs of a command are equal, to the nanosecond as far
+//! as it was measured ([validation](../../../../docs/validation/emulator.md)). With [`HostFiles::Shared`] the whole file system of the
 //! host is visible; waiting for a file then makes the guest's clock leap.
 //!
 //! **Left out.** More than one virtual CPU, other architectures than x86-64, network access from a guest, input to the

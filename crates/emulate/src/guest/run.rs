@@ -22,9 +22,10 @@ const BUSYBOX: &str = "busybox";
 
 /// An instruction takes 1 ns of the guest's time, and an idle guest jumps to its next timer.
 ///
-/// The recording itself is not wanted. It makes QEMU's main loop and its processor thread take turns. Without it, the main loop
-/// can see a processor that has just halted before the instructions up to there are counted, and moves the clock to the next
-/// timer from an older time. Then 7 of 72 boots on a busy host ended some microseconds early or late.
+/// The recording itself is not used. Record mode makes QEMU's main loop and its processor thread take turns. Without it, 7 of
+/// 72 boots on a busy host ended some microseconds early or late. The likely reason: the processor's thread marks the processor
+/// as halted first and counts its last instructions later, and the main loop can move the clock in between
+/// (`rr_cpu_thread_fn` in QEMU's `accel/tcg/tcg-accel-ops-rr.c`).
 const ICOUNT: &str = "shift=0,sleep=off,rr=record,rrfile=/dev/null";
 
 /// The processor: an Intel of 2015, because Linux calibrates clocks of AMD's at length and keeps their idle timers apart.
