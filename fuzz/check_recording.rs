@@ -19,6 +19,7 @@ pub(crate) fn check(frames: &[u8]) -> Outcome {
         unix_s: 0.0,
         began_in_the_middle: false,
         budget: None,
+        connected: Vec::new(),
         config: CONFIG.into(),
     };
     let mut bytes = serde_json::to_vec(&header).expect("a header");

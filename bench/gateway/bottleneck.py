@@ -1,12 +1,14 @@
 """Five calls and TCP behind an ordinary bottleneck, without and with the gateway, in network namespaces (as root).
 
-    server - gateway - bottleneck (2 Mb/s, 200 packets each way) - client
+    server - gateway - bottleneck (2 Mb/s, 200 packets each way) - client        --at mesh, the default
+    server - bottleneck - gateway - client                                       --at internet
 
 Calls are those of `fairhop call`: G.729A both ways, RTCP every 5 s, a playout buffer of 60 ms over the fastest packet.
 A second is good if its MOS is at least 3.6. TCP is the kernel's.
 No capacity is configured.
 
-    python3 bench/gateway/bottleneck.py --program target/release/fairhop [--flows 1 3 10] [--seconds 40] [--without]
+    python3 bench/gateway/bottleneck.py --program target/release/fairhop [--at internet] [--flows 1 3 10] [--seconds 40]
+        [--without]
 """
 
 from __future__ import annotations
@@ -50,12 +52,14 @@ def start(namespace: str, *command: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(inside(namespace, *command), stdout=subprocess.PIPE)
 
 
-def set_up() -> None:
+def set_up(at: str) -> None:
     add(NAMES)
+    first, second = ("fhb-gateway", "fhb-middle") if at == "mesh" else ("fhb-middle", "fhb-gateway")
+    devices = {"fhb-gateway": ("wired", "mesh"), "fhb-middle": ("near", "far")}
     ends = [
-        ("fhb-server", "wired", f"{SERVER}/24", "fhb-gateway", "wired", "10.9.1.2/24"),
-        ("fhb-gateway", "mesh", "10.9.2.1/24", "fhb-middle", "near", "10.9.2.2/24"),
-        ("fhb-middle", "far", "10.9.3.1/24", "fhb-client", "mesh", f"{CLIENT}/24"),
+        ("fhb-server", "wired", f"{SERVER}/24", first, devices[first][0], "10.9.1.2/24"),
+        (first, devices[first][1], "10.9.2.1/24", second, devices[second][0], "10.9.2.2/24"),
+        (second, devices[second][1], "10.9.3.1/24", "fhb-client", "mesh", f"{CLIENT}/24"),
     ]
     for left, left_name, left_address, right, right_name, right_address in ends:
         run("ip", "link", "add", left_name, "netns", left, "type", "veth", "peer", "name", right_name, "netns", right)
@@ -65,8 +69,8 @@ def set_up() -> None:
     for name in ("fhb-gateway", "fhb-middle"):
         forward(name)
     run("ip", "-n", "fhb-server", "route", "add", "default", "via", "10.9.1.2")
-    run("ip", "-n", "fhb-gateway", "route", "add", "10.9.3.0/24", "via", "10.9.2.2")
-    run("ip", "-n", "fhb-middle", "route", "add", "10.9.1.0/24", "via", "10.9.2.1")
+    run("ip", "-n", first, "route", "add", "10.9.3.0/24", "via", "10.9.2.2")
+    run("ip", "-n", second, "route", "add", "10.9.1.0/24", "via", "10.9.2.1")
     run("ip", "-n", "fhb-client", "route", "add", "default", "via", "10.9.3.1")
     for device in ("near", "far"):
         run(
@@ -123,14 +127,14 @@ def source(address: str, flows: int, seconds: float) -> None:
 
 
 def measure(
-    program: Path, flows: int, direction: str, seconds: float, with_gateway: bool, keep: Path | None = None
+    program: Path, at: str, flows: int, direction: str, seconds: float, with_gateway: bool, keep: Path | None = None
 ) -> dict[str, float]:
     me = [sys.executable, str(Path(__file__).resolve())]
     remove(NAMES)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.callback(remove, NAMES)
-        set_up()
+        set_up(at)
         if with_gateway:
             recording = []
             if keep is not None:
@@ -169,6 +173,7 @@ def measure(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--program", type=Path, default=Path("target/release/fairhop"))
+    parser.add_argument("--at", choices=["mesh", "internet"], default="mesh", help="side of the bottleneck")
     parser.add_argument("--flows", type=int, nargs="+", default=[1, 3, 10, 30])
     parser.add_argument("--directions", nargs="+", default=["down", "up"])
     parser.add_argument("--seconds", type=float, default=60)
@@ -187,7 +192,8 @@ def main() -> None:
         for direction in args.directions:
             for flows in args.flows:
                 for with_gateway in [False, True] if args.without else [True]:
-                    m = measure(args.program.resolve(), flows, direction, args.seconds, with_gateway, args.keep)
+                    program = args.program.resolve()
+                    m = measure(program, args.at, flows, direction, args.seconds, with_gateway, args.keep)
                     print(
                         f"| {flows} {direction} | {'live' if with_gateway else 'none'} | {100 * m['worst']:.0f} % "
                         f"| {100 * m['mean']:.1f} % | {100 * m['missing']:.2f} % | {m['kbps']:.0f} kb/s |",

@@ -91,6 +91,7 @@ fn digest(flow: u32, round: u32, at: Nanos) -> Digest {
         if down { (Direction::ToMesh, wired, mesh) } else { (Direction::FromMesh, mesh, wired) };
     Digest {
         at,
+        waited: Nanos::ZERO,
         direction,
         source,
         destination,

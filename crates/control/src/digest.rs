@@ -40,6 +40,8 @@ pub struct Digest {
     /// When the packet crossed. For packets into the mesh: when it left the gateway's queues, or its wait there would count as
     /// the mesh's.
     pub at: Nanos,
+    /// How long the gateway's own pace held it before that.
+    pub waited: Nanos,
     /// The direction in which it crossed.
     pub direction: Direction,
     /// Source address.
@@ -305,6 +307,7 @@ impl Digest {
         let ip = Ip::read(packet)?;
         let mut digest = Self {
             at,
+            waited: Nanos::ZERO,
             direction,
             source: ip.source,
             destination: ip.destination,
@@ -518,6 +521,6 @@ fn voip_metrics(packet: &[u8]) -> Option<VoipMetrics> {
 mod tests {
     #[test]
     fn a_digest_is_small() {
-        assert!(size_of::<super::Digest>() <= 112, "{}", size_of::<super::Digest>());
+        assert!(size_of::<super::Digest>() <= 120, "{}", size_of::<super::Digest>());
     }
 }

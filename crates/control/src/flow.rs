@@ -24,6 +24,20 @@ impl Address {
     pub const fn v6(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
+
+    /// The 4 or 16 bytes of an address in the network's byte order; none for another number of bytes.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        match bytes.len() {
+            4 => bytes.first_chunk().map(|bytes| Self::v4(*bytes)),
+            16 => bytes.first_chunk().map(|bytes| Self::v6(*bytes)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is an IPv4 address.
+    pub const fn is_v4(&self) -> bool {
+        matches!(self.0, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..])
+    }
 }
 
 impl fmt::Display for Address {

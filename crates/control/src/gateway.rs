@@ -24,7 +24,7 @@ use crate::decision::Decision;
 use crate::digest::{Digest, Direction, Payload};
 use crate::flow::FlowKey;
 use crate::observer::{FlowKind, Observer, ObserverConfig};
-use crate::pacer::{AckPacer, Pacer, PacerConfig};
+use crate::pacer::{self, AckPacer, Pacer, PacerConfig};
 use crate::policy::Policy;
 use crate::window::Clamps;
 
@@ -115,6 +115,8 @@ pub struct Released<P> {
     pub direction: Direction,
     /// It waited longer than [`PacerConfig::mark_after`]: mark it with ECN if it allows that.
     pub mark: bool,
+    /// How long it waited: its [`Digest::waited`].
+    pub waited: Nanos,
 }
 
 /// Observer, controller and actuators of one gateway.
@@ -144,6 +146,11 @@ impl<P> Gateway<P> {
             flows: observer.flows,
             paces_data: false,
         }
+    }
+
+    /// See [`Observer::set_local`](crate::Observer::set_local).
+    pub fn set_local(&mut self, local: Vec<crate::Network>) {
+        self.controller.set_local(local);
     }
 
     /// Begins a control. Its policy is in force from now on, not from the next tick. What the observer and the clamps know
@@ -198,7 +205,7 @@ impl<P> Gateway<P> {
     pub fn to_mesh(&mut self, now: Nanos, packet: P, arrival: &Arrival) -> Verdict<P> {
         match arrival.kind {
             PacketKind::TcpAck { ack } if self.policy().up_acks.is_some() || !self.up_acks.is_empty() => {
-                Verdict::of(self.up_acks.offer(&arrival.key, ack, packet))
+                Verdict::of(self.up_acks.offer(now, &arrival.key, ack, packet))
             }
             // While data waits, more queues up behind it, or packets of one flow would overtake each other.
             kind if self.paces_data || !self.data.is_empty() => match self.class(now, kind, arrival) {
@@ -258,7 +265,7 @@ impl<P> Gateway<P> {
         let window = self.cross(digest, &key);
         let verdict = match PacketKind::of(&digest.payload) {
             PacketKind::TcpAck { ack } if self.policy().down_acks.is_some() || !self.down_acks.is_empty() => {
-                Verdict::of(self.down_acks.offer(&key, ack, packet))
+                Verdict::of(self.down_acks.offer(digest.at, &key, ack, packet))
             }
             _ => Verdict::Pass(packet),
         };
@@ -268,10 +275,10 @@ impl<P> Gateway<P> {
     /// A packet that may leave a pacer now: data first, then ACKs into the mesh, then ACKs out of it.
     pub fn poll(&mut self, now: Nanos) -> Option<Released<P>> {
         if let Some(released) = self.data.poll(now) {
-            let (packet, mark) = (released.packet, released.mark);
-            return Some(Released { packet, direction: Direction::ToMesh, mark });
+            let pacer::Released { packet, mark, waited } = released;
+            return Some(Released { packet, direction: Direction::ToMesh, mark, waited });
         }
-        let ack = |direction| move |packet| Released { packet, direction, mark: false };
+        let ack = |direction| move |(packet, waited)| Released { packet, direction, mark: false, waited };
         let up = self.up_acks.poll(now).map(ack(Direction::ToMesh));
         up.or_else(|| self.down_acks.poll(now).map(ack(Direction::FromMesh)))
     }

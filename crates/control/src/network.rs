@@ -1,5 +1,6 @@
 //! Networks of hosts by prefix.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use crate::flow::Address;
@@ -19,12 +20,25 @@ impl Network {
             Some((address, prefix)) => (address, Some(prefix.parse::<u8>().ok()?)),
             None => (text, None),
         };
-        let (address, max, mapped) = match address.trim().parse().ok()? {
-            IpAddr::V4(address) => (Address::v4(address.octets()), 32, 96),
-            IpAddr::V6(address) => (Address::v6(address.octets()), 128, 0),
+        let address = match address.trim().parse().ok()? {
+            IpAddr::V4(address) => Address::v4(address.octets()),
+            IpAddr::V6(address) => Address::v6(address.octets()),
         };
-        let prefix = prefix.unwrap_or(max);
+        match prefix {
+            Some(prefix) => Self::around(address, prefix),
+            None => Some(Self::host(address)),
+        }
+    }
+
+    /// The hosts that have the first `prefix` bits of their addresses in common with this one; none if an address has fewer.
+    pub fn around(address: Address, prefix: u8) -> Option<Self> {
+        let (max, mapped) = if address.is_v4() { (32, 96) } else { (128, 0) };
         (prefix <= max).then_some(Self { address, prefix: prefix + mapped })
+    }
+
+    /// One host.
+    pub const fn host(address: Address) -> Self {
+        Self { address, prefix: 128 }
     }
 
     /// Length of the prefix in bits, of an IPv4 address as mapped into IPv6.
@@ -36,5 +50,12 @@ impl Network {
     pub fn contains(&self, host: Address) -> bool {
         let bits = u128::from_be_bytes(self.address.0) ^ u128::from_be_bytes(host.0);
         bits.leading_zeros() >= u32::from(self.prefix)
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mapped = if self.address.is_v4() { 96 } else { 0 };
+        write!(f, "{}/{}", self.address, self.prefix - mapped)
     }
 }

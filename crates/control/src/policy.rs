@@ -120,6 +120,11 @@ pub enum Reason {
         /// Mean delay over the fastest packet.
         delay: Nanos,
     },
+    /// Packets of uploads and calls wait beyond the gateway, on their way to the Internet.
+    UplinkQueue {
+        /// Excess of the uploads' round trips there over their base.
+        excess: Nanos,
+    },
     /// A call began.
     CallStarted,
     /// A call ended.
@@ -194,6 +199,9 @@ impl fmt::Display for Reason {
             }
             Self::WiredQueue { delay } => {
                 write!(f, "packets of calls are delayed {:.0} ms before the gateway", delay.as_millis_f64())
+            }
+            Self::UplinkQueue { excess } => {
+                write!(f, "round trips to the Internet are {:.0} ms over their base", excess.as_millis_f64())
             }
             Self::CallStarted => f.write_str("a call began"),
             Self::CallEnded => f.write_str("a call ended"),

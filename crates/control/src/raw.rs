@@ -61,7 +61,7 @@ pub mod present {
     pub const RTCP_VOIP: u8 = 1 << 2;
 }
 
-/// Unit of [`RawDigest::waited`]: about 1 ms.
+/// Unit of [`RawDigest::waited`], about 1 ms: [`Digest::waited`] is rounded down to it.
 pub const WAITED_UNIT: Nanos = Nanos(1 << 20);
 
 /// A [`Digest`] with a fixed layout of 104 bytes.
@@ -115,8 +115,7 @@ pub struct RawDigest {
     pub present: u8,
     /// See the table.
     pub octets: [u8; 4],
-    /// How long a pace held the packet, in units of [`WAITED_UNIT`], where packets get their departure times as they arrive;
-    /// otherwise 0. No part of a [`Digest`].
+    /// [`Digest::waited`] in units of [`WAITED_UNIT`].
     pub waited: u16,
     /// See the table.
     pub halves: [u16; 2],
@@ -167,6 +166,7 @@ impl From<&Digest> for RawDigest {
             protocol: digest.protocol,
             ttl: digest.ttl,
             traffic_class: digest.traffic_class,
+            waited: u16::try_from(digest.waited.div_floor(WAITED_UNIT)).unwrap_or(u16::MAX),
             ..Self::default()
         };
         match &digest.payload {
@@ -289,6 +289,7 @@ impl TryFrom<&RawDigest> for Digest {
     fn try_from(raw: &RawDigest) -> Result<Self, InvalidDigest> {
         Ok(Self {
             at: Nanos(raw.at),
+            waited: WAITED_UNIT * u64::from(raw.waited),
             direction: match raw.direction {
                 direction::TO_MESH => Direction::ToMesh,
                 direction::FROM_MESH => Direction::FromMesh,

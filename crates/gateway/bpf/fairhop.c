@@ -1230,7 +1230,7 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 			if (lane && is_data)
 				leaves = depart(schedule, orders, lane, rate, in_pairs, time, digest->bytes, is_urgent, was_parked, &number, &paced);
 			else if (lane)
-				leaves = depart_ack(schedule, lane, direction, orders->up_acks, orders->max_ack_wait, time, digest->words[1]);
+				paced = leaves = depart_ack(schedule, lane, direction, orders->up_acks, orders->max_ack_wait, time, digest->words[1]);
 			if (leaves == TOO_EARLY) {
 				write_number(skb, number);
 				return park(skb);

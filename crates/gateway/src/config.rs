@@ -92,6 +92,10 @@ pub struct GatewayAt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 15))]
     pub wired: Option<String>,
+    /// Networks beyond which the way to the Internet begins, besides those that this machine is in: what passes between them and the
+    /// mesh does not share that way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub local: Vec<String>,
     /// How packets into the mesh are paced.
     #[serde(default)]
     pub pacing: PacingChoice,
@@ -101,6 +105,11 @@ pub struct GatewayAt {
 }
 
 impl GatewayAt {
+    /// The networks before the way to the Internet.
+    pub fn local(&self) -> Vec<Network> {
+        self.local.iter().filter_map(|network| Network::read(network)).collect()
+    }
+
     /// Its name in logs and metrics.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.mesh)

@@ -4,10 +4,11 @@
 
 use fairhop_control::allocate::OtherRegion;
 use fairhop_control::controller::TICK;
+use fairhop_control::digest::Payload;
 use fairhop_control::flow::{Address, FlowKey};
 use fairhop_control::observer::FlowKind;
 use fairhop_control::policy::{Policy, Reason};
-use fairhop_control::raw::{RawDigest, WAITED_UNIT};
+use fairhop_control::raw::RawDigest;
 use fairhop_control::{Controller, ControllerConfig, Decision, Digest, Network, ObserverConfig};
 use fairhop_model::units::Nanos;
 
@@ -35,6 +36,8 @@ pub struct Settings {
     pub weights: Vec<(Network, f64)>,
     /// Networks in each region besides the gateway's, and the number of other flows there.
     pub regions: Vec<(Vec<Network>, f64)>,
+    /// Networks before the way to the Internet, besides those that the machine is in.
+    pub local: Vec<Network>,
     /// Bounds of voice.
     pub voice: VoiceLimits,
 }
@@ -51,6 +54,7 @@ impl Settings {
             controller,
             weights: config.weights(),
             regions: config.regions(),
+            local: gateway.local(),
             voice: VoiceLimits {
                 networks: config.voice_networks(),
                 per_host: 1e3 * config.voice.kbps_per_host,
@@ -64,6 +68,8 @@ impl Settings {
 #[derive(Debug)]
 pub struct Engine {
     settings: Settings,
+    /// The networks that the machine is in.
+    connected: Vec<Network>,
     controller: Controller,
     guard: VoiceGuard,
     datagrams: Vec<(FlowKey, DatagramClass)>,
@@ -79,17 +85,38 @@ pub struct Engine {
 impl Engine {
     /// An engine that has seen no packet.
     pub fn new(settings: Settings) -> Self {
-        Self {
+        let mut engine = Self {
             controller: Controller::new(settings.observer, settings.controller),
             guard: VoiceGuard::new(settings.voice.clone()),
             settings,
+            connected: Vec::new(),
             datagrams: Vec::new(),
             resume: None,
             decision: None,
             is_new: true,
             invalid: 0,
             now: Nanos::ZERO,
+        };
+        engine.set_local();
+        engine
+    }
+
+    /// Tells the networks that the machine is in: see
+    /// [`Observer::set_local`](fairhop_control::Observer::set_local).
+    pub fn set_connected(&mut self, connected: Vec<Network>) {
+        if connected != self.connected {
+            self.connected = connected;
+            self.set_local();
         }
+    }
+
+    /// The networks that the machine is in.
+    pub fn connected(&self) -> &[Network] {
+        &self.connected
+    }
+
+    fn set_local(&mut self) {
+        self.controller.set_local([&self.connected[..], &self.settings.local].concat());
     }
 
     /// Begins at a budget from before a restart, in bits per second times price.
@@ -104,13 +131,16 @@ impl Engine {
     pub fn set(&mut self, settings: Settings) {
         let budget = self.controller.budget();
         if settings.observer != self.settings.observer {
+            let connected = std::mem::take(&mut self.connected);
             *self = Self::new(settings);
+            self.set_connected(connected);
         } else {
             if settings.controller != self.settings.controller {
                 self.controller.set(settings.controller);
             }
             self.guard.set_limits(settings.voice.clone());
             self.settings = settings;
+            self.set_local();
         }
         if let Some(budget) = budget {
             self.resume(budget);
@@ -128,7 +158,9 @@ impl Engine {
         self.now = digest.at;
         self.guard.filter(&mut digest);
         self.controller.on_digest(&digest);
-        if Nanos(u64::from(raw.waited) * WAITED_UNIT.0) > HELD {
+        // An ACK that waits is no sign that its flow would send more.
+        let is_ack = matches!(&digest.payload, Payload::Tcp(tcp) if tcp.is_pure_ack());
+        if digest.waited > HELD && !is_ack {
             self.controller.on_held(digest.at, &digest.flow());
         }
     }
@@ -235,6 +267,7 @@ pub const fn reason_name(reason: &Reason) -> &'static str {
         Reason::QueueGrows { .. } => "queue-grows",
         Reason::OwnQueue { .. } => "own-queue",
         Reason::WiredQueue { .. } => "wired-queue",
+        Reason::UplinkQueue { .. } => "uplink-queue",
         Reason::CallStarted => "call-started",
         Reason::CallEnded => "call-ended",
         Reason::FlowsStarted => "flows-started",

@@ -48,6 +48,9 @@ pub struct Header {
     pub began_in_the_middle: bool,
     /// The budget at the beginning, in bits per second times price.
     pub budget: Option<f64>,
+    /// The networks that the machine was in at the beginning; older recordings have none.
+    #[serde(default)]
+    pub connected: Vec<String>,
     /// The text of the config.
     pub config: String,
 }

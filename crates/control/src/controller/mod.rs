@@ -17,6 +17,7 @@ pub use fixed::FixedConfig;
 use crate::allocate::OtherRegion;
 use crate::digest::Digest;
 use crate::flow::{Address, FlowKey};
+use crate::network::Network;
 use crate::observer::{Observer, ObserverConfig};
 use crate::policy::{Policy, State};
 
@@ -121,6 +122,11 @@ impl Controller {
         if let Kind::Adaptive(adaptive) = &mut self.kind {
             adaptive.set_regions(regions);
         }
+    }
+
+    /// See [`Observer::set_local`].
+    pub fn set_local(&mut self, local: Vec<Network>) {
+        self.observer.set_local(local);
     }
 
     /// Takes the digest of a packet that crosses the gateway.

@@ -67,9 +67,25 @@ pub struct RoundTrip {
 #[derive(Clone, Copy, Debug)]
 pub struct MeshRoundTrip {
     all: RoundTrip,
-    /// Of each 100 ms: their number, which holds 13 years, and the minimum in microseconds.
-    epochs: [u32; Self::RECENT],
-    min_us: [u32; Self::RECENT],
+    recent: Recent,
+}
+
+/// Round trips of an upload beyond the gateway, and how far they are over their minimum.
+///
+/// The shortest sample of a second counts: a queue that uploads fill stands for longer, and delays of ACKs come and go.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UplinkRoundTrip {
+    base: WindowedMin<Nanos>,
+    recent: Recent,
+}
+
+/// The shortest round trips of each 100 ms of the last second.
+#[derive(Clone, Copy, Debug)]
+struct Recent {
+    /// Number of the newest 100 ms with a sample; 32 bits hold 13 years.
+    newest: u32,
+    /// Minimum of each 100 ms up to it, in microseconds; [`Self::NONE`] without a sample.
+    min_us: [u32; Self::LEN],
     /// A bit for each of them with a prompt sample.
     prompt: u16,
 }
@@ -118,6 +134,11 @@ impl RoundTrip {
         self.min.value().or(self.handshake)
     }
 
+    /// The round trip of the handshake; none if it did not pass.
+    pub const fn handshake(&self) -> Option<Nanos> {
+        self.handshake
+    }
+
     /// The smoothed round trip (gain 1/8, RFC 6298 §2.3); none before the first sample.
     pub const fn smoothed(&self) -> Option<Nanos> {
         self.smoothed
@@ -125,30 +146,17 @@ impl RoundTrip {
 }
 
 impl MeshRoundTrip {
-    /// Buckets that are kept: one second.
-    const RECENT: usize = 10;
     /// Buckets that the excess is taken from, if they have prompt samples: 300 to 400 ms.
     const FRESH: u32 = 4;
-    /// Length of a bucket: one tick of a controller.
-    const BUCKET: Nanos = Nanos::from_millis(100);
 
     pub(crate) const fn new() -> Self {
-        Self { all: RoundTrip::new(), epochs: [u32::MAX; Self::RECENT], min_us: [0; Self::RECENT], prompt: 0 }
+        Self { all: RoundTrip::new(), recent: Recent::new() }
     }
 
     /// Takes a sample; `is_prompt` if the receiver had no reason to delay its ACK.
     pub(crate) fn update(&mut self, now: Nanos, sample: Nanos, is_prompt: bool) {
         self.all.update(now, sample);
-        let epoch = now.div_floor(Self::BUCKET) as u32;
-        let sample_us = u32::try_from(sample.0 / 1000).unwrap_or(u32::MAX);
-        let place = epoch as usize % Self::RECENT;
-        let bit = 1 << place;
-        if self.epochs[place] != epoch {
-            (self.epochs[place], self.min_us[place]) = (epoch, sample_us);
-            self.prompt &= !bit;
-        }
-        self.min_us[place] = self.min_us[place].min(sample_us);
-        self.prompt |= if is_prompt { bit } else { 0 };
+        self.recent.update(now, sample, is_prompt);
     }
 
     /// See [`RoundTrip::on_handshake`].
@@ -169,22 +177,88 @@ impl MeshRoundTrip {
     /// How far the last 300 to 400 ms are over `base`: the mean of the minima of 100 ms with prompt samples, or with none the
     /// minimum of the last second. None without samples.
     pub fn excess(&self, now: Nanos, base: Nanos) -> Option<Excess> {
-        let newest = now.div_floor(Self::BUCKET) as u32;
-        let of_last = |epochs: u32| {
-            (0..Self::RECENT).filter(move |&place| {
-                let epoch = self.epochs[place];
-                epoch != u32::MAX && epoch.saturating_add(epochs) > newest
-            })
-        };
-        let is_prompt_at = |place: usize| self.prompt & 1 << place != 0;
-        let (sum, count) = of_last(Self::FRESH)
-            .filter(|&place| is_prompt_at(place))
-            .fold((0, 0), |(sum, count), place| (sum + u64::from(self.min_us[place]), count + 1));
-        let all = of_last(Self::RECENT as u32);
-        let is_prompt = all.clone().any(is_prompt_at);
-        let min_us = all.map(|place| self.min_us[place]).min()?;
-        let recent = Nanos::from_micros(u64::checked_div(sum, count).unwrap_or(u64::from(min_us)));
-        Some(Excess { over_base: recent.saturating_sub(base), is_prompt })
+        let recent = &self.recent;
+        let (sum, count) = recent
+            .places(now, Self::FRESH)
+            .filter(|&place| recent.is_prompt(place))
+            .fold((0, 0), |(sum, count), place| (sum + u64::from(recent.min_us[place]), count + 1));
+        let least = recent.least(now, base)?;
+        let mean = u64::checked_div(sum, count).map(Nanos::from_micros);
+        Some(Excess { over_base: mean.map_or(least.over_base, |mean| mean.saturating_sub(base)), ..least })
+    }
+}
+
+impl UplinkRoundTrip {
+    /// Time that a full packet takes longer than that of a handshake: at 0.6 Mb/s. On slower links the rest counts as a queue.
+    const FULL_PACKET: Nanos = Nanos::from_millis(20);
+
+    /// Takes a sample; `is_prompt` if the receiver had no reason to delay its ACK.
+    pub(crate) fn update(&mut self, now: Nanos, sample: Nanos, is_prompt: bool) {
+        self.base.update(now, sample);
+        self.recent.update(now, sample, is_prompt);
+    }
+
+    /// How far all round trips of the last second are over the base: the shortest one, or that of the `handshake` and
+    /// [`Self::FULL_PACKET`] if that is shorter, for a queue may stand since the first data. None without samples.
+    pub fn excess(&self, now: Nanos, handshake: Option<Nanos>) -> Option<Excess> {
+        let base = self.base.value()?;
+        let of_handshake = handshake.map_or(base, |handshake| handshake.saturating_add(Self::FULL_PACKET));
+        self.recent.least(now, base.min(of_handshake))
+    }
+}
+
+impl Recent {
+    const NONE: u32 = u32::MAX;
+    /// Buckets that are kept: one second.
+    const LEN: usize = 10;
+    /// Length of a bucket: one tick of a controller.
+    const BUCKET: Nanos = Nanos::from_millis(100);
+
+    const fn new() -> Self {
+        Self { newest: 0, min_us: [Self::NONE; Self::LEN], prompt: 0 }
+    }
+
+    fn update(&mut self, now: Nanos, sample: Nanos, is_prompt: bool) {
+        let epoch = now.div_floor(Self::BUCKET) as u32;
+        let sample_us = u32::try_from(sample.0 / 1000).unwrap_or(Self::NONE - 1);
+        // The buckets after the newest one have no sample yet.
+        let first = self.newest.saturating_add(1).max(epoch.saturating_sub(Self::LEN as u32 - 1));
+        for empty in first..=epoch {
+            let place = empty as usize % Self::LEN;
+            self.min_us[place] = Self::NONE;
+            self.prompt &= !(1 << place);
+        }
+        self.newest = self.newest.max(epoch);
+        let place = epoch as usize % Self::LEN;
+        self.min_us[place] = self.min_us[place].min(sample_us);
+        self.prompt |= u16::from(is_prompt) << place;
+    }
+
+    /// How far all samples are over `base`. None without samples.
+    fn least(&self, now: Nanos, base: Nanos) -> Option<Excess> {
+        let places = self.places(now, Self::LEN as u32);
+        let is_prompt = places.clone().any(|place| self.is_prompt(place));
+        let min = Nanos::from_micros(u64::from(places.map(|place| self.min_us[place]).min()?));
+        Some(Excess { over_base: min.saturating_sub(base), is_prompt })
+    }
+
+    /// The places of the last `epochs` with samples.
+    fn places(&self, now: Nanos, epochs: u32) -> impl Iterator<Item = usize> + Clone {
+        let end = (now.div_floor(Self::BUCKET) as u32).saturating_add(1);
+        let kept = self.newest.saturating_add(1).saturating_sub(Self::LEN as u32);
+        let places =
+            (end.saturating_sub(epochs).max(kept)..=self.newest).map(|epoch| epoch as usize % Self::LEN);
+        places.filter(|&place| self.min_us[place] != Self::NONE)
+    }
+
+    const fn is_prompt(&self, place: usize) -> bool {
+        self.prompt & 1 << place != 0
+    }
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

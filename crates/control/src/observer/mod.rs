@@ -28,7 +28,7 @@ use fairhop_model::voice::{self, Codec};
 
 pub use call::{CLOCK_SHOWN, Listening, Quality, Stream};
 pub(crate) use meter::MAX_ACK_DELAY;
-pub use meter::{Excess, MeshRoundTrip, Meter, OwnQueue, RoundTrip, WindowedMin};
+pub use meter::{Excess, MeshRoundTrip, Meter, OwnQueue, RoundTrip, UplinkRoundTrip, WindowedMin};
 pub use survey::{ElasticFlow, MeshNode};
 pub use tcp::TcpFlow;
 
@@ -36,6 +36,7 @@ use survey::Survey;
 
 use crate::digest::{Digest, Direction, Payload, RtcpFields};
 use crate::flow::{Address, FlowKey, FlowTable};
+use crate::network::Network;
 
 /// A call without packets for longer has ended.
 const SILENT: Nanos = Nanos::from_secs(2);
@@ -221,6 +222,7 @@ pub struct Observer {
     totals: Totals,
     own_queue: OwnQueue,
     survey: Survey,
+    local: Vec<Network>,
 }
 
 impl Observer {
@@ -232,7 +234,25 @@ impl Observer {
             totals: Totals::default(),
             own_queue: OwnQueue::default(),
             survey: Survey::default(),
+            local: Vec::new(),
         }
+    }
+
+    /// Names the gateway's own addresses and the networks that are directly connected to its wired side. What passes between
+    /// them and the mesh does not take the way to the Internet.
+    pub fn set_local(&mut self, local: Vec<Network>) {
+        self.local = local;
+    }
+
+    /// Whether packets to a wired host take the way to the Internet.
+    pub fn is_remote(&self, wired: Address) -> bool {
+        !self.local.iter().any(|network| network.contains(wired))
+    }
+
+    /// How far the round trips of uploads beyond the gateway certainly were over their base in the last second: the minimum of all
+    /// uploads, which is a queue that they share. None without recent ones.
+    pub fn uplink_excess(&self) -> Option<Nanos> {
+        self.survey.uplink.map(Excess::certain)
     }
 
     /// Takes a digest. Times must not go back, except among packets of one instant.
@@ -256,7 +276,7 @@ impl Observer {
         }
         match (&mut flow.body, &digest.payload) {
             (FlowBody::Tcp(tcp), Payload::Tcp(fields)) => {
-                let progress = tcp.update(at, direction, bytes, fields);
+                let progress = tcp.update(digest, fields);
                 if fields.payload_bytes > 0 {
                     self.totals.add_elastic(direction, bytes);
                 }

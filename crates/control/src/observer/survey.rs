@@ -92,6 +92,8 @@ pub(super) struct Survey {
     /// In the order of addresses.
     pub(super) nodes: Vec<MeshNode>,
     before: Vec<MeshNode>,
+    /// How far the round trips of all uploads beyond the gateway are over their bases.
+    pub(super) uplink: Option<Excess>,
     samples: Vec<Sample>,
 }
 
@@ -107,6 +109,7 @@ impl Survey {
         self.calls.clear();
         self.elastic.clear();
         self.samples.clear();
+        self.uplink = None;
         for (last, key, flow) in flows.active_since(horizon) {
             let kind = flow.kind(now);
             let (is_upload, rate, carried, packet_bytes, rtt) = match &flow.body {
@@ -124,6 +127,12 @@ impl Survey {
                     (false, rate, rate, udp.packet_bytes(), &udp.mesh_rtt)
                 }
             };
+            if let FlowBody::Tcp(tcp) = &flow.body
+                && is_upload
+            {
+                let excess = tcp.uplink.excess(now, tcp.wired_rtt.handshake());
+                self.uplink = self.uplink.into_iter().chain(excess).reduce(Excess::common);
+            }
             let is_elastic = match kind {
                 FlowKind::Tcp => !flow.is_closed(),
                 FlowKind::BulkUdp | FlowKind::Interactive => true,

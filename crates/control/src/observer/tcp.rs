@@ -21,8 +21,8 @@
 
 use fairhop_model::units::Nanos;
 
-use super::meter::{MeshRoundTrip, Meter, RoundTrip};
-use crate::digest::{Direction, TcpFields, tcp_flag};
+use super::meter::{MeshRoundTrip, Meter, RoundTrip, UplinkRoundTrip};
+use crate::digest::{Digest, Direction, TcpFields, tcp_flag};
 
 /// Packets that are larger have been put together by the receiving interface (GRO).
 const MAX_PACKET: u32 = 9000;
@@ -164,6 +164,8 @@ pub struct TcpFlow {
     pub mesh_rtt: MeshRoundTrip,
     /// Round trip from the gateway through the wired side and back.
     pub wired_rtt: RoundTrip,
+    /// The same of uploads, by ACKs alone and without their wait for the gateway's own pace.
+    pub uplink: UplinkRoundTrip,
     /// IP bytes into the mesh.
     pub down: Meter,
     /// IP bytes out of the mesh.
@@ -194,6 +196,7 @@ impl TcpFlow {
             mesh: End::default(),
             mesh_rtt: MeshRoundTrip::new(),
             wired_rtt: RoundTrip::new(),
+            uplink: UplinkRoundTrip::default(),
             down: Meter::default(),
             up: Meter::default(),
             left: Meter::default(),
@@ -205,13 +208,8 @@ impl TcpFlow {
     }
 
     /// Counts a segment.
-    pub(crate) fn update(
-        &mut self,
-        now: Nanos,
-        direction: Direction,
-        bytes: u32,
-        tcp: &TcpFields,
-    ) -> Progress {
+    pub(crate) fn update(&mut self, digest: &Digest, tcp: &TcpFields) -> Progress {
+        let Digest { at: now, waited, direction, bytes, .. } = *digest;
         let (sender, receiver) = match direction {
             Direction::ToMesh => {
                 self.down.add(now, u64::from(bytes));
@@ -261,7 +259,10 @@ impl TcpFlow {
                     (Direction::FromMesh, true) => self.mesh_rtt.on_handshake(sample),
                     (Direction::FromMesh, false) => self.mesh_rtt.update(now, sample, is_prompt),
                     (Direction::ToMesh, true) => self.wired_rtt.on_handshake(sample),
-                    (Direction::ToMesh, false) => self.wired_rtt.update(now, sample),
+                    (Direction::ToMesh, false) => {
+                        self.wired_rtt.update(now, sample);
+                        self.uplink.update(now, sample.saturating_sub(waited), is_prompt);
+                    }
                 }
             }
         }

@@ -17,10 +17,19 @@ use crate::flow::{FlowKey, FlowTable};
 #[derive(Debug)]
 pub struct AckPacer<P> {
     spacing: Spacing,
-    queue: VecDeque<(FlowKey, u32, P)>,
+    queue: VecDeque<Waiting<P>>,
     packets: usize,
     /// Highest acknowledgment that has left, by flow.
     left: FlowTable<u32>,
+}
+
+/// An ACK that waits.
+#[derive(Debug)]
+struct Waiting<P> {
+    key: FlowKey,
+    ack: u32,
+    packet: P,
+    since: Nanos,
 }
 
 impl<P> AckPacer<P> {
@@ -51,12 +60,12 @@ impl<P> AckPacer<P> {
     }
 
     /// Takes an ACK. If the queue is full, returns the ACK that is dropped.
-    pub fn offer(&mut self, key: &FlowKey, ack: u32, packet: P) -> Option<P> {
-        self.queue.push_back((*key, ack, packet));
+    pub fn offer(&mut self, now: Nanos, key: &FlowKey, ack: u32, packet: P) -> Option<P> {
+        self.queue.push_back(Waiting { key: *key, ack, packet, since: now });
         if self.queue.len() <= self.packets {
             return None;
         }
-        self.queue.pop_front().map(|(_, _, packet)| packet)
+        self.queue.pop_front().map(|first| first.packet)
     }
 
     /// When the first ACK may leave; none if none waits. May be in the past.
@@ -64,18 +73,18 @@ impl<P> AckPacer<P> {
         (!self.queue.is_empty()).then(|| self.spacing.next())
     }
 
-    /// An ACK that may leave now.
-    pub fn poll(&mut self, now: Nanos) -> Option<P> {
+    /// An ACK that may leave now, and how long it has waited.
+    pub fn poll(&mut self, now: Nanos) -> Option<(P, Nanos)> {
         if self.spacing.next() > now {
             return None;
         }
-        let (key, ack, packet) = self.queue.pop_front()?;
+        let Waiting { key, ack, packet, since } = self.queue.pop_front()?;
         let left = self.left.touch(&key, now, || ack);
         let step = ack.wrapping_sub(*left).cast_signed();
         if step > 0 {
             *left = ack;
             self.spacing.record(now, u64::from(step.cast_unsigned()), Nanos::ZERO);
         }
-        Some(packet)
+        Some((packet, now.saturating_sub(since)))
     }
 }

@@ -80,6 +80,8 @@ pub struct Released<P> {
     pub packet: P,
     /// It waited longer than [`PacerConfig::mark_after`].
     pub mark: bool,
+    /// How long it waited.
+    pub waited: Nanos,
 }
 
 /// Holds data packets.
@@ -242,7 +244,7 @@ impl<P> Pacer<P> {
                     self.waiting -= 1;
                     let waited = now.saturating_sub(first.since);
                     let mark = self.config.mark_after.is_some_and(|threshold| waited > threshold);
-                    return Some(Released { packet: first.packet, mark });
+                    return Some(Released { packet: first.packet, mark, waited });
                 }
                 lane.deficit += Self::QUANTUM << u32::from(lane.spacing.is_in_pairs());
             }

@@ -205,6 +205,7 @@ fn loss_that_less_tcp_does_not_reduce_takes_three_quarters_of_its_budget_at_most
         let (source_port, destination_port, ttl, traffic_class) = (port, port, 61, 0);
         Digest {
             at,
+            waited: Nanos::ZERO,
             direction,
             source,
             destination,
@@ -264,6 +265,7 @@ fn segment(at: Nanos, direction: Direction, port: u16, number: u32) -> Digest {
     }
     Digest {
         at,
+        waited: Nanos::ZERO,
         direction,
         source: source.0,
         destination: destination.0,

@@ -40,6 +40,7 @@ fn a_fixed_setting_is_asked_for_as_it_is_and_every_policy_expires() {
 fn packet(at: Nanos, port: u16, payload: Payload) -> Digest {
     Digest {
         at,
+        waited: Nanos::ZERO,
         direction: Direction::ToMesh,
         source: Address::v4([192, 0, 2, 1]),
         destination: Address::v4([10, 1, 0, 4]),

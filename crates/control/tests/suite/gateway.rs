@@ -28,6 +28,7 @@ fn digest(at: Nanos, direction: Direction, port: u16, bytes: u32, payload: Paylo
     };
     Digest {
         at,
+        waited: Nanos::ZERO,
         direction,
         source,
         destination,
@@ -132,10 +133,13 @@ fn paced_data_is_held_and_everything_else_passes() {
     for payload in [ack(1), tcp(tcp_flag::SYN, 0, 0), voice, rtcp, Payload::Udp, Payload::Other] {
         assert_eq!(to_mesh(&mut gateway, now, 9, 81, payload), Verdict::Pass(9), "{payload:?}");
     }
-    let released = |packet| Some(Released { packet, direction: ToMesh, mark: false });
-    assert_eq!((gateway.poll(now), gateway.poll(now), gateway.waiting()), (released(1), None, 1));
+    let released = |packet, waited| Some(Released { packet, direction: ToMesh, mark: false, waited });
+    assert_eq!(
+        (gateway.poll(now), gateway.poll(now), gateway.waiting()),
+        (released(1, Nanos::ZERO), None, 1)
+    );
     assert_eq!(gateway.next_time(now), Some(ms(13)));
-    assert_eq!((gateway.poll(ms(13)), gateway.next_time(ms(13))), (released(2), None));
+    assert_eq!((gateway.poll(ms(13)), gateway.next_time(ms(13))), (released(2, ms(12)), None));
     // A packet that has waited longer than the threshold is to be marked.
     assert_eq!(to_mesh(&mut gateway, ms(14), 3, 80, data()), Verdict::Held);
     assert!(gateway.poll(ms(35)).is_some_and(|released| released.mark));

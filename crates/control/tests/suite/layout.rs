@@ -6,7 +6,7 @@ use fairhop_control::digest::{
     Digest, Direction, Payload, ReceptionReport, RtcpFields, RtpFields, TcpFields, VoipMetrics, tcp_flag,
 };
 use fairhop_control::flow::Address;
-use fairhop_control::raw::{InvalidDigest, RawClamp, RawDigest, payload};
+use fairhop_control::raw::{InvalidDigest, RawClamp, RawDigest, WAITED_UNIT, payload};
 use fairhop_control::window::Clamp;
 use fairhop_model::units::Nanos;
 use proptest::option;
@@ -62,7 +62,13 @@ fn a_syn_has_its_fields_where_the_table_says() {
     );
     // Segment size, scale, SACK permitted, timestamps; no SACK blocks.
     assert_eq!((raw.present, raw.octets, raw.halves), (0b10111, [tcp_flag::SYN, 10, 0, 0], [64_240, 1460]));
-    assert_eq!((raw.words, raw.waited), ([9, 0, 0, 1000, 0, 0, 0, 0, 0, 0], 0));
+    assert_eq!(raw.words, [9, 0, 0, 1000, 0, 0, 0, 0, 0, 0]);
+    // Waits are rounded down, and the longest that 16 bits hold is a minute.
+    for (waited, units) in
+        [(Nanos::ZERO, 0), (Nanos(5 * WAITED_UNIT.0 - 1), 4), (Nanos::from_secs(100), u16::MAX)]
+    {
+        assert_eq!(RawDigest::from(&Digest { waited, ..digest }).waited, units);
+    }
 }
 
 fn tcp() -> impl Strategy<Value = Payload> {
@@ -136,11 +142,12 @@ fn rtcp() -> impl Strategy<Value = Payload> {
 fn any_digest() -> impl Strategy<Value = Digest> {
     let payload = prop_oneof![tcp(), rtp(), rtcp(), Just(Payload::Udp), Just(Payload::Other)];
     let numbers = any::<(u64, bool, u16, u16, u8, u8, u8, u32)>();
-    (payload, numbers, any::<[u8; 16]>(), any::<[u8; 16]>()).prop_map(
-        |(payload, numbers, source, destination)| {
+    (payload, numbers, any::<u16>(), any::<[u8; 16]>(), any::<[u8; 16]>()).prop_map(
+        |(payload, numbers, waited, source, destination)| {
             let (at, down, source_port, destination_port, protocol, ttl, traffic_class, bytes) = numbers;
             Digest {
                 at: Nanos(at),
+                waited: WAITED_UNIT * u64::from(waited),
                 direction: if down { Direction::ToMesh } else { Direction::FromMesh },
                 source: Address(source),
                 destination: Address(destination),

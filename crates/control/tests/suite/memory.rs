@@ -25,7 +25,7 @@ fn a_pacer_allocates_for_no_packet_not_even_the_first_of_a_flow() {
         let now = Nanos::from_micros(round * 500);
         let key = FlowKey { mesh_port: (round % 32) as u16, ..FlowKey::default() };
         dropped += u32::from(data.offer(now, &key, 1500, false, round).is_some());
-        dropped += u32::from(acks.offer(&key, round as u32 * 1500, round).is_some());
+        dropped += u32::from(acks.offer(now, &key, round as u32 * 1500, round).is_some());
         sent += u32::from(data.poll(now).is_some()) + u32::from(acks.poll(now).is_some());
     }
     assert_eq!(counting::allocations() - before, 0);

@@ -1,5 +1,6 @@
 //! The observer: calls by their shape, their loss and delay, round trips and losses of TCP.
 
+use fairhop_control::Network;
 use fairhop_control::digest::{
     Digest, Direction, PROTOCOL_TCP, PROTOCOL_UDP, Payload, ReceptionReport, RtcpFields, RtpFields,
     TcpFields, tcp_flag,
@@ -25,6 +26,7 @@ fn digest(at: Nanos, direction: Direction, protocol: u8, port: u16, bytes: u32, 
     };
     Digest {
         at,
+        waited: Nanos::ZERO,
         direction,
         source,
         destination,
@@ -506,6 +508,66 @@ fn data_that_the_gateway_held_is_no_long_round_trip() {
     observer.on_digest(&at(2000, ToMesh, TcpFields { payload_bytes: 1000, ..ack(1, 1, 101, 0) }));
     observer.on_digest(&at(2020, FromMesh, ack(1, 1001, 900, 101)));
     assert_eq!(tcp(&observer).mesh_rtt.base(), Some(ms(20)));
+}
+
+/// Segments of an upload in pairs, every 100 ms, whose ACK comes `beyond` ms later and waits `held` ms for the pace of ACKs.
+fn upload(observer: &mut Observer, port: u16, from: u32, rounds: u32, beyond: u64, held: u64) {
+    for round in from..from + rounds {
+        let (at, seq) = (100 * u64::from(round), 2000 * round);
+        for (late, seq) in [(0, seq), (2, seq + 1000)] {
+            observer.on_digest(&digest(
+                ms(at + late),
+                FromMesh,
+                PROTOCOL_TCP,
+                port,
+                1040,
+                segment(seq, 1, 1000),
+            ));
+        }
+        let ack =
+            digest(ms(at + 2 + beyond + held), ToMesh, PROTOCOL_TCP, port, 40, segment(1, seq + 2000, 0));
+        observer.on_digest(&Digest { waited: ms(held), ..ack });
+    }
+    observer.survey(ms(100 * u64::from(from + rounds)));
+}
+
+#[test]
+fn a_queue_beyond_the_gateway_lengthens_all_uploads_for_a_second_and_the_own_pace_is_none() {
+    let mut observer = observer();
+    upload(&mut observer, 80, 0, 20, 30, 0);
+    assert_eq!(observer.uplink_excess(), Some(Nanos::ZERO));
+    // The pace holds the ACKs for 50 ms: the Internet is as it was.
+    upload(&mut observer, 80, 20, 20, 30, 50);
+    assert_eq!(observer.uplink_excess(), Some(Nanos::ZERO));
+    // A queue of 25 ms. Half a second of it may be a burst; a whole second is not.
+    upload(&mut observer, 80, 40, 5, 55, 20);
+    assert_eq!(observer.uplink_excess(), Some(Nanos::ZERO));
+    upload(&mut observer, 80, 45, 6, 55, 20);
+    assert_eq!(observer.uplink_excess(), Some(ms(25)));
+    // Another upload that has no such delay: it is not in what both share.
+    upload(&mut observer, 81, 51, 10, 40, 0);
+    assert_eq!(observer.uplink_excess(), Some(Nanos::ZERO));
+    // Downloads show nothing of the way out.
+    assert_eq!(self::observer().uplink_excess(), None);
+}
+
+/// The first data comes into a queue of 60 ms. A full packet may take 20 ms longer than the handshake; the rest is the queue.
+#[test]
+fn a_queue_that_stands_since_the_first_data_shows_by_the_handshake() {
+    let mut observer = observer();
+    let syn = |flags, ack| Payload::Tcp(TcpFields { seq: u32::MAX, ack, flags, ..TcpFields::default() });
+    observer.on_digest(&digest(ms(0), FromMesh, PROTOCOL_TCP, 80, 60, syn(tcp_flag::SYN, 0)));
+    observer.on_digest(&digest(ms(30), ToMesh, PROTOCOL_TCP, 80, 60, syn(tcp_flag::SYN | tcp_flag::ACK, 0)));
+    upload(&mut observer, 80, 1, 20, 90, 0);
+    assert_eq!(observer.uplink_excess(), Some(ms(40)));
+}
+
+#[test]
+fn hosts_are_remote_unless_they_are_local() {
+    let mut observer = observer();
+    assert!(observer.is_remote(WIRED));
+    observer.set_local(vec![Network::read("192.0.2.0/24").expect("a network")]);
+    assert!(!observer.is_remote(WIRED) && observer.is_remote(Address::v4([198, 51, 100, 1])));
 }
 
 #[test]

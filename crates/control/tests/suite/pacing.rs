@@ -133,17 +133,17 @@ proptest! {
             let until = now + Nanos(wait);
             while let Some(at) = pacer.next_time().map(|at| at.max(now)).filter(|&at| at <= until) {
                 now = at;
-                take(now, pacer.poll(now).expect("its time has come"));
+                take(now, pacer.poll(now).expect("its time has come").0);
             }
             now = until;
             sent[usize::from(flow)] += step;
             let ack = sent[usize::from(flow)];
-            pacer.offer(&key(flow), ack, (flow, ack));
+            pacer.offer(now, &key(flow), ack, (flow, ack));
             prop_assert!(pacer.len() <= 20);
         }
         while let Some(at) = pacer.next_time() {
             now = now.max(at);
-            take(now, pacer.poll(now).expect("its time has come"));
+            take(now, pacer.poll(now).expect("its time has come").0);
         }
         prop_assert!(never_over(BitRate(rate), &left.into_iter().filter(|&(_, bytes)| bytes > 0).collect::<Vec<_>>()));
     }
@@ -176,12 +176,16 @@ fn packets_of_a_flow_with_a_rate_of_its_own_leave_in_pairs_at_that_rate() {
 fn acks_of_equal_steps_leave_at_equal_distances() {
     let mut pacer = AckPacer::new(20, 8);
     pacer.set_rate(Some(BitRate(1_000_000)));
-    (0..10_u32).for_each(|ack| assert_eq!(pacer.offer(&key(1), 1500 * ack, ack), None));
-    assert_eq!(pacer.poll(Nanos::ZERO), Some(0), "the first acknowledges an unknown number of bytes");
+    (0..10_u32).for_each(|ack| assert_eq!(pacer.offer(Nanos::ZERO, &key(1), 1500 * ack, ack), None));
+    assert_eq!(
+        pacer.poll(Nanos::ZERO),
+        Some((0, Nanos::ZERO)),
+        "the first acknowledges an unknown number of bytes"
+    );
     for ack in 1..10 {
         let due = Nanos::from_millis(12 * u64::from(ack - 1));
         assert_eq!(pacer.next_time().map(|at| at.max(Nanos::ZERO)), Some(due));
-        assert_eq!(pacer.poll(due), Some(ack));
+        assert_eq!(pacer.poll(due), Some((ack, due)), "and it has waited since the beginning");
     }
 }
 

@@ -502,6 +502,7 @@ fn digest(at: Nanos, ttl: u8, packet: &Packet) -> Digest {
     };
     Digest {
         at,
+        waited: Nanos::ZERO,
         direction: packet.direction,
         source,
         destination,

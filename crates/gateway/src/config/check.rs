@@ -83,6 +83,9 @@ impl Config {
                     );
                 }
             }
+            for (place, network) in gateway.local.iter().enumerate() {
+                check_network(&format!("{path}.local.{place}"), network, findings);
+            }
             if !interfaces.insert(&gateway.mesh) {
                 findings.add(
                     format!("{path}.mesh"),

@@ -85,6 +85,22 @@ fn networks_contain_the_addresses_that_begin_with_their_prefix() {
     assert!(network("10.1.0.4").contains(address("10.1.0.4")));
     assert_eq!(Network::read("fd00::/129"), None);
     assert_eq!(Network::read("host"), None);
+    for text in ["10.1.0.0/16", "0.0.0.0/0", "10.1.0.4/32", "fd00::/8", "::1/128"] {
+        assert_eq!(network(text).to_string(), text);
+    }
+}
+
+#[test]
+fn networks_before_the_internet_are_read_and_checked() {
+    let of = |line: &str| {
+        let text = format!("[[gateway]]\nmesh = \"wlan0\"\n{line}\n");
+        load("gateway.toml", &text, &[]).map(|loaded| loaded.config.gateway[0].local())
+    };
+    assert_eq!(of("").expect("a config"), []);
+    let network = Network::read("10.0.0.0/8").expect("a network");
+    assert_eq!(of("local = [\"10.0.0.0/8\"]").expect("a config"), [network]);
+    let errors = of("local = [\"10.0.0.0/8\", \"10.0.0.0/33\"]").expect_err("a slip").to_string();
+    assert!(errors.contains("`10.0.0.0/33` is not a network"), "{errors}");
 }
 
 #[test]

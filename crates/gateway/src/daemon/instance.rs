@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketType, socket};
 
 use super::{Start, monotonic};
 use crate::config::{Config, GatewayAt, Loaded, Mode};
-use crate::datapath::{Counters, Datapath, DatapathError, Features, Orders, Queue};
+use crate::datapath::{self, Counters, Datapath, DatapathError, Features, Orders, Queue};
 use crate::engine::{Engine, Settings};
 use crate::journal::{Entry, Journal};
 use crate::log::{Level, Line, unix_s};
@@ -94,6 +94,7 @@ impl Instance {
             queues: Vec::new(),
             mode,
         };
+        instance.find_networks();
         if let Some(path) = record
             && let Err(error) = instance.begin_recording(path, loaded, false, budget, None)
         {
@@ -309,8 +310,16 @@ impl Instance {
         })
     }
 
-    /// Reads counters and queues for the next status.
+    /// Learns the networks that the machine is in. Where the kernel does not say, those of before stay.
+    fn find_networks(&mut self) {
+        if let Ok(connected) = datapath::local_networks() {
+            self.engine.set_connected(connected);
+        }
+    }
+
+    /// Reads addresses, counters and queues for the next status.
     pub(super) fn observe(&mut self, now: Nanos) {
+        self.find_networks();
         if self.datapath.is_some()
             && let Some(error) = self.replaced_interface()
         {
@@ -378,6 +387,7 @@ impl Instance {
             unix_s: unix_s(),
             began_in_the_middle,
             budget,
+            connected: self.engine.connected().iter().map(ToString::to_string).collect(),
             config: loaded.text.clone(),
         };
         self.recorder = Some(Recorder::begin(path, &header, until, MAX_RECORDING)?);

@@ -26,10 +26,19 @@ pub mod trial;
 
 use std::fmt;
 
+use fairhop_control::Network;
 use fairhop_control::flow::FlowKey;
 use fairhop_control::policy::Policy;
 use fairhop_control::raw::RawDigest;
 use fairhop_model::units::Nanos;
+
+/// The addresses of this machine and the networks that they are in, in the network namespace of this thread.
+///
+/// # Errors
+/// The kernel does not say.
+pub fn local_networks() -> std::io::Result<Vec<Network>> {
+    netlink::Netlink::open()?.local_networks()
+}
 
 /// How long orders are in force without being renewed.
 pub const LIFETIME: Nanos = Nanos::from_secs(3);

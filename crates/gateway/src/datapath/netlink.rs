@@ -1,9 +1,11 @@
-//! Queues, classes and interfaces over `NETLINK_ROUTE`: the messages of `linux/rtnetlink.h` and `linux/pkt_sched.h`, as far
+//! Queues, classes, interfaces and addresses over `NETLINK_ROUTE`: the messages of `linux/rtnetlink.h` and `linux/pkt_sched.h`, as far
 //! as the gateway needs them. All numbers are in the machine's byte order.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use fairhop_control::Network;
+use fairhop_control::flow::Address;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
@@ -14,6 +16,7 @@ pub(super) mod message {
     pub(crate) const NEW_LINK: u16 = 16;
     pub(crate) const DELETE_LINK: u16 = 17;
     pub(crate) const GET_LINK: u16 = 18;
+    pub(crate) const GET_ADDRESS: u16 = 22;
     pub(crate) const NEW_QDISC: u16 = 36;
     pub(crate) const DELETE_QDISC: u16 = 37;
     pub(crate) const GET_QDISC: u16 = 38;
@@ -292,10 +295,33 @@ impl Netlink {
         Ok(found.iter().find_map(read))
     }
 
+    /// The addresses of this machine, and the networks that they are in.
+    pub(super) fn local_networks(&mut self) -> io::Result<Vec<Network>> {
+        // `struct ifaddrmsg` has 8 bytes, as much as the first two words.
+        let mut request = Request::new(message::GET_ADDRESS, flag::DUMP, 0, 0, 0);
+        request.0.truncate(24);
+        // The kernel reads the first byte as the family; 0 is any.
+        request.0[16..].fill(0);
+        Ok(self.list(&request)?.iter().flat_map(|message| networks_of(message)).collect())
+    }
+
     fn receive(&mut self) -> io::Result<usize> {
         let (length, _) = recv(&self.socket, &mut self.buffer[..], RecvFlags::empty())?;
         Ok(length)
     }
+}
+
+/// An address of this machine and its network, from `struct ifaddrmsg` and what follows. `IFA_ADDRESS` is the network's, on a
+/// link between two machines the other end's, and `IFA_LOCAL` the machine's own where that differs.
+fn networks_of(message: &[u8]) -> Vec<Network> {
+    const IFA_ADDRESS: u16 = 1;
+    const IFA_LOCAL: u16 = 2;
+    let attributes = message.get(8..).unwrap_or_default();
+    let address = |kind| Address::read(attribute_of(attributes, kind)?);
+    let network = address(IFA_ADDRESS);
+    let own = address(IFA_LOCAL).or(network).map(Network::host);
+    let around = network.zip(message.get(1)).and_then(|(address, &prefix)| Network::around(address, prefix));
+    own.into_iter().chain(around).collect()
 }
 
 /// The error of a refused request, with the kernel's reason if there is one (`NLMSGERR_ATTR_MSG`).
@@ -357,5 +383,21 @@ mod tests {
             (u32_at(&bytes, 8), u32_at(&bytes, 20), u32_at(&bytes, 28)),
             (Some(9), Some(3), Some(ROOT))
         );
+    }
+
+    #[test]
+    fn a_machine_is_in_the_networks_of_its_addresses() {
+        let network = |text| Network::read(text).expect("a network");
+        let found = Netlink::open().and_then(|mut netlink| netlink.local_networks()).expect("the addresses");
+        assert!(
+            found.contains(&network("127.0.0.1")) && found.contains(&network("127.0.0.0/8")),
+            "{found:?}"
+        );
+        // On a link between two machines, IFA_ADDRESS is the other end.
+        let mut message = vec![2, 32, 0, 0, 7, 0, 0, 0];
+        put(&mut message, 1, &[192, 0, 2, 1]);
+        put(&mut message, 2, &[192, 0, 2, 9]);
+        assert_eq!(networks_of(&message), [network("192.0.2.9"), network("192.0.2.1")]);
+        assert_eq!(networks_of(&message[..3]), []);
     }
 }

@@ -13,7 +13,7 @@ const NONE: u64 = u64::MAX;
 pub const STATES: [State; 5] =
     [State::Off, State::Learning, State::Steady, State::Protecting, State::Starved];
 /// The kinds of reasons with their numbers in a mark.
-const REASONS: [&str; 17] = [
+const REASONS: [&str; 18] = [
     "no-elastic-traffic",
     "configured",
     "room-to-grow",
@@ -31,6 +31,7 @@ const REASONS: [&str; 17] = [
     "tcp-is-not-the-cause",
     "try-again",
     "route-interrupted",
+    "uplink-queue",
 ];
 
 /// What was decided, in short.

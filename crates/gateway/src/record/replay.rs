@@ -2,6 +2,7 @@
 
 use std::io::BufRead;
 
+use fairhop_control::Network;
 use fairhop_model::units::Nanos;
 
 use super::{Frame, Mark, Reader};
@@ -51,6 +52,8 @@ impl Outcome {
 /// Replays a recording with these settings.
 pub fn replay<R: BufRead>(reader: &mut Reader<R>, settings: Settings) -> Outcome {
     let mut engine = Engine::new(settings);
+    let connected = reader.header().connected.iter();
+    engine.set_connected(connected.filter_map(|network| Network::read(network)).collect());
     if let Some(budget) = reader.header().budget {
         engine.resume(budget);
     }

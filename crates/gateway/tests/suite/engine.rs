@@ -204,6 +204,7 @@ fn recording(digests: &[RawDigest]) -> Vec<u8> {
         unix_s: 0.0,
         began_in_the_middle: false,
         budget: None,
+        connected: Vec::new(),
         config: CONFIG.into(),
     };
     let mut recorder = Recorder::begin(&path, &header, None, u64::MAX).expect("a recording");

@@ -5,6 +5,7 @@ use fairhop_control::gate::{Gate, GateSpec};
 use fairhop_control::pacer::AckPacer;
 use fairhop_control::pacer::departure::{FlowSpacing, Schedule};
 use fairhop_control::policy::{FlowPolicy, Policy, Treatment};
+use fairhop_control::raw::WAITED_UNIT;
 use fairhop_gateway::datapath::trial::{Constants, Program};
 use fairhop_gateway::datapath::{DatagramClass, Orders, Pacing};
 use fairhop_model::units::{BitRate, Nanos};
@@ -172,7 +173,7 @@ fn acks_leave_when_the_ack_pacer_of_the_laboratory_says() {
         for number in 0..2000_usize {
             let next = now.saturating_add(Nanos(random.below(12_000_000)));
             while let Some(at) = pacer.next_time().map(|at| at.max(now)).filter(|at| *at <= next) {
-                let Some(packet) = pacer.poll(at) else { break };
+                let Some((packet, _)) = pacer.poll(at) else { break };
                 left.push((packet, at));
             }
             now = next;
@@ -184,9 +185,13 @@ fn acks_leave_when_the_ack_pacer_of_the_laboratory_says() {
             let frame = segment(flow, direction, acked[which], ACK, 0);
             let outcome = trial.run(program, now, 0, &frame).unwrap();
             assert!(outcome.passes);
+            if direction == Direction::ToMesh {
+                let waits = outcome.departure.saturating_sub(now).div_floor(WAITED_UNIT);
+                assert_eq!(u64::from(outcome.digest.unwrap().waited), waits);
+            }
             given.push((number, outcome.departure));
-            assert!(pacer.offer(&key(flow, TCP), acked[which], number).is_none());
-            while let Some(packet) = pacer.poll(now) {
+            assert!(pacer.offer(now, &key(flow, TCP), acked[which], number).is_none());
+            while let Some((packet, _)) = pacer.poll(now) {
                 left.push((packet, now));
             }
         }

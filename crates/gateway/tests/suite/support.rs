@@ -31,6 +31,7 @@ pub(crate) fn digest(
     };
     RawDigest::from(&Digest {
         at,
+        waited: Nanos::ZERO,
         direction,
         source,
         destination,

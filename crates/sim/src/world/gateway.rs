@@ -14,7 +14,7 @@ use fairhop_control::digest::{Digest, Direction, PROTOCOL_TCP, PROTOCOL_UDP, Pay
 use fairhop_control::flow::{Address, FlowKey};
 use fairhop_control::gateway::{Arrival, Gateway as Pipeline, PacketKind, Verdict};
 use fairhop_control::pacer::PacerConfig;
-use fairhop_control::{Controller, ControllerConfig, Decision, ObserverConfig};
+use fairhop_control::{Controller, ControllerConfig, Decision, Network, ObserverConfig};
 use fairhop_model::headers;
 use fairhop_model::units::Nanos;
 use fairhop_transport::tcp::{Flags, Segment};
@@ -60,16 +60,9 @@ pub(super) struct Gateway {
 
 impl Gateway {
     pub(super) fn new(node: NodeId, index: u32, addresses: Addresses, observer: ObserverConfig) -> Self {
-        Self {
-            node,
-            index,
-            addresses,
-            pipeline: Pipeline::new(observer),
-            down: None,
-            up: None,
-            timer: Timer::default(),
-            dropped: 0,
-        }
+        let mut pipeline = Pipeline::new(observer);
+        pipeline.set_local(vec![Network::host(Address::v4(addresses.of(node)))]);
+        Self { node, index, addresses, pipeline, down: None, up: None, timer: Timer::default(), dropped: 0 }
     }
 
     pub(super) fn node(&self) -> NodeId {
@@ -178,7 +171,7 @@ impl Gateway {
             }
             (Verdict::Pass(_), None) => {
                 if direction == Direction::ToMesh {
-                    self.enter_mesh(core, image, backlog);
+                    self.enter_mesh(core, image, Nanos::ZERO, backlog);
                 }
                 true
             }
@@ -197,7 +190,7 @@ impl Gateway {
         self.drop_refused(core);
         if let Some((image, direction)) = shaped {
             if direction == Direction::ToMesh {
-                self.enter_mesh(core, image, backlog);
+                self.enter_mesh(core, image, Nanos::ZERO, backlog);
             }
             return Some(image);
         }
@@ -209,7 +202,7 @@ impl Gateway {
             core.packets.mark(released.packet);
         }
         if released.direction == Direction::ToMesh {
-            self.enter_mesh(core, released.packet, backlog);
+            self.enter_mesh(core, released.packet, released.waited, backlog);
         }
         Some(released.packet)
     }
@@ -240,8 +233,9 @@ impl Gateway {
     }
 
     /// A packet leaves for the mesh: the controller learns of it, and its window may become smaller.
-    fn enter_mesh(&mut self, core: &mut Core, image: ImageId, backlog: usize) {
+    fn enter_mesh(&mut self, core: &mut Core, image: ImageId, waited: Nanos, backlog: usize) {
         let digest = self.digest(core.now(), core.packets.view(image), Direction::ToMesh);
+        let digest = Digest { waited, ..digest };
         if matches!(digest.payload, Payload::Rtp(_)) {
             self.pipeline.own_queue(core.now(), backlog as u32);
         }
@@ -291,6 +285,7 @@ impl Gateway {
         };
         Digest {
             at,
+            waited: Nanos::ZERO,
             direction,
             source: Address::v4(self.addresses.of(packet.source)),
             destination: Address::v4(self.addresses.of(packet.destination)),

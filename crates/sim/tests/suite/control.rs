@@ -11,7 +11,9 @@ use fairhop_sim::mac::Frame;
 use fairhop_sim::packet::{Body, NodeId, PacketView};
 use fairhop_sim::recorder::Loss;
 use fairhop_sim::results::Summary;
-use fairhop_sim::scenario::{Bulk, Call, Control, Gateways, QueueLimit, Topology, Traffic};
+use fairhop_sim::scenario::{
+    Bulk, Call, Control, Gateways, Override, QueueLimit, Topology, Traffic, load, ready_made,
+};
 use fairhop_sim::world::control::Decided;
 use fairhop_sim::world::{Tap, World};
 
@@ -434,4 +436,49 @@ fn a_window_clamp_limits_transfers_that_begin_under_it() {
     lab.scenario.warmup_s = 10.0;
     let (_, summary) = ran(&lab, 3);
     assert_eq!(summary.totals.calls_ok, 5.0, "{:?}", summary.totals);
+}
+
+/// Two hops, then an Internet link that is slower than the mesh, with a long queue: calls clear, TCP in Mb/s, over three seeds.
+fn beyond_a_slow_uplink(mbps: f64, uploads: u32, calls_from: &str, control: &str) -> (f64, f64) {
+    let ready = ready_made("k-control").expect("a ready-made scenario");
+    let sets = [
+        "topology.hops=2".to_owned(),
+        format!("traffic.0.from={calls_from}"),
+        "traffic.1.from=2".to_owned(),
+        "traffic.1.to=internet".to_owned(),
+        format!("traffic.1.count={uploads}"),
+        "traffic.1.profile=linux".to_owned(),
+        format!("internet.rate_mbps={mbps}"),
+        "internet.queue={ packets = 300 }".to_owned(),
+        format!("control={{ kind = \"{control}\" }}"),
+    ];
+    let sets: Vec<_> = sets.iter().map(|set| Override::new(set)).collect();
+    let scenario = load("k-control.toml", ready.text, &sets).expect("a scenario").scenario;
+    let found = on_all_cores(&[1, 2, 3], |&seed| {
+        let mut world = World::new(&scenario, seed).expect("a network");
+        world.run();
+        let totals = Summary::of(&world, false).totals;
+        (totals.calls_clear, totals.tcp_goodput_mbps)
+    });
+    let mean = |of: fn(&(f64, f64)) -> f64| found.iter().map(of).sum::<f64>() / found.len() as f64;
+    (mean(|found| found.0), mean(|found| found.1))
+}
+
+/// Uploads fill the queue of a modem, for example. What calls lose there, only the uploads' round trips show.
+#[test]
+fn uploads_leave_a_slow_uplink_to_the_calls_that_take_it_and_fill_it_where_none_does() {
+    for (mbps, uploads) in [(0.7, 1), (1.5, 1), (1.5, 3), (2.0, 1), (3.0, 3)] {
+        let under = |control| beyond_a_slow_uplink(mbps, uploads, "internet", control);
+        let ((before, all), (clear, tcp)) = (under("none"), under("adaptive"));
+        assert!(before < 0.05 && clear >= 0.97, "{mbps} Mb/s: {before} and {clear} of the seconds are clear");
+        assert!(tcp >= 0.9 * all, "{mbps} Mb/s, {uploads} uploads: TCP has {tcp} of {all} Mb/s");
+    }
+    for mbps in [0.7, 1.5, 2.0] {
+        let under = |control| beyond_a_slow_uplink(mbps, 1, "gateway", control);
+        let ((_, all), (clear, tcp)) = (under("none"), under("adaptive"));
+        assert!(
+            clear >= 0.97 && tcp >= 0.95 * all,
+            "{mbps} Mb/s: {clear} clear, TCP has {tcp} of {all} Mb/s"
+        );
+    }
 }

@@ -1,4 +1,4 @@
-//! What the adaptive controller says is true in the World: in twenty worlds, each decision that names losses, delays or a
+//! What the adaptive controller says is true in the World: in 22 worlds, each decision that names losses, delays or a
 //! queue is compared with the packets and queues that the World knows and no gateway sees.
 
 use fairhop_control::policy::Reason;
@@ -12,7 +12,7 @@ use fairhop_sim::world::control::Decided;
 use crate::support::on_all_cores;
 
 /// A ready-made scenario and what is changed in it: hops, capture, codecs, directions, TCP, queues, the Internet.
-const WORLDS: [(&str, &[&str]); 20] = [
+const WORLDS: [(&str, &[&str]); 22] = [
     ("k-control", &[]),
     ("k-control", &["radio.capture=first"]),
     ("k-control", &["radio.capture=stronger", "topology.hops=6"]),
@@ -42,6 +42,29 @@ const WORLDS: [(&str, &[&str]); 20] = [
     ("k-control", &["traffic.1.tcp=vegas", "internet.delay_ms=150"]),
     ("k-control", &["internet.rate_mbps=1", "internet.queue={ packets = 100 }"]),
     ("k-control", &["mac.queue={ packets = 200 }", "traffic.1.count=10"]),
+    (
+        "k-control",
+        &[
+            "traffic.0.from=internet",
+            "traffic.1.from=4",
+            "traffic.1.to=internet",
+            "internet.rate_mbps=0.4",
+            "internet.queue={ packets = 100 }",
+        ],
+    ),
+    (
+        "k-control",
+        &[
+            "topology.hops=2",
+            "traffic.0.from=internet",
+            "traffic.1.from=2",
+            "traffic.1.to=internet",
+            "traffic.1.profile=linux",
+            "internet.rate_mbps=1",
+            "internet.delay_ms=60",
+            "internet.queue={ packets = 300 }",
+        ],
+    ),
     ("k-control", &["radio.rate_mbps=54", "topology.hops=5", "traffic.1.count=6"]),
     ("web-and-calls", &[]),
     ("quic-and-calls", &[]),
@@ -80,14 +103,18 @@ fn compare(name: &str, sets: &[&str], seed: u64) -> Vec<(&'static str, bool)> {
     let sets: Vec<_> = sets.iter().copied().chain(own).map(Override::new).collect();
     let loaded = load(&ready.file_name(), ready.text, &sets).unwrap_or_else(|e| panic!("{name}: {e}"));
     let mut world = World::new(&loaded.scenario, seed).expect("a network");
-    // The largest backlogs in each tick, of all nodes together and of the gateway, node 0.
-    let mut backlogs: Vec<(usize, usize)> = Vec::new();
+    // The largest backlogs in each tick: of all nodes together, of the gateway, node 0, and on the way to the Internet.
+    let mut backlogs: Vec<[usize; 3]> = Vec::new();
     for tick in 0..world.end().0 / TICK.0 {
-        let mut largest = (0, 0);
+        let mut largest = [0; 3];
         for look in 1..=LOOKS {
-            world.run_until(Nanos(tick * TICK.0 + look * TICK.0 / LOOKS));
+            let now = Nanos(tick * TICK.0 + look * TICK.0 / LOOKS);
+            world.run_until(now);
             let all = (0..world.node_count()).map(|node| world.backlog(node)).sum();
-            largest = (largest.0.max(all), largest.1.max(world.backlog(0)));
+            let uplink = world.wired().first().map_or(0, |link| link.backlog_at(now));
+            for (max, found) in largest.iter_mut().zip([all, world.backlog(0), uplink]) {
+                *max = found.max(*max);
+            }
         }
         backlogs.push(largest);
     }
@@ -120,8 +147,11 @@ fn compare(name: &str, sets: &[&str], seed: u64) -> Vec<(&'static str, bool)> {
                 ("losses of calls", bad(span_s))
             }
             Reason::CallDegraded { delay, .. } => ("delay of calls", delayed(0.5 * delay.as_secs_f64())),
-            Reason::QueueGrows { .. } => ("a queue in the mesh", over(1.0).any(|at| backlogs[at].0 >= 2)),
-            Reason::OwnQueue { .. } => ("the gateway's own queue", over(1.0).any(|at| backlogs[at].1 >= 2)),
+            Reason::QueueGrows { .. } => ("a queue in the mesh", over(1.0).any(|at| backlogs[at][0] >= 2)),
+            Reason::OwnQueue { .. } => ("the gateway's own queue", over(1.0).any(|at| backlogs[at][1] >= 2)),
+            Reason::UplinkQueue { .. } => {
+                ("a queue beyond the gateway", over(1.0).any(|at| backlogs[at][2] >= 2))
+            }
             _ => continue,
         });
     }
@@ -133,7 +163,14 @@ fn what_the_adaptive_controller_says_of_losses_and_queues_is_true_in_the_world()
     let found = on_all_cores(&WORLDS, |(name, sets)| {
         SEEDS.iter().flat_map(|&seed| compare(name, sets, seed)).collect::<Vec<_>>()
     });
-    for kind in ["losses of calls", "delay of calls", "a queue in the mesh", "the gateway's own queue"] {
+    let kinds = [
+        "losses of calls",
+        "delay of calls",
+        "a queue in the mesh",
+        "the gateway's own queue",
+        "a queue beyond the gateway",
+    ];
+    for kind in kinds {
         let of_kind = |judged: &Vec<(&str, bool)>| {
             let outcomes = judged.iter().filter(|(of, _)| *of == kind);
             (outcomes.clone().count(), outcomes.filter(|(_, is_true)| *is_true).count())

@@ -146,6 +146,7 @@ impl Adaptive {
     /// or has another path.
     pub(super) fn gather_calls(&mut self, now: Nanos, observer: &Observer) -> Option<CallsChange> {
         self.nodes.clear();
+        self.is_call_remote = false;
         self.cadences.clear();
         let before = self.calls.len();
         let mut came = false;
@@ -157,6 +158,7 @@ impl Adaptive {
             let slow = slow.next();
             self.follow_route(now, observer, &call);
             let mos = slow.as_ref().and_then(CallNow::mos);
+            self.is_call_remote |= observer.is_remote(call.key.wired);
             self.add_to_node(&call, slow.as_ref());
             self.cadences.extend(call.cadence);
             let hops = hops_to(observer, call.key.mesh);

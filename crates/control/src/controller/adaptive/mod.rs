@@ -189,6 +189,8 @@ pub(super) struct Adaptive {
     nodes: Vec<Node>,
     /// A call has a MOS under the configured one.
     has_bad_call: bool,
+    /// The wired end of a call is reached through the Internet.
+    is_call_remote: bool,
     claims: Vec<Claim>,
     /// Claims of the tick before, the number of flows that have begun since, and whether a path has become longer.
     claims_before: Vec<Claim>,
@@ -260,6 +262,7 @@ impl Adaptive {
             arrivals: Vec::new(),
             nodes: Vec::new(),
             has_bad_call: false,
+            is_call_remote: false,
             claims: Vec::with_capacity(config.flows),
             claims_before: Vec::with_capacity(config.flows),
             new_flows: 0,

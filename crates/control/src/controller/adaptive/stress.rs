@@ -204,6 +204,14 @@ impl Adaptive {
                 raise(combined / tolerance, lower / tolerance, reason);
             }
         }
+        if self.is_call_remote
+            && !ignores_calls
+            && let Some(excess) = observer.uplink_excess()
+        {
+            let level = excess.as_secs_f64() / (self.tuning.uplink_delay * playout);
+            raise(level, level, Reason::UplinkQueue { excess });
+            queue = queue.max(level);
+        }
         let has_calls = !self.nodes.is_empty() && !ignores_calls;
         // On a path of many hops, the calls' packets alone make round trips vary by as much as they take.
         let tolerable = if has_calls { config.excess } else { config.excess_alone };

@@ -55,7 +55,10 @@ impl Adaptive {
     pub(super) fn adjust_windows(&mut self, seconds: f64, used: f64, stress: &Stress) {
         let is_queue = matches!(
             stress.reason,
-            Reason::QueueGrows { .. } | Reason::OwnQueue { .. } | Reason::WiredQueue { .. }
+            Reason::QueueGrows { .. }
+                | Reason::OwnQueue { .. }
+                | Reason::WiredQueue { .. }
+                | Reason::UplinkQueue { .. }
         );
         if stress.level > 1.0 && is_queue {
             self.window_factor = (self.window_factor * (1.0 - seconds * self.tuning.window_speed)).max(1.0);
