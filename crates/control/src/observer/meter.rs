@@ -71,8 +71,6 @@ pub struct MeshRoundTrip {
 }
 
 /// Round trips of an upload beyond the gateway, and how far they are over their minimum.
-///
-/// The shortest sample of a second counts: a queue that uploads fill stands for longer, and delays of ACKs come and go.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UplinkRoundTrip {
     base: WindowedMin<Nanos>,
@@ -86,8 +84,9 @@ struct Recent {
     newest: u32,
     /// Minimum of each 100 ms up to it, in microseconds; [`Self::NONE`] without a sample.
     min_us: [u32; Self::LEN],
-    /// A bit for each of them with a prompt sample.
+    /// A bit for each of them with a prompt sample, and with one of a pair of segments.
     prompt: u16,
+    pairs: u16,
 }
 
 /// How far round trips are over a base of theirs.
@@ -156,7 +155,7 @@ impl MeshRoundTrip {
     /// Takes a sample; `is_prompt` if the receiver had no reason to delay its ACK.
     pub(crate) fn update(&mut self, now: Nanos, sample: Nanos, is_prompt: bool) {
         self.all.update(now, sample);
-        self.recent.update(now, sample, is_prompt);
+        self.recent.update(now, sample, false, is_prompt);
     }
 
     /// See [`RoundTrip::on_handshake`].
@@ -177,33 +176,37 @@ impl MeshRoundTrip {
     /// How far the last 300 to 400 ms are over `base`: the mean of the minima of 100 ms with prompt samples, or with none the
     /// minimum of the last second. None without samples.
     pub fn excess(&self, now: Nanos, base: Nanos) -> Option<Excess> {
-        let recent = &self.recent;
-        let (sum, count) = recent
-            .places(now, Self::FRESH)
-            .filter(|&place| recent.is_prompt(place))
-            .fold((0, 0), |(sum, count), place| (sum + u64::from(recent.min_us[place]), count + 1));
-        let least = recent.least(now, base)?;
-        let mean = u64::checked_div(sum, count).map(Nanos::from_micros);
+        let least = self.recent.least(now, base)?;
+        let mean = self.recent.mean_of(self.recent.prompt, now, Self::FRESH);
         Some(Excess { over_base: mean.map_or(least.over_base, |mean| mean.saturating_sub(base)), ..least })
     }
 }
 
 impl UplinkRoundTrip {
-    /// Time that a full packet takes longer than that of a handshake: at 0.6 Mb/s. On slower links the rest counts as a queue.
+    /// Maximum time that a full packet is taken to be under way longer than a handshake: at 0.6 Mb/s. On slower links the rest
+    /// counts as a queue.
     const FULL_PACKET: Nanos = Nanos::from_millis(20);
 
-    /// Takes a sample; `is_prompt` if the receiver had no reason to delay its ACK.
-    pub(crate) fn update(&mut self, now: Nanos, sample: Nanos, is_prompt: bool) {
+    /// Takes a sample; `is_prompt` if the ACK was certainly not delayed, `is_pair` if it answers two segments that passed together.
+    pub(crate) fn update(&mut self, now: Nanos, sample: Nanos, is_pair: bool, is_prompt: bool) {
         self.base.update(now, sample);
-        self.recent.update(now, sample, is_prompt);
+        self.recent.update(now, sample, is_pair, is_prompt);
     }
 
-    /// How far all round trips of the last second are over the base: the shortest one, or that of the `handshake` and
-    /// [`Self::FULL_PACKET`] if that is shorter, for a queue may stand since the first data. None without samples.
+    /// How far the round trips of the last second are over the base: the mean of the minima of 100 ms with pairs, or with none the
+    /// minimum. None without samples.
+    ///
+    /// The base is at most the round trip of the `handshake` and [`Self::FULL_PACKET`], for a queue may stand since the first
+    /// data. The second packet of a pair waits for the first, which is no queue.
     pub fn excess(&self, now: Nanos, handshake: Option<Nanos>) -> Option<Excess> {
-        let base = self.base.value()?;
-        let of_handshake = handshake.map_or(base, |handshake| handshake.saturating_add(Self::FULL_PACKET));
-        self.recent.least(now, base.min(of_handshake))
+        let shortest = self.base.value()?;
+        let handshake = handshake.unwrap_or(shortest);
+        let base = shortest.min(handshake.saturating_add(Self::FULL_PACKET));
+        let least = self.recent.least(now, base)?;
+        let mean = self.recent.mean_of(self.recent.pairs, now, Recent::LEN as u32);
+        let Some(mean) = mean else { return Some(least) };
+        let packet = base.saturating_sub(handshake);
+        Some(Excess { over_base: mean.saturating_sub(base.saturating_add(packet)), is_prompt: true })
     }
 }
 
@@ -215,10 +218,10 @@ impl Recent {
     const BUCKET: Nanos = Nanos::from_millis(100);
 
     const fn new() -> Self {
-        Self { newest: 0, min_us: [Self::NONE; Self::LEN], prompt: 0 }
+        Self { newest: 0, min_us: [Self::NONE; Self::LEN], prompt: 0, pairs: 0 }
     }
 
-    fn update(&mut self, now: Nanos, sample: Nanos, is_prompt: bool) {
+    fn update(&mut self, now: Nanos, sample: Nanos, is_pair: bool, is_prompt: bool) {
         let epoch = now.div_floor(Self::BUCKET) as u32;
         let sample_us = u32::try_from(sample.0 / 1000).unwrap_or(Self::NONE - 1);
         // The buckets after the newest one have no sample yet.
@@ -227,17 +230,27 @@ impl Recent {
             let place = empty as usize % Self::LEN;
             self.min_us[place] = Self::NONE;
             self.prompt &= !(1 << place);
+            self.pairs &= !(1 << place);
         }
         self.newest = self.newest.max(epoch);
         let place = epoch as usize % Self::LEN;
         self.min_us[place] = self.min_us[place].min(sample_us);
         self.prompt |= u16::from(is_prompt) << place;
+        self.pairs |= u16::from(is_pair) << place;
+    }
+
+    /// Mean of the minima of the last `epochs`, of those with a bit in `kept`; none without any.
+    fn mean_of(&self, kept: u16, now: Nanos, epochs: u32) -> Option<Nanos> {
+        let kept = self.places(now, epochs).filter(|&place| kept & 1 << place != 0);
+        let (sum, count) =
+            kept.fold((0, 0), |(sum, count), place| (sum + u64::from(self.min_us[place]), count + 1));
+        u64::checked_div(sum, count).map(Nanos::from_micros)
     }
 
     /// How far all samples are over `base`. None without samples.
     fn least(&self, now: Nanos, base: Nanos) -> Option<Excess> {
         let places = self.places(now, Self::LEN as u32);
-        let is_prompt = places.clone().any(|place| self.is_prompt(place));
+        let is_prompt = places.clone().any(|place| self.prompt & 1 << place != 0);
         let min = Nanos::from_micros(u64::from(places.map(|place| self.min_us[place]).min()?));
         Some(Excess { over_base: min.saturating_sub(base), is_prompt })
     }
@@ -249,10 +262,6 @@ impl Recent {
         let places =
             (end.saturating_sub(epochs).max(kept)..=self.newest).map(|epoch| epoch as usize % Self::LEN);
         places.filter(|&place| self.min_us[place] != Self::NONE)
-    }
-
-    const fn is_prompt(&self, place: usize) -> bool {
-        self.prompt & 1 << place != 0
     }
 }
 

@@ -112,6 +112,16 @@ impl Unacked {
     }
 }
 
+/// A round trip that an ACK shows.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    time: Nanos,
+    /// It acknowledges at least two segments that passed within [`CLOSE`].
+    is_pair: bool,
+    /// It was certainly not delayed.
+    is_prompt: bool,
+}
+
 /// The state of one end: what it has sent and acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct End {
@@ -254,14 +264,14 @@ impl TcpFlow {
             }
             let is_handshake = receiver.syn_end == Some(tcp.ack);
             let sample = receiver.round_trip(now, tcp.ack, progress.acknowledged);
-            if let Some((sample, is_prompt)) = sample.filter(|_| is_new) {
+            if let Some(Sample { time: sample, is_pair, is_prompt }) = sample.filter(|_| is_new) {
                 match (direction, is_handshake) {
                     (Direction::FromMesh, true) => self.mesh_rtt.on_handshake(sample),
                     (Direction::FromMesh, false) => self.mesh_rtt.update(now, sample, is_prompt),
                     (Direction::ToMesh, true) => self.wired_rtt.on_handshake(sample),
                     (Direction::ToMesh, false) => {
                         self.wired_rtt.update(now, sample);
-                        self.uplink.update(now, sample.saturating_sub(waited), is_prompt);
+                        self.uplink.update(now, sample.saturating_sub(waited), is_pair, is_prompt);
                     }
                 }
             }
@@ -388,8 +398,8 @@ impl End {
         }
     }
 
-    /// The round trip that an ACK of `bytes` new bytes shows, if it is known, and whether the ACK was certainly not delayed.
-    fn round_trip(&mut self, now: Nanos, ack: u32, bytes: u64) -> Option<(Nanos, bool)> {
+    /// The round trip that an ACK of `bytes` new bytes shows, if it is known.
+    fn round_trip(&mut self, now: Nanos, ack: u32, bytes: u64) -> Option<Sample> {
         let was_thinned = self.unacked.thinning > 0;
         let (before, Segment { end, length, at }) = self.unacked.acknowledge(ack)?;
         let are_many = was_thinned && bytes > u64::from(length);
@@ -399,8 +409,9 @@ impl End {
             self.singles_until = now.saturating_add(SINGLES_FOR);
         }
         // Of two segments that are far apart, the first may have had its own ACK, which was lost.
-        let is_prompt = are_many || is_close(before) || now < self.singles_until;
-        (end == ack || was_thinned).then(|| (now.saturating_sub(at), is_prompt))
+        let is_pair = are_many || is_close(before);
+        let is_prompt = is_pair || now < self.singles_until;
+        (end == ack || was_thinned).then(|| Sample { time: now.saturating_sub(at), is_pair, is_prompt })
     }
 
     /// Takes an acknowledgment that this end sends; returns the number of bytes that it acknowledges for the first time.

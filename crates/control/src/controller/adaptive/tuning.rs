@@ -155,9 +155,8 @@ tuning! {
     /// Tolerable mean delay before the gateway, as a part of the playout delay: the largest one is about twice the
     /// mean.
     wired_delay = 0.5, "part of the playout delay", Some(1e9);
-    /// Tolerable excess of the round trips of uploads beyond the gateway, the smallest one of a second, as a part of the playout
-    /// delay. 15 ms is the time of a full packet at 0.8 Mb/s; on slower links, the wait of a second packet for the first counts as
-    /// a queue.
+    /// Tolerable excess of the round trips of uploads beyond the gateway, as a part of the playout delay: half of that before the
+    /// gateway, since it is a mean of minima.
     uplink_delay = 0.25, "part of the playout delay", Some(1e9);
     /// Call packets per second and direction at which the loss is known well enough to stay at the limit: three calls.
     enough_packets = 150.0, "packets per second", Some(1.0);
