@@ -452,7 +452,7 @@ fn beyond_a_slow_uplink(mbps: f64, uploads: u32, calls_from: &str, control: &str
         "internet.queue={ packets = 300 }".to_owned(),
         format!("control={{ kind = \"{control}\" }}"),
     ];
-    let sets: Vec<_> = sets.iter().map(|set| Override::new(set)).collect();
+    let sets: Vec<_> = sets.iter().map(Override::new).collect();
     let scenario = load("k-control.toml", ready.text, &sets).expect("a scenario").scenario;
     let found = on_all_cores(&[1, 2, 3], |&seed| {
         let mut world = World::new(&scenario, seed).expect("a network");
