@@ -13,56 +13,90 @@ It needs the Python package (`make wheel`, then `pip install` with its path).
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-from fairhop.studies.adaptive.worlds import drawn
+from fairhop.studies.adaptive.parallel import for_all
+from fairhop.studies.adaptive.store import CLEAR
+from fairhop.studies.adaptive.worlds import World, drawn
+from fairhop.studies.adaptive.worlds_runs import ADAPTIVE, JUDGING
+from fairhop.studies.lab import ProgramError, Runner, Sets, Stopped, run_words
+from fairhop.studies.model import Table
 
 RATES = (0.4, 0.7, 1.5, 3.0)
 UPLOADS = (1, 3, 10, 30)
 FIRST = 4000
-GOOD = 0.95
+NONE: Sets = ('control={ kind = "none" }',)
+
+#: A scenario, its changes and the seeds of its runs.
+Case = tuple[str, Sets, Sequence[int]]
+#: Means over the seeds: the fraction of clear call-seconds, and the goodput of TCP in Mb/s.
+Means = tuple[float, float]
 
 
-@dataclass(frozen=True)
-class Means:
-    """Over seeds: the fraction of clear call-seconds, and the goodput of TCP."""
-
-    clear: float
-    mbps: float
-
-
-def run(program: Path, scenario: str, sets: Sequence[str], seeds: Sequence[int]) -> Means | None:
-    """The means of some runs; none where the program refuses the scenario."""
-    found = []
-    for seed in seeds:
-        command = [str(program), "run", scenario, "--seed", str(seed), "--json"]
-        done = subprocess.run([*command, *(word for each in sets for word in ("--set", each))], capture_output=True)
-        if done.returncode != 0:
-            return None
-        totals = json.loads(done.stdout)["totals"]
-        found.append((totals["calls_clear"], totals["tcp_goodput_mbps"]))
-    return Means(*(statistics.fmean(column) for column in zip(*found, strict=True)))
-
-
-def slow_link(mbps: float, uploads: int) -> list[str]:
-    return [
+def slow_link(mbps: float, uploads: int) -> Case:
+    sets = (
         *("topology.hops=2", "traffic.0.from=internet", "traffic.1.from=2", "traffic.1.to=internet"),
         *(f"traffic.1.count={uploads}", "traffic.1.profile=linux"),
         *(f"internet.rate_mbps={mbps}", "internet.queue={ packets = 300 }"),
+    )
+    return "k-control", sets, (1, 2, 3)
+
+
+def is_meant(world: World) -> bool:
+    has_uploads = not {"data up", "data both"}.isdisjoint(world.labels)
+    return has_uploads and {"internet slow", "calls from outside"} <= set(world.labels)
+
+
+def means(runner: Runner, case: Case, control: Sets) -> Means:
+    scenario, sets, seeds = case
+    totals = [runner.call(*run_words(scenario, (*sets, *control), seed))["totals"] for seed in seeds]
+    return (
+        statistics.fmean(each["calls_clear"] for each in totals),
+        statistics.fmean(each["tcp_goodput_mbps"] for each in totals),
+    )
+
+
+def tables(columns: dict[str, tuple[Runner, Sets]], worlds: int, folder: Path) -> None:
+    """Measures and prints both tables.
+
+    Raises:
+        ProgramError: A run failed.
+        KeyboardInterrupt, Stopped: Ctrl-C was pressed.
+    """
+
+    def measured(what: str, cases: Sequence[Case]) -> list[list[Means]]:
+        return [
+            for_all(runner, f"{what}, {head}", cases, lambda case: means(runner, case, control), unit="cases")  # noqa: B023
+            for head, (runner, control) in columns.items()
+        ]
+
+    cells = [(mbps, uploads) for mbps in RATES for uploads in UPLOADS]
+    found = measured("slow link", [slow_link(*cell) for cell in cells])
+    rows = [
+        [f"{mbps:g}", str(uploads), *(f"{100 * clear:.0f} %, {tcp:.2f}" for clear, tcp in row)]
+        for (mbps, uploads), *row in zip(cells, *found, strict=True)
     ]
+    print(Table(("Mb/s", "uploads", *columns), rows).markdown())
 
-
-def is_meant(labels: Sequence[str]) -> bool:
-    return {"internet slow", "calls from outside"} <= set(labels) and not {"data up", "data both"}.isdisjoint(labels)
+    chosen = [world for world in (drawn("train", FIRST + n) for n in range(worlds)) if is_meant(world)]
+    if not chosen:
+        raise ProgramError("none of these worlds has such calls and uploads\n  help: give --worlds a larger number")
+    cases: list[Case] = []
+    for world in chosen:
+        path = folder / f"{world.number}.toml"
+        path.write_text(world.text(), encoding="utf-8")
+        cases.append((str(path), (), JUDGING))
+    found = measured("drawn worlds", cases)
+    rows = [
+        ["calls good", *(str(sum(clear >= CLEAR for clear, _ in column)) for column in found)],
+        ["clear", *(f"{100 * statistics.fmean(clear for clear, _ in column):.0f} %" for column in found)],
+        ["TCP, Mb/s", *(f"{statistics.fmean(tcp for _, tcp in column):.2f}" for column in found)],
+    ]
+    print(Table(("", *columns), rows, f"{len(chosen)} drawn worlds").markdown())
 
 
 def main() -> None:
@@ -71,45 +105,19 @@ def main() -> None:
     parser.add_argument("--against", type=Path, help="another program, to compare with")
     parser.add_argument("--worlds", type=int, default=4000, help="number of drawn worlds to choose from [4000]")
     args = parser.parse_args()
-    program = args.program.resolve()
-    others = [args.against.resolve()] if args.against else []
-    controls = [(program, "none"), *((other, "adaptive") for other in others), (program, "adaptive")]
-    heads = ["no control", *("adaptive, other program" for _ in others), "adaptive"]
-
-    def under_all(scenario: str, sets: Sequence[str], seeds: Sequence[int]) -> list[Means] | None:
-        settings = [(each, [*sets, f'control={{ kind = "{kind}" }}']) for each, kind in controls]
-        found = [run(each, scenario, all_sets, seeds) for each, all_sets in settings]
-        return None if None in found else [means for means in found if means is not None]
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool, tempfile.TemporaryDirectory() as folder:
-
-        def world(number: int) -> list[Means] | None:
-            path = Path(folder, f"{number}.toml")
-            path.write_text(drawn("train", number).text())
-            return under_all(str(path), [], (1, 2))
-
-        print(f"| Mb/s | uploads | {' | '.join(heads)} |\n|---|---|{'---|' * len(heads)}")
-        cells = [(mbps, uploads) for mbps in RATES for uploads in UPLOADS]
-        found = pool.map(lambda cell: under_all("k-control", slow_link(*cell), (1, 2, 3)), cells)
-        for (mbps, uploads), means in zip(cells, found, strict=True):
-            if means is None:
-                sys.exit(f"{program} refuses k-control: is it of this version?")
-            shown = " | ".join(f"{100 * each.clear:.0f} %, {each.mbps:.2f}" for each in means)
-            print(f"| {mbps:g} | {uploads} | {shown} |", flush=True)
-
-        numbers = [n for n in range(FIRST, FIRST + args.worlds) if is_meant(drawn("train", n).labels)]
-        worlds = [means for means in pool.map(world, numbers) if means is not None]
-        if not worlds:
-            sys.exit("none of these worlds has such calls and uploads: give --worlds a larger number")
-        print(f"\n{len(worlds)} drawn worlds\n\n| | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}")
-        rows: list[tuple[str, Callable[[list[Means]], str]]] = [
-            ("calls good", lambda column: str(sum(each.clear >= GOOD for each in column))),
-            ("clear", lambda column: f"{100 * statistics.fmean(each.clear for each in column):.0f} %"),
-            ("TCP, Mb/s", lambda column: f"{statistics.fmean(each.mbps for each in column):.2f}"),
-        ]
-        columns = [list(column) for column in zip(*worlds, strict=True)]
-        for name, of in rows:
-            print(f"| {name} | {' | '.join(of(column) for column in columns)} |")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        try:
+            runner = Runner(args.program, folder)
+            columns: dict[str, tuple[Runner, Sets]] = {"no control": (runner, NONE)}
+            if args.against:
+                columns["adaptive, other program"] = (Runner(args.against, folder), ADAPTIVE)
+            columns["adaptive"] = (runner, ADAPTIVE)
+            tables(columns, args.worlds, folder)
+        except (OSError, ProgramError) as problem:
+            sys.exit(str(problem))
+        except (KeyboardInterrupt, Stopped):
+            sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
 use fairhop_model::units::Nanos;
 use hashbrown::HashTable;
@@ -24,28 +24,26 @@ impl Address {
     pub const fn v6(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
+}
 
-    /// The 4 or 16 bytes of an address in the network's byte order; none for another number of bytes.
-    pub fn read(bytes: &[u8]) -> Option<Self> {
-        match bytes.len() {
-            4 => bytes.first_chunk().map(|bytes| Self::v4(*bytes)),
-            16 => bytes.first_chunk().map(|bytes| Self::v6(*bytes)),
-            _ => None,
+impl From<IpAddr> for Address {
+    fn from(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => Self::v4(address.octets()),
+            IpAddr::V6(address) => Self::v6(address.octets()),
         }
     }
+}
 
-    /// Whether it is an IPv4 address.
-    pub const fn is_v4(&self) -> bool {
-        matches!(self.0, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..])
+impl From<Address> for IpAddr {
+    fn from(address: Address) -> Self {
+        Self::V6(Ipv6Addr::from(address.0)).to_canonical()
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] => Ipv4Addr::new(a, b, c, d).fmt(f),
-            bytes => Ipv6Addr::from(bytes).fmt(f),
-        }
+        IpAddr::from(*self).fmt(f)
     }
 }
 

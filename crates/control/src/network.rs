@@ -1,7 +1,7 @@
 //! Networks of hosts by prefix.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use crate::flow::Address;
 
@@ -14,16 +14,16 @@ pub struct Network {
 }
 
 impl Network {
+    /// Bits of the prefix of all IPv4 addresses as mapped into IPv6.
+    const MAPPED: u8 = 96;
+
     /// Reads `10.1.0.4`, `10.1.0.0/16` or `fd00::/8`; none for anything else.
     pub fn read(text: &str) -> Option<Self> {
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix.parse::<u8>().ok()?)),
             None => (text, None),
         };
-        let address = match address.trim().parse().ok()? {
-            IpAddr::V4(address) => Address::v4(address.octets()),
-            IpAddr::V6(address) => Address::v6(address.octets()),
-        };
+        let address: IpAddr = address.trim().parse().ok()?;
         match prefix {
             Some(prefix) => Self::around(address, prefix),
             None => Some(Self::host(address)),
@@ -31,14 +31,14 @@ impl Network {
     }
 
     /// The hosts that have the first `prefix` bits of their addresses in common with this one; none if an address has fewer.
-    pub fn around(address: Address, prefix: u8) -> Option<Self> {
-        let (max, mapped) = if address.is_v4() { (32, 96) } else { (128, 0) };
-        (prefix <= max).then_some(Self { address, prefix: prefix + mapped })
+    pub fn around(address: IpAddr, prefix: u8) -> Option<Self> {
+        let (max, mapped) = if address.is_ipv4() { (32, Self::MAPPED) } else { (128, 0) };
+        (prefix <= max).then(|| Self { address: address.into(), prefix: prefix + mapped })
     }
 
     /// One host.
-    pub const fn host(address: Address) -> Self {
-        Self { address, prefix: 128 }
+    pub fn host(address: impl Into<Address>) -> Self {
+        Self { address: address.into(), prefix: 128 }
     }
 
     /// Length of the prefix in bits, of an IPv4 address as mapped into IPv6.
@@ -55,7 +55,9 @@ impl Network {
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mapped = if self.address.is_v4() { 96 } else { 0 };
-        write!(f, "{}/{}", self.address, self.prefix - mapped)
+        match (IpAddr::from(self.address), self.prefix.checked_sub(Self::MAPPED)) {
+            (IpAddr::V4(address), Some(prefix)) => write!(f, "{address}/{prefix}"),
+            _ => write!(f, "{}/{}", Ipv6Addr::from(self.address.0), self.prefix),
+        }
     }
 }

@@ -73,10 +73,7 @@ fn two_gateways_need_two_interfaces_and_two_names() {
 #[test]
 fn networks_contain_the_addresses_that_begin_with_their_prefix() {
     let network = |text| Network::read(text).expect("a network");
-    let address = |text: &str| match text.parse().expect("an address") {
-        std::net::IpAddr::V4(v4) => fairhop_control::Address::v4(v4.octets()),
-        std::net::IpAddr::V6(v6) => fairhop_control::Address::v6(v6.octets()),
-    };
+    let address = |text: &str| text.parse::<std::net::IpAddr>().expect("an address").into();
     assert!(network("10.1.0.0/16").contains(address("10.1.255.4")));
     assert!(!network("10.1.0.0/16").contains(address("10.2.0.4")));
     assert!(!network("10.1.0.0/16").contains(address("fd00::1")));
@@ -85,7 +82,7 @@ fn networks_contain_the_addresses_that_begin_with_their_prefix() {
     assert!(network("10.1.0.4").contains(address("10.1.0.4")));
     assert_eq!(Network::read("fd00::/129"), None);
     assert_eq!(Network::read("host"), None);
-    for text in ["10.1.0.0/16", "0.0.0.0/0", "10.1.0.4/32", "fd00::/8", "::1/128"] {
+    for text in ["10.1.0.0/16", "0.0.0.0/0", "10.1.0.4/32", "fd00::/8", "::1/128", "::ffff:10.1.0.0/90"] {
         assert_eq!(network(text).to_string(), text);
     }
 }

@@ -2,10 +2,10 @@
 //! as the gateway needs them. All numbers are in the machine's byte order.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use fairhop_control::Network;
-use fairhop_control::flow::Address;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
@@ -317,11 +317,17 @@ fn networks_of(message: &[u8]) -> Vec<Network> {
     const IFA_ADDRESS: u16 = 1;
     const IFA_LOCAL: u16 = 2;
     let attributes = message.get(8..).unwrap_or_default();
-    let address = |kind| Address::read(attribute_of(attributes, kind)?);
+    let address = |kind| address_of(attribute_of(attributes, kind)?);
     let network = address(IFA_ADDRESS);
     let own = address(IFA_LOCAL).or(network).map(Network::host);
     let around = network.zip(message.get(1)).and_then(|(address, &prefix)| Network::around(address, prefix));
     own.into_iter().chain(around).collect()
+}
+
+/// The 4 or 16 bytes of an address; none for another number of bytes.
+fn address_of(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
 
 /// The error of a refused request, with the kernel's reason if there is one (`NLMSGERR_ATTR_MSG`).

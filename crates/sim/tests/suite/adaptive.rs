@@ -22,11 +22,10 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use fairhop_sim::results::Summary;
-use fairhop_sim::scenario::{Override, load, ready_made};
 use fairhop_sim::world::World;
 use serde::Deserialize;
 
-use crate::support::on_all_cores;
+use crate::support::{on_all_cores, ready};
 
 /// Seeds that chose the best fixed settings of the golden file.
 const ORACLE_SEEDS: [u64; 2] = [1, 2];
@@ -72,13 +71,10 @@ impl Oracle {
 
     /// The cell under a control: means over the seeds.
     fn under(&self, control: &str, seeds: &[u64]) -> Figures {
-        let ready = ready_made("adaptive-grid").expect("a ready-made scenario");
-        let sets: Vec<_> = self.sets.iter().map(String::as_str).chain([control]).map(Override::new).collect();
-        let loaded =
-            load(&ready.file_name(), ready.text, &sets).unwrap_or_else(|e| panic!("{}: {e}", self.cell));
+        let scenario = ready("adaptive-grid", self.sets.iter().map(String::as_str).chain([control]));
         let mut mean = Figures::default();
         for &seed in seeds {
-            let mut world = World::new(&loaded.scenario, seed).expect("a string of nodes");
+            let mut world = World::new(&scenario, seed).expect("a string of nodes");
             world.run();
             let totals = Summary::of(&world, false).totals;
             mean.goodput_mbps += totals.tcp_goodput_mbps / seeds.len() as f64;

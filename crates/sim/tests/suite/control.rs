@@ -11,9 +11,7 @@ use fairhop_sim::mac::Frame;
 use fairhop_sim::packet::{Body, NodeId, PacketView};
 use fairhop_sim::recorder::Loss;
 use fairhop_sim::results::Summary;
-use fairhop_sim::scenario::{
-    Bulk, Call, Control, Gateways, Override, QueueLimit, Topology, Traffic, load, ready_made,
-};
+use fairhop_sim::scenario::{Bulk, Call, Control, Gateways, QueueLimit, Topology, Traffic};
 use fairhop_sim::world::control::Decided;
 use fairhop_sim::world::{Tap, World};
 
@@ -440,7 +438,6 @@ fn a_window_clamp_limits_transfers_that_begin_under_it() {
 
 /// Two hops, then an Internet link that is slower than the mesh, with a long queue: calls clear, TCP in Mb/s, over three seeds.
 fn beyond_a_slow_uplink(mbps: f64, uploads: u32, calls_from: &str, control: &str) -> (f64, f64) {
-    let ready = ready_made("k-control").expect("a ready-made scenario");
     let sets = [
         "topology.hops=2".to_owned(),
         format!("traffic.0.from={calls_from}"),
@@ -452,8 +449,7 @@ fn beyond_a_slow_uplink(mbps: f64, uploads: u32, calls_from: &str, control: &str
         "internet.queue={ packets = 300 }".to_owned(),
         format!("control={{ kind = \"{control}\" }}"),
     ];
-    let sets: Vec<_> = sets.iter().map(Override::new).collect();
-    let scenario = load("k-control.toml", ready.text, &sets).expect("a scenario").scenario;
+    let scenario = ready("k-control", sets);
     let found = on_all_cores(&[1, 2, 3], |&seed| {
         let mut world = World::new(&scenario, seed).expect("a network");
         world.run();

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use fairhop_model::units::Nanos;
 use fairhop_sim::mac::{Frame, FrameKind};
 use fairhop_sim::packet::{Body, Header, NodeId, PacketView};
-use fairhop_sim::scenario::{Override, load, ready_made};
 use fairhop_sim::world::{Tap, World};
+
+use crate::support::ready;
 
 /// Header and sender of a data frame, by sender, creation and stream of the packet: the first attempt and the others.
 type Attempts = BTreeMap<(NodeId, Nanos, u32), Vec<Header>>;
@@ -49,9 +50,7 @@ impl Tap for Watch {
 }
 
 fn world(name: &str, overrides: &[&str]) -> World {
-    let ready = ready_made(name).unwrap();
-    let overrides: Vec<_> = overrides.iter().map(|text| Override::new(*text)).collect();
-    World::new(&load(&ready.file_name(), ready.text, &overrides).unwrap().scenario, 1).unwrap()
+    World::new(&ready(name, overrides.iter().copied()), 1).unwrap()
 }
 
 fn seen(mut world: World) -> Seen {
@@ -94,11 +93,7 @@ fn every_node_that_forwards_a_packet_sends_it_with_one_less_to_live() {
 /// The Internet host, from which the downloads come, is five hops from node 4; the calls begin at node 0.
 #[test]
 fn a_path_longer_than_packets_live_is_refused_with_the_key_that_helps() {
-    let build = |ttl: &str| {
-        let ready = ready_made("k-mix").unwrap();
-        let loaded = load("k-mix.toml", ready.text, &[Override::new(ttl)]).unwrap();
-        World::new(&loaded.scenario, 1).map(|_| ())
-    };
+    let build = |ttl: &str| World::new(&ready("k-mix", [ttl]), 1).map(|_| ());
     assert!(build("routing.ttl=5").is_ok());
     let findings = build("routing.ttl=4").unwrap_err();
     let all: Vec<_> =

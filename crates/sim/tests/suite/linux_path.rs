@@ -5,9 +5,10 @@
 //! answers at once. This changes the first round trips by an ACK or two.
 
 use fairhop_model::units::Nanos;
-use fairhop_sim::scenario::{Override, load, ready_made};
 use fairhop_sim::world::World;
 use fairhop_transport::tcp::SenderState;
+
+use crate::support::ready;
 
 /// Goodput over 60 s from the handshake; mean, minimum and maximum of the window in segments after the first 10 s.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,13 +47,11 @@ fn kernel(name: &str) -> Figures {
 }
 
 fn ours(tcp: &str, every_200th: bool) -> Figures {
-    let ready = ready_made("linux-path").expect("the scenario");
-    let mut changes = vec![Override::new(format!("traffic.0.tcp={tcp}")), Override::new("duration_s=61")];
+    let mut changes = vec![format!("traffic.0.tcp={tcp}"), "duration_s=61".into()];
     if every_200th {
-        changes.push(Override::new("wired.links.0.forward={ loss = { every = 200, over_bytes = 200 } }"));
+        changes.push("wired.links.0.forward={ loss = { every = 200, over_bytes = 200 } }".into());
     }
-    let scenario = load(&ready.file_name(), ready.text, &changes).unwrap_or_else(|e| panic!("{e}")).scenario;
-    let mut world = World::new(&scenario, 1).expect("a world");
+    let mut world = World::new(&ready("linux-path", changes), 1).expect("a world");
     let mut at = Nanos::ZERO;
     while matches!(world.transfers()[0].sender.state(), SenderState::Closed | SenderState::SynSent) {
         at += Nanos::from_micros(1);

@@ -10,7 +10,7 @@ use fairhop_sim::output::tables::{Meta, write_summary};
 use fairhop_sim::results::{Replications, Summary};
 use fairhop_sim::scenario::{
     Change, Endpoint, Finding, Loaded, MAX_COLLECTED, MAX_PROBLEMS, MAX_TEXT_BYTES, NamedPlace, Override,
-    Place, Scenario, load, ready_made, schema,
+    Place, Scenario, load, schema,
 };
 use fairhop_sim::world::World;
 use miette::{Diagnostic, Severity};
@@ -33,10 +33,8 @@ fn built(text: &str) -> Result<World, Vec<Finding>> {
 
 #[test]
 fn last_follows_the_number_of_hops() {
-    let mix = ready_made("k-mix").unwrap();
     for hops in [1, 4, 6] {
-        let longer = Override::new(format!("topology.hops={hops}"));
-        let scenario = load("k-mix.toml", mix.text, &[longer]).unwrap().scenario;
+        let scenario = ready("k-mix", [format!("topology.hops={hops}")]);
         assert_eq!(scenario.traffic[0].to(), Place::Named(NamedPlace::Last));
         assert_eq!(scenario.resolve_place(scenario.traffic[0].to()), Endpoint::Node(hops));
         assert!(World::new(&scenario, 1).is_ok());

@@ -4,12 +4,12 @@
 use fairhop_control::policy::Reason;
 use fairhop_model::units::Nanos;
 use fairhop_sim::recorder::StreamBin;
-use fairhop_sim::scenario::{Override, Traffic, load, ready_made};
+use fairhop_sim::scenario::Traffic;
 use fairhop_sim::world::World;
 use fairhop_sim::world::applications::flow::FlowKind;
 use fairhop_sim::world::control::Decided;
 
-use crate::support::on_all_cores;
+use crate::support::{on_all_cores, ready};
 
 /// A ready-made scenario and what is changed in it: hops, capture, codecs, directions, TCP, queues, the Internet.
 const WORLDS: [(&str, &[&str]); 22] = [
@@ -98,11 +98,9 @@ const SEEDS: [u64; 3] = [1, 2, 3];
 
 /// The decisions of a run that name a cause: its kind, and whether the World has it.
 fn compare(name: &str, sets: &[&str], seed: u64) -> Vec<(&'static str, bool)> {
-    let ready = ready_made(name).expect("a ready-made scenario");
     let own = ["duration_s=30", "warmup_s=0", "record.interval_s=0.1", "control={ kind = \"adaptive\" }"];
-    let sets: Vec<_> = sets.iter().copied().chain(own).map(Override::new).collect();
-    let loaded = load(&ready.file_name(), ready.text, &sets).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let mut world = World::new(&loaded.scenario, seed).expect("a network");
+    let scenario = ready(name, sets.iter().copied().chain(own));
+    let mut world = World::new(&scenario, seed).expect("a network");
     // The largest backlogs in each tick: of all nodes together, of the gateway, node 0, and on the way to the Internet.
     let mut backlogs: Vec<[usize; 3]> = Vec::new();
     for tick in 0..world.end().0 / TICK.0 {
@@ -118,7 +116,7 @@ fn compare(name: &str, sets: &[&str], seed: u64) -> Vec<(&'static str, bool)> {
         }
         backlogs.push(largest);
     }
-    let later_s = loaded.scenario.traffic.iter().map(|entry| match entry {
+    let later_s = scenario.traffic.iter().map(|entry| match entry {
         Traffic::Call(call) if call.rtcp_interval_s > 0.0 => 1.5 * call.rtcp_interval_s + REPORT_S,
         Traffic::Call(call) if call.silence_suppression => PAUSE_S,
         _ => 0.0,

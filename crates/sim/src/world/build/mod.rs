@@ -6,8 +6,6 @@ mod overlay;
 mod paths;
 mod wired;
 
-use std::net::IpAddr;
-
 use fairhop_control::Address;
 use fairhop_model::phy::Rate;
 use fairhop_model::units::Nanos;
@@ -223,7 +221,7 @@ fn real_flows(scenario: &Scenario) -> RealFlows {
     let attached = scenario.attachments();
     let addresses = attached.iter().flat_map(|attachment| {
         let node = attachment.node;
-        attachment.addresses.iter().map(move |(address, _)| (address_of(*address), node))
+        attachment.addresses.iter().map(move |(address, _)| (Address::from(*address), node))
     });
     let internet = scenario.topology.node_count() as NodeId;
     let is_internet = |attachment: &&Attachment| scenario.internet.is_some() && attachment.node == internet;
@@ -238,13 +236,6 @@ fn real_flows(scenario: &Scenario) -> RealFlows {
     let playout = Nanos::from_millis_f64(scenario.voice.playout_ms);
     RealFlows::new(addresses.collect(), default, ends, playout)
         .observe_at(internet, scenario.topology.gateways())
-}
-
-fn address_of(address: IpAddr) -> Address {
-    match address {
-        IpAddr::V4(address) => Address::v4(address.octets()),
-        IpAddr::V6(address) => Address::v6(address.octets()),
-    }
 }
 
 /// The queue of every station.

@@ -11,8 +11,8 @@ use fairhop_model::units::Nanos;
 use fairhop_sim::mac::{BROADCAST, Frame, FrameKind};
 use fairhop_sim::packet::{Body, NodeId, PacketView};
 use fairhop_sim::scenario::{
-    Capture, Change, Internet, NamedPlace, NodeAt, Place, Propagation, QueueLimit, Reception, Scenario,
-    Topology, load, ready_made,
+    Capture, Change, Internet, NamedPlace, NodeAt, Override, Place, Propagation, QueueLimit, Reception,
+    Scenario, Topology, load, ready_made,
 };
 use fairhop_sim::world::{Tap, World};
 
@@ -94,8 +94,7 @@ impl Lab {
 
     /// A ready-made scenario of this duration, without the traffic and changes that would begin later.
     pub(crate) fn ready(name: &str, duration_s: f64, warmup_s: f64) -> Self {
-        let ready = ready_made(name).unwrap();
-        let mut scenario = load(&ready.file_name(), ready.text, &[]).unwrap().scenario;
+        let mut scenario = ready::<&str>(name, []);
         scenario.duration_s = duration_s;
         scenario.warmup_s = warmup_s;
         scenario.traffic.retain(|entry| entry.times().0 < duration_s);
@@ -539,6 +538,13 @@ pub(crate) fn assert_chance(hits: u64, trials: u64, chance: f64, what: &str) {
         "{what}: {hits} of {trials}, expected {:.1} ± {deviation:.1}",
         trials * chance
     );
+}
+
+/// A ready-made scenario with these changes, as `--set` has them.
+pub(crate) fn ready<S: Into<String>>(name: &str, sets: impl IntoIterator<Item = S>) -> Scenario {
+    let ready = ready_made(name).expect("a ready-made scenario");
+    let sets: Vec<_> = sets.into_iter().map(Override::new).collect();
+    load(&ready.file_name(), ready.text, &sets).unwrap_or_else(|e| panic!("{name}: {e}")).scenario
 }
 
 /// The results of `job` for all items, computed on all cores.
