@@ -48,11 +48,16 @@ pub struct Header {
     pub began_in_the_middle: bool,
     /// The budget at the beginning, in bits per second times price.
     pub budget: Option<f64>,
-    /// The networks that the machine was in at the beginning; older recordings have none.
-    #[serde(default)]
+    /// The networks that the machine was in at the beginning. Older recordings do not say, nor how long ACKs waited for the pace: all
+    /// hosts count as local, so that no queue beyond the gateway is seen where there may be none.
+    #[serde(default = "everywhere")]
     pub connected: Vec<String>,
     /// The text of the config.
     pub config: String,
+}
+
+fn everywhere() -> Vec<String> {
+    vec!["::/0".into()]
 }
 
 /// A frame.

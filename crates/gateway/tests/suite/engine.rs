@@ -2,7 +2,9 @@
 
 use std::io::Cursor;
 
+use fairhop_control::Network;
 use fairhop_control::controller::TICK;
+use fairhop_control::flow::Address;
 use fairhop_control::raw::RawDigest;
 use fairhop_gateway::config::{self, Config, Mode};
 use fairhop_gateway::datapath::DatagramClass;
@@ -221,6 +223,15 @@ fn recording(digests: &[RawDigest]) -> Vec<u8> {
     }
     recorder.end().expect("space");
     std::fs::read(&path).expect("a recording")
+}
+
+#[test]
+fn all_hosts_are_local_in_recordings_that_do_not_say() {
+    let bytes = recording(&traffic(1, 1));
+    let text = String::from_utf8_lossy(&bytes).replacen("\"connected\":[],", "", 1);
+    let header: Header = serde_json::from_str(text.lines().next().expect("a header")).expect("an old header");
+    let network = Network::read(&header.connected[0]).expect("a network");
+    assert!(network.contains(Address::v4([192, 0, 2, 1])) && network.contains(Address::v6([0x20; 16])));
 }
 
 #[test]
