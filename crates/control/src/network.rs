@@ -8,6 +8,7 @@ use crate::flow::Address;
 /// The hosts whose addresses begin with the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
+    /// The bits after the prefix are 0, so that a network is equal to itself however it was written.
     address: Address,
     /// Number of bits, of an IPv4 address as mapped into IPv6.
     prefix: u8,
@@ -33,7 +34,12 @@ impl Network {
     /// The hosts that have the first `prefix` bits of their addresses in common with this one; none if an address has fewer.
     pub fn around(address: IpAddr, prefix: u8) -> Option<Self> {
         let (max, mapped) = if address.is_ipv4() { (32, Self::MAPPED) } else { (128, 0) };
-        (prefix <= max).then(|| Self { address: address.into(), prefix: prefix + mapped })
+        (prefix <= max).then(|| {
+            let prefix = prefix + mapped;
+            let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
+            let bits = u128::from_be_bytes(Address::from(address).0) & mask;
+            Self { address: Address(bits.to_be_bytes()), prefix }
+        })
     }
 
     /// One host.

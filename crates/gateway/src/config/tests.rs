@@ -82,9 +82,12 @@ fn networks_contain_the_addresses_that_begin_with_their_prefix() {
     assert!(network("10.1.0.4").contains(address("10.1.0.4")));
     assert_eq!(Network::read("fd00::/129"), None);
     assert_eq!(Network::read("host"), None);
-    for text in ["10.1.0.0/16", "0.0.0.0/0", "10.1.0.4/32", "fd00::/8", "::1/128", "::ffff:10.1.0.0/90"] {
+    for text in ["10.1.0.0/16", "0.0.0.0/0", "10.1.0.4/32", "fd00::/8", "::1/128", "::/0", "::fc00:0:0/90"] {
         assert_eq!(network(text).to_string(), text);
     }
+    // The bits after the prefix do not matter.
+    assert_eq!(network("127.0.0.1/8"), network("127.0.0.0/8"));
+    assert_eq!(network("fd00::1/0"), network("::/0"));
 }
 
 #[test]
