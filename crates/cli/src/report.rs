@@ -559,7 +559,7 @@ fn losses(calls: &[View<'_>], flows: &[View<'_>]) -> Option<String> {
     };
     let mut groups =
         vec![("calls, from → to", direction("forward")), ("calls, to → from", direction("backward"))];
-    for kind in ["bulk", "quic", "aimd", "web", "request", "cbr", "burst", "video"] {
+    for kind in ["bulk", "quic", "aimd", "web", "request", "cbr", "burst", "ping", "video"] {
         groups.push((kind, flows.iter().copied().filter(|flow| flow.text("kind") == kind).collect()));
     }
     groups.retain(|(_, streams)| !streams.is_empty());

@@ -198,6 +198,8 @@ pub struct VoipMetrics {
     pub mos_cq: u8,
 }
 
+/// IP protocol number of ICMP.
+pub const PROTOCOL_ICMP: u8 = 1;
 /// IP protocol number of TCP.
 pub const PROTOCOL_TCP: u8 = 6;
 /// IP protocol number of UDP.
@@ -301,7 +303,72 @@ impl Ip {
     }
 }
 
+/// An active probe: the gateway sends echo requests to a mesh host at a steady interval, and the host answers each one (RFC 792,
+/// RFC 4443 §4).
+///
+/// To the observer it is a call of which both directions are one: a packet into the mesh is a request, one out of the mesh its
+/// reply, which has seen the loss and the delay of both ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// The gateway.
+    pub gateway: Address,
+    /// The mesh host.
+    pub host: Address,
+    /// Identifier of its packets.
+    pub identifier: u16,
+    /// Time between requests, in whole milliseconds from [`Probe::MIN_INTERVAL_MS`] to [`Probe::MAX_INTERVAL_MS`].
+    pub interval_ms: u16,
+    /// IP bytes of a packet.
+    pub bytes: u32,
+}
+
+impl Probe {
+    /// Shortest interval, in ms: that of the packets of a call.
+    pub const MIN_INTERVAL_MS: u16 = 10;
+    /// Longest interval, in ms: that of the packets of a call.
+    pub const MAX_INTERVAL_MS: u16 = 60;
+    /// IP bytes of a packet that is as large as one of a G.729A call.
+    pub const VOICE_BYTES: u32 = 60;
+
+    /// The digest of request number `count`, or of its reply, which arrived with that time to live.
+    pub fn digest(&self, at: Nanos, direction: Direction, count: u32, ttl: u8) -> Digest {
+        /// As of G.729A: a payload type of RFC 3551 and its clock.
+        const PAYLOAD_TYPE: u8 = 18;
+        const TICKS_PER_MS: u32 = 8;
+        let (source, destination) = match direction {
+            Direction::ToMesh => (self.gateway, self.host),
+            Direction::FromMesh => (self.host, self.gateway),
+        };
+        Digest {
+            at,
+            waited: Nanos::ZERO,
+            direction,
+            source,
+            destination,
+            source_port: self.identifier,
+            destination_port: self.identifier,
+            protocol: PROTOCOL_ICMP,
+            ttl,
+            traffic_class: 46 << 2,
+            bytes: self.bytes,
+            payload: Payload::Rtp(RtpFields {
+                payload_type: PAYLOAD_TYPE,
+                marker: false,
+                sequence: count as u16,
+                timestamp: count.wrapping_mul(TICKS_PER_MS * u32::from(self.interval_ms)),
+                ssrc: u32::from(self.identifier),
+                payload_bytes: self.bytes.saturating_sub(28),
+            }),
+        }
+    }
+}
+
 impl Digest {
+    /// Whether it is that of a [`Probe`]: no packet that is read has such a payload with such a protocol.
+    pub const fn is_of_probe(&self) -> bool {
+        self.protocol == PROTOCOL_ICMP && matches!(self.payload, Payload::Rtp(_))
+    }
+
     /// Reads the digest of an IP packet, or of its first bytes; none without a whole IP header.
     pub fn read(at: Nanos, direction: Direction, packet: &[u8]) -> Option<Self> {
         let ip = Ip::read(packet)?;

@@ -5,6 +5,7 @@
 
 mod check;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -96,6 +97,9 @@ pub struct GatewayAt {
     /// mesh does not share that way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub local: Vec<String>,
+    /// Echo requests that stand for calls which stay in the mesh. Left out: none, and such calls are not protected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<ProbeSetting>,
     /// How packets into the mesh are paced.
     #[serde(default)]
     pub pacing: PacingChoice,
@@ -113,6 +117,27 @@ impl GatewayAt {
     /// Its name in logs and metrics.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.mesh)
+    }
+}
+
+/// Echo requests (ping) to hosts of the mesh. Their replies count as calls whose packets cross the mesh both ways, so that the controller
+/// makes room for calls that it does not see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProbeSetting {
+    /// Addresses of hosts that answer: near telephones, or where most data goes.
+    #[schemars(length(min = 1, max = 16))]
+    pub hosts: Vec<String>,
+    /// Time between requests to a host in ms. Each takes as much air as a packet of a call, there and back.
+    #[serde(default = "probe_interval_ms")]
+    #[schemars(range(min = 10, max = 60))]
+    pub interval_ms: u16,
+}
+
+impl ProbeSetting {
+    /// The hosts.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.hosts.iter().filter_map(|host| host.parse().ok())
     }
 }
 
@@ -312,6 +337,10 @@ pub fn setting_of(control: &GatewayControl) -> (ControllerConfig, usize) {
 }
 
 /// Adaptive control with its default values.
+const fn probe_interval_ms() -> u16 {
+    40
+}
+
 fn default_control() -> GatewayControl {
     serde_json::from_value(serde_json::json!({ "kind": "adaptive" })).unwrap_or(GatewayControl::None {})
 }

@@ -5,6 +5,7 @@
 //! | [`datapath`] | what the kernel does with packets: digests out, policies in |
 //! | [`config`] | the config, in the words of a scenario |
 //! | [`engine`] | observer, bounds of voice and controller of one gateway |
+//! | [`probe`] | echo requests that stand for calls which do not pass the gateway |
 //! | [`voice`] | what counts as a call, and bounds for hosts that fake calls |
 //! | [`daemon`] | the loop, its modes, reload, failures |
 //! | [`status`], [`api`] | what is known, as data, metrics and over HTTP |
@@ -27,6 +28,7 @@ pub mod journal;
 pub mod log;
 pub mod notify;
 pub mod privileges;
+pub mod probe;
 pub mod record;
 pub mod status;
 pub mod voice;

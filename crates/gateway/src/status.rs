@@ -4,7 +4,7 @@ mod collect;
 
 use serde::{Deserialize, Serialize};
 
-pub use collect::{collect, decision};
+pub use collect::{collect, decision, probes};
 
 /// Maximum number of flows in a status: those with the highest rates.
 pub const MAX_FLOWS: usize = 500;
@@ -49,6 +49,8 @@ pub struct GatewayStatus {
     pub decision: DecisionStatus,
     /// The calls.
     pub calls: Vec<CallStatus>,
+    /// The hosts that are probed.
+    pub probes: Vec<ProbeStatus>,
     /// The flows that are not calls.
     pub flows: Vec<FlowStatus>,
     /// Flows of which digests are known, whatever their number in `flows`.
@@ -126,6 +128,15 @@ pub struct CallStatus {
     pub down: Option<DirectionStatus>,
     /// Whether `down` comes from the listener's reports.
     pub down_is_reported: bool,
+}
+
+/// A host of the mesh that is probed, and what its replies show: both ways together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeStatus {
+    /// Its address.
+    pub host: String,
+    /// Its replies over the last second; none while it does not answer.
+    pub round_trip: Option<DirectionStatus>,
 }
 
 /// One direction of a call over the last second.

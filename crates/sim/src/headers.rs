@@ -25,6 +25,7 @@ use crate::packet::{Body, NodeId, Packet, PacketView, flow_of};
 
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
+const PROTOCOL_ICMP: u8 = 1;
 
 /// Where radios are: what a radiotap header says of the channel.
 #[derive(Clone, Copy, Debug)]
@@ -190,6 +191,8 @@ pub(crate) fn port(packet: &Packet) -> u16 {
     match packet.body {
         Body::Rtp { .. } => 50_000 + 2 * (flow % 2_000) as u16,
         Body::Rtcp(_) => 50_001 + 2 * (flow % 2_000) as u16,
+        // No port, but the identifier of an echo.
+        Body::Echo { .. } => (flow + 1) as u16,
         Body::Routing => fairhop_routing::wire::PORT,
         // Later connections of a flow are at some distance, so that neighbouring flows keep their ports.
         Body::Tcp(_) => 61_000 + ((flow + 61 * usize::from(packet.connection)) % 4_000) as u16,
@@ -238,6 +241,7 @@ pub(crate) fn ipv4(out: &mut Vec<u8>, view: PacketView<'_>, addresses: Addresses
     let destination = addresses.of(packet.destination);
     let protocol = match packet.body {
         Body::Tcp(_) => PROTOCOL_TCP,
+        Body::Echo { .. } => PROTOCOL_ICMP,
         _ => PROTOCOL_UDP,
     };
     out.extend([VERSION_4_HEADER_OF_5_WORDS, packet.dscp.value() << 2 | fields.ecn as u8]);
@@ -288,6 +292,14 @@ pub(crate) fn ipv4(out: &mut Vec<u8>, view: PacketView<'_>, addresses: Addresses
             report.encode(out);
             6
         }
+        Body::Echo { sequence, is_reply, .. } => {
+            const REPLY: u8 = 0;
+            const REQUEST: u8 = 8;
+            out.extend([if is_reply { REPLY } else { REQUEST }, 0, 0, 0]);
+            out.extend(port(packet).to_be_bytes());
+            out.extend((sequence as u16).to_be_bytes());
+            2
+        }
         Body::Routing => {
             udp(out, packet, length);
             out.extend_from_slice(view.payload().unwrap_or_default());
@@ -295,7 +307,10 @@ pub(crate) fn ipv4(out: &mut Vec<u8>, view: PacketView<'_>, addresses: Addresses
         }
     };
     // The payload of zeros adds nothing to the sum, which takes the pseudo-header in.
-    let pseudo = sum_words(&source) + sum_words(&destination) + u32::from(protocol) + length;
+    let pseudo = match protocol {
+        PROTOCOL_ICMP => 0,
+        _ => sum_words(&source) + sum_words(&destination) + u32::from(protocol) + length,
+    };
     let check = complement(sum_words(&out[transport..]) + pseudo);
     // A UDP checksum of zero would mean that there is none.
     let check = if check == 0 && protocol == PROTOCOL_UDP { 0xffff } else { check };
@@ -320,7 +335,7 @@ fn aimd(out: &mut Vec<u8>, tagged: impl Fn(u32) -> aimd::wire::Packet, packet: &
 
 fn identification(packet: &Packet) -> u16 {
     match packet.body {
-        Body::Rtp { sequence, .. } | Body::Udp { sequence } => sequence as u16,
+        Body::Rtp { sequence, .. } | Body::Udp { sequence } | Body::Echo { sequence, .. } => sequence as u16,
         Body::Rtcp(report) => report.sender.map_or(0, |sender| sender.packets as u16),
         Body::Aimd(datagram) => datagram.seq.get() as u16,
         Body::AimdAck(ack) => ack.seq.get() as u16,

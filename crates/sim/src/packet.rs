@@ -111,6 +111,15 @@ pub enum Body {
         /// Packets since the start of the stream.
         sequence: u32,
     },
+    /// An echo request, or its reply (RFC 792).
+    Echo {
+        /// Requests since the start of the stream.
+        sequence: u32,
+        /// It answers a request.
+        is_reply: bool,
+        /// Time between the requests of a probe in ms; 0 for an ordinary ping.
+        probe_ms: u16,
+    },
     /// An IP packet or an Ethernet frame from outside the simulator. Its bytes, with all headers, are the payload of its
     /// images ([`Packets::payload`]); [`Packet::bytes`] does not count the Ethernet header.
     Real {
@@ -150,6 +159,18 @@ impl Packet {
     #[inline]
     pub const fn is_counted(&self) -> bool {
         !matches!(self.body, Body::Rtcp(_) | Body::Routing)
+    }
+
+    /// Whether they count its sending: an echo request and its reply are one packet there.
+    #[inline]
+    pub const fn counts_sent(&self) -> bool {
+        self.is_counted() && !matches!(self.body, Body::Echo { is_reply: true, .. })
+    }
+
+    /// Whether they count its arrival.
+    #[inline]
+    pub const fn counts_arrived(&self) -> bool {
+        self.is_counted() && !matches!(self.body, Body::Echo { is_reply: false, .. })
     }
 }
 

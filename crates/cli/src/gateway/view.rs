@@ -64,6 +64,18 @@ fn one(gateway: &GatewayStatus, mode: &str) -> String {
         &format!("{} into the mesh, {} out of it", rate(total("to-mesh")), rate(total("from-mesh"))),
     );
     line("flows", &format!("{} known, {} evicted", gateway.known_flows, gateway.evicted_flows));
+    for probe in &gateway.probes {
+        let found = match &probe.round_trip {
+            Some(found) => format!(
+                "{} % lost, {} % late, {} ms over the fastest",
+                fixed(100.0 * found.loss, 1),
+                fixed(100.0 * found.late, 1),
+                fixed(found.delay_ms, 1)
+            ),
+            None => format!("{BAD}does not answer{BAD:#}"),
+        };
+        line("probe", &format!("{}: {found}", probe.host));
+    }
     let datapath = &gateway.datapath;
     let gate = if datapath.gate { "with" } else { "without" };
     let pacing = match datapath.pacing.as_str() {

@@ -3,6 +3,7 @@
 //! | kind | how it is recognized | what is known |
 //! |---|---|---|
 //! | call | shape of its RTP ([`call`]) | loss, delay, jitter and MOS by direction |
+//! | probe | made by the gateway ([`crate::digest::Probe`]) | as a call, whose way out of the mesh is both ways |
 //! | TCP | protocol | round trips of both sides, losses in the mesh, window scales ([`tcp`]) |
 //! | interactive UDP, such as video of a call | as bulk UDP, and marked by DSCP ([`is_interactive`]) | rate |
 //! | bulk UDP, such as QUIC | large packets, or over 100 kb/s | rate |
@@ -129,6 +130,7 @@ pub struct UdpFlow {
     bytes: u64,
     /// DSCP of the last packet.
     dscp: u8,
+    is_probe: bool,
 }
 
 /// A flow.
@@ -201,6 +203,8 @@ pub struct CallNow {
     pub suppresses_silence: bool,
     /// Mean size of its packets in IP bytes.
     pub packet_bytes: f64,
+    /// It is a probe: nobody listens.
+    pub is_probe: bool,
 }
 
 impl CallNow {
@@ -271,7 +275,10 @@ impl Observer {
         let playout = self.config.playout;
         let flow = self.flows.touch(&key, at, || Flow::new(at, &digest.payload));
         if direction == Direction::FromMesh {
-            flow.hops = hops_from_ttl(digest.ttl);
+            // No packet arrives with 0: it stands for one that was not seen.
+            if digest.ttl > 0 {
+                flow.hops = hops_from_ttl(digest.ttl);
+            }
             flow.heard = Some(at);
         }
         match (&mut flow.body, &digest.payload) {
@@ -406,7 +413,9 @@ impl Observer {
         self.survey.calls.iter().filter_map(move |key| {
             let flow = self.flow(key)?;
             let FlowBody::Udp(udp) = &flow.body else { return None };
-            if !udp.is_call(horizon) {
+            // A host that does not answer tells nothing.
+            let is_probe = udp.is_probe;
+            if !udp.is_call(horizon) || (is_probe && !udp.up.is_alive(horizon)) {
                 return None;
             }
             let listening = self.listening_to(udp);
@@ -443,6 +452,7 @@ impl Observer {
                 listening,
                 suppresses_silence: udp.up.suppresses_silence() || udp.down.suppresses_silence(),
                 packet_bytes: udp.bytes as f64 / udp.packets.max(1) as f64,
+                is_probe,
             })
         })
     }
@@ -515,6 +525,11 @@ impl Flow {
         matches!(&self.body, FlowBody::Tcp(tcp) if tcp.is_closed())
     }
 
+    /// Whether it is a probe of the gateway.
+    pub const fn is_probe(&self) -> bool {
+        matches!(&self.body, FlowBody::Udp(udp) if udp.is_probe)
+    }
+
     /// Its present kind.
     pub fn kind(&self, now: Nanos) -> FlowKind {
         match &self.body {
@@ -539,12 +554,14 @@ impl UdpFlow {
             packets: 0,
             bytes: 0,
             dscp: 0,
+            is_probe: false,
         }
     }
 
     fn update(&mut self, digest: &Digest, playout: Nanos) {
         let Digest { at, direction, bytes, ref payload, .. } = *digest;
         self.dscp = digest.traffic_class >> 2;
+        self.is_probe = digest.is_of_probe();
         self.packets += 1;
         self.bytes += u64::from(bytes);
         let (stream, meter) = match direction {

@@ -219,8 +219,10 @@ impl MeshNode {
         self.seen = now;
         let hops = samples.iter().map(|sample| sample.hops).max().filter(|&hops| hops > 0);
         self.hops = hops.unwrap_or(self.hops);
-        if let Some(last) =
-            samples.iter().filter(|sample| sample.heard > self.heard).max_by_key(|sample| sample.heard)
+        if let Some(last) = samples
+            .iter()
+            .filter(|sample| sample.hops > 0 && sample.heard > self.heard)
+            .max_by_key(|sample| sample.heard)
         {
             (self.heard, self.last_hops) = (last.heard, last.hops);
         }

@@ -181,6 +181,26 @@ fn calls(t: &mut String, status: &Status) {
             }
         }
     }
+    let figures: [(&'static str, &str, Of); 2] = [
+        (
+            "fairhop_probe_loss_ratio",
+            "Fraction of a probe's requests without a reply in time over the last second.",
+            |d| d.loss + d.late,
+        ),
+        ("fairhop_probe_delay_seconds", "Mean round trip of a probe over the fastest one.", |d| {
+            d.delay_ms / 1e3
+        }),
+    ];
+    for (name, help, of) in figures {
+        let mut family = Family::gauge(t, name, help);
+        for gateway in &status.gateways {
+            for probe in &gateway.probes {
+                if let Some(found) = &probe.round_trip {
+                    family.add(&[("gateway", &gateway.name), ("host", &probe.host)], of(found));
+                }
+            }
+        }
+    }
     count(
         t,
         status,

@@ -1,7 +1,7 @@
 //! What the types of a config cannot express.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use fairhop_config::Findings;
 use fairhop_config::control::GatewayControl;
@@ -86,6 +86,9 @@ impl Config {
             for (place, network) in gateway.local.iter().enumerate() {
                 check_network(&format!("{path}.local.{place}"), network, findings);
             }
+            if let Some(probe) = &gateway.probe {
+                check_hosts(&format!("{path}.probe.hosts"), &probe.hosts, findings);
+            }
             if !interfaces.insert(&gateway.mesh) {
                 findings.add(
                     format!("{path}.mesh"),
@@ -129,6 +132,37 @@ fn check_interface(path: &str, name: &str, findings: &mut Findings) {
             "not a name of an interface",
             "`ip link` lists the interfaces",
         );
+    }
+}
+
+fn check_hosts(path: &str, hosts: &[String], findings: &mut Findings) {
+    const MAX: usize = 16;
+    if hosts.is_empty() || hosts.len() > MAX {
+        findings.add(
+            path,
+            format!("{} hosts are to be probed", hosts.len()),
+            "not a number of hosts",
+            format!("name 1 to {MAX} of them; each takes as much air as a call, or half of it at 40 ms"),
+        );
+    }
+    let mut known = BTreeSet::new();
+    for (place, host) in hosts.iter().enumerate() {
+        let path = format!("{path}.{place}");
+        match host.parse::<IpAddr>() {
+            Ok(address) if !known.insert(address) => findings.add(
+                path,
+                format!("{host} is probed already"),
+                "the second time",
+                "name each host once",
+            ),
+            Ok(_) => {}
+            Err(_) => findings.add(
+                path,
+                format!("`{host}` is not an address"),
+                "not an address",
+                "write the address of one host of the mesh, as in \"10.1.0.4\"",
+            ),
+        }
     }
 }
 

@@ -91,6 +91,25 @@ fn networks_contain_the_addresses_that_begin_with_their_prefix() {
 }
 
 #[test]
+fn probes_are_read_and_checked() {
+    let of = |line: &str| {
+        let text = format!("[[gateway]]\nmesh = \"wlan0\"\nprobe = {line}\n");
+        load("gateway.toml", &text, &[]).map(|loaded| loaded.config.gateway[0].probe.clone())
+    };
+    let probe = of("{ hosts = [\"10.1.0.4\", \"fd00::4\"] }").expect("a config").expect("a probe");
+    assert_eq!((probe.addresses().count(), probe.interval_ms), (2, 40));
+    for (line, what) in [
+        ("{ hosts = [] }", "name 1 to 16 of them"),
+        ("{ hosts = [\"10.1.0.0/24\"] }", "`10.1.0.0/24` is not an address"),
+        ("{ hosts = [\"10.1.0.4\", \"10.1.0.4\"] }", "10.1.0.4 is probed already"),
+        ("{ hosts = [\"10.1.0.4\"], interval_ms = 100 }", "60"),
+    ] {
+        let error = of(line).expect_err("a slip").to_string();
+        assert!(error.contains(what), "{error}");
+    }
+}
+
+#[test]
 fn networks_before_the_internet_are_read_and_checked() {
     let of = |line: &str| {
         let text = format!("[[gateway]]\nmesh = \"wlan0\"\n{line}\n");

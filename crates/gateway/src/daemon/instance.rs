@@ -4,16 +4,18 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use fairhop_control::policy::Policy;
+use fairhop_control::raw::RawDigest;
 use fairhop_model::units::Nanos;
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType, socket};
 
 use super::{Start, monotonic};
-use crate::config::{Config, GatewayAt, Loaded, Mode};
+use crate::config::{Config, GatewayAt, Loaded, Mode, ProbeSetting};
 use crate::datapath::{self, Counters, Datapath, DatapathError, Features, Orders, Queue};
 use crate::engine::{Engine, Settings};
 use crate::journal::{Entry, Journal};
 use crate::log::{Level, Line, unix_s};
+use crate::probe::Prober;
 use crate::record::{FORMAT, Header, Recorder};
 use crate::status::{self, GatewayStatus};
 use crate::voice::Distrusted;
@@ -43,6 +45,7 @@ pub(super) struct Instance {
     journal_failed: bool,
     written_at: Option<Nanos>,
     recorder: Option<Recorder>,
+    prober: Option<Prober>,
     counters: Counters,
     counters_before: Option<(Nanos, Counters)>,
     queues: Vec<Queue>,
@@ -89,12 +92,14 @@ impl Instance {
             journal_failed: false,
             written_at: None,
             recorder: None,
+            prober: None,
             counters: Counters::default(),
             counters_before: None,
             queues: Vec::new(),
             mode,
         };
         instance.find_networks();
+        instance.set_probes();
         if let Some(path) = record
             && let Err(error) = instance.begin_recording(path, loaded, false, budget, None)
         {
@@ -118,6 +123,31 @@ impl Instance {
 
     pub(super) fn set_gateway(&mut self, gateway: &GatewayAt) {
         self.gateway = gateway.clone();
+        self.set_probes();
+    }
+
+    /// Has the probes that the config asks for, or says why not.
+    fn set_probes(&mut self) {
+        let Some(setting) = &self.gateway.probe else {
+            self.prober = None;
+            return;
+        };
+        if let Some(prober) = &mut self.prober {
+            if !prober.set(setting) {
+                self.warn(
+                    "no-probes",
+                    "some hosts need a socket that only a start can open; restart the gateway",
+                );
+            }
+            return;
+        }
+        match Prober::open(setting) {
+            Ok(prober) => self.prober = Some(prober),
+            Err(error) => self.warn(
+                "no-probes",
+                format!("{error}: raw sockets need CAP_NET_RAW, which the gateway has at its start only; restart it"),
+            ),
+        }
     }
 
     /// Changes the settings of the engine.
@@ -178,15 +208,27 @@ impl Instance {
 
     /// Takes the digests that have come.
     pub(super) fn poll(&mut self) {
-        let Some(datapath) = &mut self.datapath else { return };
-        let (engine, recorder) = (&mut self.engine, &mut self.recorder);
+        let (engine, recorder, prober) = (&mut self.engine, &mut self.recorder, &mut self.prober);
         let mut recorded = Ok(());
-        let polled = datapath.poll_digests(&mut |digest| {
+        let mut take = |digest: &RawDigest| {
             engine.on_digest(digest);
             if let Some(recorder) = recorder {
                 recorded = std::mem::replace(&mut recorded, Ok(())).and_then(|()| recorder.digest(digest));
             }
+        };
+        // Probes and packets in the order of their times, which must not go back.
+        let mut take_probes = |until, take: &mut dyn FnMut(&RawDigest)| {
+            while let Some(digest) = prober.as_mut().and_then(|prober| prober.next_until(until)) {
+                take(&digest);
+            }
+        };
+        let polled = self.datapath.as_mut().map_or(Ok(()), |datapath| {
+            datapath.poll_digests(&mut |digest| {
+                take_probes(Nanos(digest.at), &mut take);
+                take(digest);
+            })
         });
+        take_probes(monotonic(), &mut take);
         if let Err(error) = recorded {
             self.end_recording(Some(&error));
         }
@@ -261,7 +303,8 @@ impl Instance {
         }
         self.written_at = Some(now);
         let decision = status::decision(&self.engine, now);
-        let calls = self.engine.controller().observer().calls(now, Nanos::from_secs(1)).count();
+        let calls = self.engine.controller().observer().calls(now, Nanos::from_secs(1));
+        let calls = calls.filter(|call| !call.is_probe).count();
         if is_news {
             let whole = |value: Option<f64>| value.map(f64::round);
             Line::new(Level::Info, "decision")
@@ -353,6 +396,11 @@ impl Instance {
             wired: self.gateway.wired.clone(),
             control: self.control.clone(),
             fault: self.fault.clone(),
+            probes: status::probes(
+                &self.engine,
+                now,
+                self.gateway.probe.iter().flat_map(ProbeSetting::addresses),
+            ),
             ..status::collect(&self.engine, now, &self.features, &self.counters, before, self.queues.clone())
         }
     }

@@ -1,14 +1,16 @@
 //! From the engine and the datapath to a status.
 
+use std::net::IpAddr;
+
 use fairhop_control::Decision;
 use fairhop_control::flow::{Address, FlowKey};
-use fairhop_control::observer::{Flow, FlowBody, FlowKind, Quality};
+use fairhop_control::observer::{CallNow, Flow, FlowBody, FlowKind, Quality};
 use fairhop_control::policy::Policy;
 use fairhop_model::units::{BitRate, Nanos};
 
 use super::{
     CallStatus, ClassStatus, CounterStatus, DatapathStatus, DecisionStatus, DirectionStatus,
-    DistrustedStatus, FlowStatus, GatewayStatus, MAX_CALLS, MAX_FLOWS, QueueStatus,
+    DistrustedStatus, FlowStatus, GatewayStatus, MAX_CALLS, MAX_FLOWS, ProbeStatus, QueueStatus,
 };
 use crate::datapath::{ByClass, Count, Counters, Features, Queue};
 use crate::engine::{Engine, reason_name};
@@ -104,6 +106,7 @@ fn calls(engine: &Engine, now: Nanos) -> Vec<CallStatus> {
     let observer = engine.controller().observer();
     let mut calls: Vec<CallStatus> = observer
         .calls(now, SECOND)
+        .filter(|call| !call.is_probe)
         .map(|call| CallStatus {
             mesh: end(call.key.mesh, call.key.mesh_port),
             wired: end(call.key.wired, call.key.wired_port),
@@ -121,6 +124,22 @@ fn calls(engine: &Engine, now: Nanos) -> Vec<CallStatus> {
         calls.truncate(MAX_CALLS);
     }
     calls
+}
+
+/// How the probes of these hosts fare.
+pub fn probes(engine: &Engine, now: Nanos, hosts: impl Iterator<Item = IpAddr>) -> Vec<ProbeStatus> {
+    let calls = engine.controller().observer().calls(now, SECOND);
+    let known: Vec<CallNow> = calls.filter(|call| call.is_probe).collect();
+    hosts
+        .map(|host| ProbeStatus {
+            host: host.to_string(),
+            round_trip: known
+                .iter()
+                .find(|call| call.key.mesh == host.into())
+                .and_then(|call| call.up.as_ref())
+                .map(direction),
+        })
+        .collect()
 }
 
 /// The flows with the highest rates. Only these cost text: there may be many thousands more.

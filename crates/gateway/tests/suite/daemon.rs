@@ -29,9 +29,13 @@ struct Running {
 
 impl Running {
     fn start(lines: &str) -> Self {
+        Self::start_with(lines, "")
+    }
+
+    fn start_with(lines: &str, of_gateway: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("gateway.toml");
-        write_config(&path, lines);
+        write_config_with(&path, lines, of_gateway);
         let (seen, modes) = (Arc::<Mutex<Seen>>::default(), Arc::<Mutex<Vec<Mode>>>::default());
         let signals = Signals::default();
         let (sender, addresses) = mpsc::channel();
@@ -126,9 +130,13 @@ impl Drop for Running {
 }
 
 fn write_config(path: &std::path::Path, lines: &str) {
+    write_config_with(path, lines, "");
+}
+
+fn write_config_with(path: &std::path::Path, lines: &str, of_gateway: &str) {
     let folder = path.parent().unwrap().display();
     let text = format!(
-        "{lines}\n[[gateway]]\nname = \"roof\"\nmesh = \"wlan0\"\n[api]\nlisten = \"127.0.0.1:0\"\n\
+        "{lines}\n[[gateway]]\nname = \"roof\"\nmesh = \"wlan0\"\n{of_gateway}\n[api]\nlisten = \"127.0.0.1:0\"\n\
          token_file = \"{folder}/token\"\n[journal]\nfolder = \"{folder}/journal\"\n"
     );
     std::fs::write(path, text).unwrap();
@@ -189,6 +197,36 @@ fn modes_reload_and_failures_of_a_running_daemon() {
     assert!(std::fs::metadata(path).unwrap().len() > 500);
     assert!(gateway.seen.lock().unwrap().stopped >= 4);
     assert!(gateway.folder.path().join("journal/roof.journal").exists());
+}
+
+#[test]
+fn probed_hosts_are_shown_with_what_their_replies_show_and_are_no_calls() {
+    let probe = |hosts: &str| format!("probe = {{ hosts = [{hosts}], interval_ms = 20 }}");
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        assert!(std::env::var_os("CI").is_none(), "raw sockets need root");
+        eprintln!("skipped: raw sockets need root");
+        return;
+    }
+    let mut gateway = Running::start_with("mode = \"dry-run\"", &probe("\"127.0.0.1\", \"::1\""));
+    let status = gateway.wait_for("replies", |status| {
+        status.gateways[0].probes.iter().all(|probe| probe.round_trip.is_some())
+    });
+    let hosts: Vec<&str> = status.gateways[0].probes.iter().map(|probe| probe.host.as_str()).collect();
+    assert_eq!(hosts, ["127.0.0.1", "::1"]);
+    assert!(
+        status.gateways[0].probes.iter().all(|probe| probe.round_trip.is_some_and(|found| found.loss < 0.5))
+    );
+    assert!(status.gateways[0].calls.is_empty() && status.gateways[0].decision.mos.is_none());
+    assert!(gateway.get("/metrics").body.contains("fairhop_probe_loss_ratio{gateway=\"roof\",host=\"::1\"}"));
+    // Fewer hosts need no new rights, which the daemon has given up.
+    write_config_with(&gateway.config(), "mode = \"dry-run\"", &probe("\"127.0.0.1\""));
+    gateway.signals.reload.store(true, Ordering::Relaxed);
+    gateway.wait_for("one host", |status| {
+        let probes = &status.gateways[0].probes;
+        status.reloads == 1 && probes.len() == 1 && probes[0].round_trip.is_some()
+    });
+    gateway.stop();
 }
 
 #[test]

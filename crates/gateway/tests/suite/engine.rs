@@ -4,6 +4,7 @@ use std::io::Cursor;
 
 use fairhop_control::Network;
 use fairhop_control::controller::TICK;
+use fairhop_control::digest::{Direction, Probe};
 use fairhop_control::flow::Address;
 use fairhop_control::raw::RawDigest;
 use fairhop_gateway::config::{self, Config, Mode};
@@ -156,6 +157,41 @@ fn rtp_outside_the_networks_of_telephones_is_no_call() {
     run(&mut engine, &digests, |_, _| {});
     let calls = engine.controller().observer().calls(Nanos::from_millis(11_980), Nanos::from_secs(1));
     assert_eq!(calls.map(|call| call.key.mesh.to_string()).collect::<Vec<_>>(), ["10.1.0.1"]);
+}
+
+#[test]
+fn a_probe_steers_the_controller_and_is_neither_a_call_nor_distrusted() {
+    let limits = "[voice]\nnetworks = [\"10.9.0.0/16\"]\nkbps_per_host = 10.0\nkbps_per_call = 10.0\n";
+    let budget = |loses: bool| {
+        let mut engine = Engine::new(settings(&format!("{CONFIG}{limits}")));
+        let probe = Probe {
+            gateway: Address::v4([10, 1, 0, 254]),
+            host: Address::v4([10, 1, 0, 7]),
+            identifier: 1,
+            interval_ms: 40,
+            bytes: Probe::VOICE_BYTES,
+        };
+        let mut digests = traffic(0, 8);
+        for count in 0..200 {
+            let at = Nanos::from_millis(10_000 + 40 * u64::from(count));
+            digests.push(RawDigest::from(&probe.digest(at, Direction::ToMesh, count, 64)));
+            // From the third second on, every fifth reply is lost.
+            if !(loses && count > 75 && count % 5 == 0) {
+                let at = at.saturating_add(Nanos::from_millis(9));
+                digests.push(RawDigest::from(&probe.digest(at, Direction::FromMesh, count, 62)));
+            }
+        }
+        digests.sort_by_key(|digest| digest.at);
+        run(&mut engine, &digests, |_, _| {});
+        let now = Nanos::from_millis(17_960);
+        let calls: Vec<_> = engine.controller().observer().calls(now, Nanos::from_secs(1)).collect();
+        assert!(calls.len() == 1 && calls[0].is_probe, "{calls:?}");
+        assert_eq!(calls[0].up.is_some_and(|up| up.loss > 0.1), loses);
+        assert_eq!(engine.guard().distrusted().count(), 0);
+        assert_eq!(engine.decision().and_then(|decision| decision.mos), None);
+        engine.controller().budget().expect("an adaptive controller")
+    };
+    assert!(budget(true) < 0.3 * budget(false), "{} and {}", budget(true), budget(false));
 }
 
 #[test]

@@ -73,7 +73,11 @@ impl Summary {
                         FlowKind::Video(video) => {
                             summary.video = Some(figures::video(&world.videos()[video].record));
                         }
-                        FlowKind::Call(_) | FlowKind::Cbr | FlowKind::Burst | FlowKind::Real(_) => {}
+                        FlowKind::Call(_)
+                        | FlowKind::Cbr
+                        | FlowKind::Burst
+                        | FlowKind::Ping
+                        | FlowKind::Real(_) => {}
                     }
                     flows.push(summary);
                 }

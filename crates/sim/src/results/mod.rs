@@ -234,7 +234,7 @@ pub struct DelaySummary {
 pub struct FlowSummary {
     /// Name of the flow.
     pub name: String,
-    /// `bulk`, `aimd`, `quic`, `cbr`, `burst`, `web`, `request` or `video`; of real programs `real-tcp`, `real-udp` or `real`.
+    /// `bulk`, `aimd`, `quic`, `cbr`, `burst`, `ping`, `web`, `request` or `video`; of real programs `real-tcp`, `real-udp` or `real`.
     pub kind: String,
     /// Payload delivered, in order and once.
     pub goodput_mbps: f64,

@@ -41,8 +41,8 @@ pub use placement::Linkage;
 pub use sections::{Record, Scenario, Voice};
 pub use topology::{Gateways, NodeAt, Topology, Waypoint};
 pub use traffic::{
-    Aimd, Bulk, Burst, Call, Cbr, Common, Quic, Real, Request, SizeLaw, TcpHyStart, TcpProfile, TcpRecovery,
-    TcpVariant, TimeLaw, Traffic, Video, Web,
+    Aimd, Bulk, Burst, Call, Cbr, Common, Ping, Quic, Real, Request, SizeLaw, TcpHyStart, TcpProfile,
+    TcpRecovery, TcpVariant, TimeLaw, Traffic, Video, Web,
 };
 pub use wired::{Host, Internet, LinkDirection, LinkLoss, SlottedChannel, Wired, WiredLink};
 

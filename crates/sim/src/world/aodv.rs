@@ -400,7 +400,7 @@ impl World {
         let Core { packets, recorder, events, .. } = &mut self.core;
         let Some(record) = &mut recorder.routing else { return };
         let view = packets.view(image);
-        if !view.packet.is_counted() {
+        if !view.packet.counts_arrived() {
             return;
         }
         // Each node and host on the way has lowered the time to live.

@@ -10,7 +10,9 @@
 //! pacers.
 
 use fairhop_control::controller::CustomController;
-use fairhop_control::digest::{Digest, Direction, PROTOCOL_TCP, PROTOCOL_UDP, Payload, RtpFields, TcpFields};
+use fairhop_control::digest::{
+    Digest, Direction, PROTOCOL_ICMP, PROTOCOL_TCP, PROTOCOL_UDP, Payload, Probe, RtpFields, TcpFields,
+};
 use fairhop_control::flow::{Address, FlowKey};
 use fairhop_control::gateway::{Arrival, Gateway as Pipeline, PacketKind, Verdict};
 use fairhop_control::pacer::PacerConfig;
@@ -262,7 +264,22 @@ impl Gateway {
         if let Some(digest) = real_digest(at, packet, direction) {
             return digest;
         }
-        let port = port(packet.packet);
+        let mut port = port(packet.packet);
+        if let Body::Echo { sequence, probe_ms, .. } = packet.body {
+            let end = match direction {
+                Direction::ToMesh => packet.source,
+                Direction::FromMesh => packet.destination,
+            };
+            if probe_ms > 0 && end == self.node {
+                return self.probe(packet, direction, port, probe_ms).digest(
+                    at,
+                    direction,
+                    sequence,
+                    packet.header.ttl,
+                );
+            }
+            port = 0;
+        }
         let payload = match packet.body {
             Body::Tcp(segment) => {
                 Payload::Tcp(TcpFields { window: packet.header.window, ..fields(&segment) })
@@ -276,6 +293,7 @@ impl Gateway {
                 payload_bytes: packet.bytes - headers::IP_UDP_RTP,
             }),
             Body::Rtcp(report) => Payload::Rtcp(report.fields()),
+            Body::Echo { .. } => Payload::Other,
             Body::Udp { .. }
             | Body::Aimd(_)
             | Body::AimdAck(_)
@@ -299,10 +317,29 @@ impl Gateway {
         }
     }
 
+    /// A probe of this gateway, of which this is a packet.
+    fn probe(
+        &self,
+        packet: PacketView<'_>,
+        direction: Direction,
+        identifier: u16,
+        interval_ms: u16,
+    ) -> Probe {
+        let (gateway, host) = match direction {
+            Direction::ToMesh => (packet.source, packet.destination),
+            Direction::FromMesh => (packet.destination, packet.source),
+        };
+        let of = |node| Address::v4(self.addresses.of(node));
+        Probe { gateway: of(gateway), host: of(host), identifier, interval_ms, bytes: packet.bytes }
+    }
+
     /// What the pacers need to know of a packet into the mesh.
     fn arrival(&self, packet: PacketView<'_>) -> Arrival {
         if let Some(digest) = real_digest(Nanos::ZERO, packet, Direction::ToMesh) {
             return Arrival::from(&digest);
+        }
+        if let Body::Echo { .. } = packet.body {
+            return Arrival::from(&self.digest(Nanos::ZERO, packet, Direction::ToMesh));
         }
         let port = port(packet.packet);
         let key = FlowKey {
@@ -319,6 +356,7 @@ impl Gateway {
             Body::Rtcp(_) => PacketKind::Rtcp,
             Body::Rtp { .. }
             | Body::Udp { .. }
+            | Body::Echo { .. }
             | Body::Aimd(_)
             | Body::AimdAck(_)
             | Body::Quic { .. }
@@ -350,6 +388,7 @@ fn set_window(core: &mut Core, image: ImageId, window: Option<u16>) {
 const fn protocol(body: &Body) -> u8 {
     match body {
         Body::Tcp(_) => PROTOCOL_TCP,
+        Body::Echo { .. } => PROTOCOL_ICMP,
         _ => PROTOCOL_UDP,
     }
 }
@@ -448,6 +487,9 @@ mod tests {
             payload_type: 18,
             marker: true,
         });
+        bodies.push(Body::Echo { sequence: 70_000, is_reply: false, probe_ms: 0 });
+        // The probe of another gateway.
+        bodies.push(Body::Echo { sequence: 1, is_reply: true, probe_ms: 40 });
         let has = |wanted: fn(&Segment) -> bool| {
             bodies.iter().any(|body| matches!(body, Body::Tcp(segment) if wanted(segment)))
         };

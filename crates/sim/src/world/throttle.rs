@@ -279,7 +279,7 @@ fn load_of(around: Surroundings<'_>, flow: &Flow, entry: &Traffic) -> Load {
         FlowKind::Aimd(_) => {
             Load::Datagrams { payload: entry.largest_packet_bytes().saturating_sub(DATA_HEADERS) }
         }
-        FlowKind::Cbr | FlowKind::Burst | FlowKind::Video(_) | FlowKind::Real(_) => {
+        FlowKind::Cbr | FlowKind::Burst | FlowKind::Ping | FlowKind::Video(_) | FlowKind::Real(_) => {
             Load::Datagrams { payload: entry.largest_packet_bytes().saturating_sub(headers::IP_UDP) }
         }
     }

@@ -79,6 +79,9 @@ fn kind_of_traffic() -> impl Strategy<Value = String> {
     let cbr = rate_and_bytes().prop_map(|(rate, bytes)| {
         format!("kind = \"cbr\"\nrate_kbps = {rate:?}\npayload_bytes = {}", bytes - 28)
     });
+    let ping = (1.0..50.0, 29_u32..=1500).prop_map(|(interval, bytes)| {
+        format!("kind = \"ping\"\ninterval_ms = {interval:?}\npacket_bytes = {bytes}")
+    });
     let burst = (rate_and_bytes(), 1_u32..=8).prop_map(|((rate, bytes), packets)| {
         format!("kind = \"burst\"\nrate_kbps = {rate:?}\npacket_bytes = {bytes}\nburst_packets = {packets}")
     });
@@ -93,6 +96,7 @@ fn kind_of_traffic() -> impl Strategy<Value = String> {
         cbr.clone(),
         cbr.prop_map(|cbr| format!("{cbr}\nto = \"broadcast\"")),
         burst,
+        ping,
         Just(format!("kind = \"web\"\nsize = {law}\nthink = {think}")),
         Just(format!("kind = \"request\"\nresponse = {law}\nthink = {think}")),
         video,
@@ -273,6 +277,7 @@ fn is_tcp(kind: FlowKind) -> bool {
         | FlowKind::Quic(_)
         | FlowKind::Cbr
         | FlowKind::Burst
+        | FlowKind::Ping
         | FlowKind::Video(_)
         | FlowKind::Real(_) => false,
     }
@@ -311,7 +316,9 @@ proptest! {
                 if !is_tcp(flow.kind) {
                     // Segments have no number to distinguish them by. The gateway's queues hold or drop packets that a
                     // frame has brought to it.
-                    let seen = seen_to_arrive(&run, stream as u32, destination);
+                    // An echo request has arrived when its reply has.
+                    let end = if flow.kind == FlowKind::Ping { flow.from } else { destination };
+                    let seen = seen_to_arrive(&run, stream as u32, end);
                     let held = if lab.scenario.control.is_some() { finished } else { 0 };
                     prop_assert!(record.arrived <= seen && seen <= record.arrived + held, "{} of {}", seen, record.arrived);
                 }
@@ -366,7 +373,8 @@ fn the_property_draws_every_kind_of_traffic_control_queue_and_change() {
         }
     }
     assert!(built >= 270, "{built} of 300 scenarios could be built");
-    let kinds = ["call", "bulk", "aimd", "quic", "cbr", "cbr broadcast", "burst", "web", "request", "video"];
+    let kinds =
+        ["call", "bulk", "aimd", "quic", "cbr", "cbr broadcast", "burst", "ping", "web", "request", "video"];
     let expected = kinds.into_iter().chain(["edca", "rate", "move", "control change"]).map(str::to_owned);
     let expected = expected.chain(CONTROLS.map(|kind| format!("control {kind}")));
     let expected: BTreeSet<String> =

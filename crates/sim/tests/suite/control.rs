@@ -11,7 +11,7 @@ use fairhop_sim::mac::Frame;
 use fairhop_sim::packet::{Body, NodeId, PacketView};
 use fairhop_sim::recorder::Loss;
 use fairhop_sim::results::Summary;
-use fairhop_sim::scenario::{Bulk, Call, Control, Gateways, QueueLimit, Topology, Traffic};
+use fairhop_sim::scenario::{Bulk, Call, Control, Gateways, QueueLimit, Scenario, Topology, Traffic};
 use fairhop_sim::world::control::Decided;
 use fairhop_sim::world::{Tap, World};
 
@@ -436,6 +436,27 @@ fn a_window_clamp_limits_transfers_that_begin_under_it() {
     assert_eq!(summary.totals.calls_ok, 5.0, "{:?}", summary.totals);
 }
 
+/// No packet of calls between two nodes passes the gateway. Replies to its echo requests show what data does to them.
+#[test]
+fn a_probe_protects_calls_that_stay_in_the_mesh() {
+    const PROBE: &str = "traffic.+={ kind = \"ping\", from = \"gateway\", to = 3, interval_ms = 40, packet_bytes = 60, \
+                         dscp = \"EF\", probe = true }";
+    let calls = ["topology.hops=4", "traffic.0.from=1", "traffic.0.to=3", "traffic.0.count=2"];
+    let under = |control: &str, probe: Option<&str>| {
+        let control = format!("control={{ kind = \"{control}\" }}");
+        let sets = calls.into_iter().chain(probe).map(str::to_owned).chain([control]);
+        clear_and_tcp(&ready("k-control", sets))
+    };
+    let ((none, all), (blind, _)) = (under("none", None), under("adaptive", None));
+    let (clear, tcp) = under("adaptive", Some(PROBE));
+    assert!(none < 0.5 && blind < 0.5, "{none} and {blind} of the seconds are clear without a probe");
+    assert!(clear >= 0.95 && tcp > 0.6 * all, "{clear} clear, TCP has {tcp} of {all} Mb/s");
+    // An ordinary ping has no influence on the controller, whatever becomes of it.
+    let ping = PROBE.replace("probe = true", "probe = false");
+    let (pinged, _) = under("adaptive", Some(&ping));
+    assert!(pinged < 0.5, "{pinged} clear with a ping");
+}
+
 /// Two hops, then an Internet link that is slower than the mesh, with a long queue: calls clear, TCP in Mb/s, over three seeds.
 fn beyond_a_slow_uplink(mbps: f64, uploads: u32, calls_from: &str, control: &str) -> (f64, f64) {
     let sets = [
@@ -449,9 +470,13 @@ fn beyond_a_slow_uplink(mbps: f64, uploads: u32, calls_from: &str, control: &str
         "internet.queue={ packets = 300 }".to_owned(),
         format!("control={{ kind = \"{control}\" }}"),
     ];
-    let scenario = ready("k-control", sets);
+    clear_and_tcp(&ready("k-control", sets))
+}
+
+/// Clear call-seconds and TCP in Mb/s, means of three seeds.
+fn clear_and_tcp(scenario: &Scenario) -> (f64, f64) {
     let found = on_all_cores(&[1, 2, 3], |&seed| {
-        let mut world = World::new(&scenario, seed).expect("a network");
+        let mut world = World::new(scenario, seed).expect("a network");
         world.run();
         let totals = Summary::of(&world, false).totals;
         (totals.calls_clear, totals.tcp_goodput_mbps)

@@ -67,6 +67,31 @@ fn the_delay_of_a_wired_path_is_the_sum_of_sending_times_and_link_delays() {
     assert_eq!(link(&summary, "b", "r").sent, 0.0);
 }
 
+/// The reply is one packet with its request: the round trip is its delay, and a request without a reply is lost.
+#[test]
+fn a_ping_has_the_round_trip_as_its_delay() {
+    let of = |queue: &str| {
+        let text = format!(
+            r#"
+            name = "ping"
+            duration_s = 2
+            topology = {{ kind = "none" }}
+            wired.hosts = [{{ name = "a" }}, {{ name = "b" }}]
+            wired.links = [{{ between = ["a", "b"], rate_mbps = 10, delay_ms = 5 }}]
+            traffic = [{{ kind = "ping", from = "a", to = "b", interval_ms = 20, packet_bytes = 1250 }}{queue}]
+            "#
+        );
+        flow(&run(&text), "ping-0").clone()
+    };
+    let ping = of("");
+    assert_eq!((ping.loss, ping.sent), (0.0, 100.0));
+    assert!((ping.delay.min_ms - 12.0).abs() < 1e-9 && ping.delay.max_ms == ping.delay.min_ms, "{ping:?}");
+    // The way back is full: half of the requests and more have no reply.
+    let full = ", { kind = \"cbr\", from = \"b\", to = \"a\", rate_kbps = 30000, payload_bytes = 1222 }";
+    let ping = of(full);
+    assert!(ping.sent == 100.0 && ping.loss > 0.5, "{ping:?}");
+}
+
 /// Wires are preferred to radio hops, and among wires the shortest delay; a host reaches a node through the gateway that saves
 /// radio hops.
 #[test]
@@ -75,6 +100,7 @@ fn a_path_minimizes_radio_hops_and_then_wired_delay() {
         format!(
             r#"
             name = "two gateways"
+            name = "ping"
             duration_s = 2
             topology = {{ kind = "string", hops = 4, spacing_m = 200 }}
             wired.hosts = [{{ name = "server" }}, {{ name = "r" }}]

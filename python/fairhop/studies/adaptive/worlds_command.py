@@ -9,13 +9,13 @@ from contextlib import closing
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from fairhop.studies.adaptive import worlds_oracle, worlds_tables
+from fairhop.studies.adaptive import worlds_oracle, worlds_runs, worlds_tables
 from fairhop.studies.adaptive.output import add_common, check_page, describe, positive, publish, runner_of, update_page
 from fairhop.studies.adaptive.parallel import for_all
 from fairhop.studies.adaptive.store import UnknownRunError
 from fairhop.studies.adaptive.worlds import SPLITS, World, drawn
 from fairhop.studies.adaptive.worlds_oracle import Best
-from fairhop.studies.adaptive.worlds_runs import ADAPTIVE, AGAIN, JUDGING, Figures, WorldRuns
+from fairhop.studies.adaptive.worlds_runs import AGAIN, JUDGING, PROBED, Figures, WorldRuns
 from fairhop.studies.adaptive.worlds_tables import Judged
 from fairhop.studies.command import StudyError, interrupted
 from fairhop.studies.lab import FREE, ProgramError, Runner, Sets, Stopped
@@ -32,6 +32,7 @@ examples:
   fairhop study adaptive worlds --split train --count 100 --class "receiver linux" --class "hops 1"
   fairhop study adaptive worlds --split test --count 400 --no-adaptive      only the best fixed settings
   fairhop study adaptive worlds --split train --count 100 --list            worlds and their classes
+  fairhop study adaptive worlds --split test --count 400 --class "calls inside the mesh" --probe calls
 
 Each run is kept in DIR/worlds/runs.jsonl: after Ctrl-C the same command goes on, and another controller (--program)
 runs only the adaptive control. The worlds are written to DIR/worlds/SPLIT/NUMBER.toml."""
@@ -56,6 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--worlds", type=numbers_of, metavar="K,K,…", help="only worlds with these numbers")
     parser.add_argument("--only-adaptive", action="store_true", help="leave out worlds without a stored best setting")
     parser.add_argument("--no-adaptive", action="store_true", help="search the best fixed settings and nothing else")
+    parser.add_argument(
+        "--probe",
+        choices=PROBED,
+        help="where all calls stay in the mesh, adaptive control probes the ends of the calls, or those of the data",
+    )
     parser.add_argument("--list", action="store_true", help="list worlds and their classes; run nothing")
     parser.add_argument(
         "--page",
@@ -75,8 +81,8 @@ def numbers_of(text: str) -> list[int]:
     return [int(word) for word in words]
 
 
-def judge(runs: WorldRuns, world: World, *, adaptive: bool) -> Judged | None:
-    """All figures of a world, or none if only the best fixed setting is searched.
+def judge(runs: WorldRuns, world: World, under: Sets | None) -> Judged | None:
+    """All figures of a world under that adaptive control, or none if only the best fixed setting is searched.
 
     Raises:
         UnknownRunError: A fixed setting is not stored, and only `adaptive` may be run.
@@ -87,11 +93,11 @@ def judge(runs: WorldRuns, world: World, *, adaptive: bool) -> Judged | None:
     fq_codel: Figures | None = runs.mean(world, FQ_CODEL, JUDGING) if world.entries("video") else None
     counts = world.has_calls and best.figures.good
     best_again = runs.mean(world, best.setting, AGAIN) if counts else None
-    if not adaptive:
+    if not under:
         return None
-    seeds = tuple(runs.one(world, ADAPTIVE, seed) for seed in JUDGING)
-    again = (best_again, runs.mean(world, ADAPTIVE, AGAIN)) if best_again else None
-    return Judged(world, best, none, fq_codel, Figures.mean(seeds), seeds, again)
+    seeds = tuple(runs.one(world, under, seed) for seed in JUDGING)
+    again = (best_again, runs.mean(world, under, AGAIN)) if best_again else None
+    return Judged(world, best, none, fq_codel, under, Figures.mean(seeds), seeds, again)
 
 
 def selected(args: argparse.Namespace) -> list[World]:
@@ -139,7 +145,7 @@ def show(args: argparse.Namespace, runner: Runner, runs: WorldRuns, worlds: Sequ
     Raises:
         StudyError: The program refused some worlds.
     """
-    found, unknown, failed = all_judged(runner, runs, worlds, adaptive=not args.no_adaptive)
+    found, unknown, failed = all_judged(runner, runs, worlds, adaptive=not args.no_adaptive, probed=args.probe)
     if found:
         text = worlds_tables.text(found, unknown, runs.file)
         title = f"Adaptive control in {len(found)} worlds of the {args.split} split"
@@ -167,7 +173,7 @@ def write(args: argparse.Namespace, runner: Runner, runs: WorldRuns) -> None:
 
 
 def all_judged(
-    runner: Runner, runs: WorldRuns, worlds: Sequence[World], *, adaptive: bool
+    runner: Runner, runs: WorldRuns, worlds: Sequence[World], *, adaptive: bool, probed: str | None = None
 ) -> tuple[list[Judged], int, int]:
     """The figures of the worlds in order, how many have no stored setting, and how many failed."""
     unknown: list[World] = []
@@ -175,7 +181,7 @@ def all_judged(
 
     def attempt(world: World) -> Judged | None:
         try:
-            return judge(runs, world, adaptive=adaptive)
+            return judge(runs, world, worlds_runs.adaptive(world, probed) if adaptive else None)
         except UnknownRunError:
             unknown.append(world)
         except ProgramError as problem:
@@ -199,7 +205,7 @@ def every_world(found: Sequence[Judged]) -> tuple[Sequence[str], list[list[str]]
             "best fixed setting": (judged.best.setting, judged.best.figures),
             "none": ((FREE,), judged.none),
             "fq-codel": (FQ_CODEL, judged.fq_codel),
-            "adaptive": (ADAPTIVE, judged.adaptive),
+            "adaptive": (judged.sets, judged.adaptive),
         }
         about = [world.split, str(world.number), "; ".join(world.labels)]
         for name, (sets, figures) in under.items():

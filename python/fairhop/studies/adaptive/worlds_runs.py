@@ -36,6 +36,22 @@ def tuned(constant: str, value: float) -> Sets:
     return (f'control={{ kind = "adaptive", tuning = {{ {constant} = {value!r} }} }}',)
 
 
+#: What probes may be of: the nodes of the calls, or those where data ends.
+PROBED = {"calls": ("call",), "data": ("bulk", "quic")}
+
+
+def adaptive(world: World, probed: str | None) -> Sets:
+    """Adaptive control, with probes of the nodes of `PROBED` if all calls of a world stay in the mesh."""
+    gateway = world.scenario["topology"].get("gateway", 0)
+    calls = world.entries("call")
+    if not probed or not calls or not all(isinstance(entry["from"], int) for entry in calls):
+        return ADAPTIVE
+    ends = [entry[end] for entry in world.entries(*PROBED[probed]) for end in ("from", "to")]
+    nodes = dict.fromkeys(end for end in ends if isinstance(end, int) and end != gateway)
+    probe = 'kind = "ping", from = "gateway", interval_ms = 40, packet_bytes = 60, dscp = "EF", probe = true'
+    return (*ADAPTIVE, *(f'traffic.+={{ name = "probe-{node}", {probe}, to = {node} }}' for node in nodes))
+
+
 def is_adaptive(setting: Sets) -> bool:
     return any('kind = "adaptive"' in word for word in setting)
 

@@ -11,6 +11,7 @@ from fairhop.studies.adaptive.grid_tables import decile
 from fairhop.studies.adaptive.worlds import World
 from fairhop.studies.adaptive.worlds_oracle import Best
 from fairhop.studies.adaptive.worlds_runs import Figures
+from fairhop.studies.lab import Sets
 from fairhop.studies.model import Table
 
 #: Number of worlds in a list of the worst.
@@ -29,14 +30,15 @@ ENOUGH = 8
 
 @dataclass(frozen=True)
 class Judged:
-    """A world, and the figures in it: the best fixed setting, no control, FQ-CoDel (with video), adaptive; for each
-    seed of adaptive its own; and with other seeds those of the best fixed setting, where that makes calls good, and of
-    adaptive."""
+    """A world, and the figures in it: the best fixed setting, no control, FQ-CoDel (with video), adaptive with its
+    setting; for each seed of adaptive its own; and with other seeds those of the best fixed setting, where that makes
+    calls good, and of adaptive."""
 
     world: World
     best: Best
     none: Figures
     fq_codel: Figures | None
+    sets: Sets
     adaptive: Figures
     seeds: tuple[Figures, ...]
     again: tuple[Figures, Figures] | None

@@ -298,6 +298,7 @@ impl<'a> Direction<'a> {
             | FlowKind::Quic(_)
             | FlowKind::Cbr
             | FlowKind::Burst
+            | FlowKind::Ping
             | FlowKind::Video(_)
             | FlowKind::Real(_) => None,
         };

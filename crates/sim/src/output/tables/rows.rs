@@ -15,7 +15,7 @@ table! {
         flow: u32,
         /// Name of the flow.
         name: Arc<str>,
-        /// `call`, `bulk`, `aimd`, `quic`, `cbr`, `burst`, `web`, `request` or `video`.
+        /// `call`, `bulk`, `aimd`, `quic`, `cbr`, `burst`, `ping`, `web`, `request` or `video`.
         kind: &'static str,
         /// `forward` (from `from` to `to` of the scenario) or `backward`.
         direction: &'static str,
@@ -150,7 +150,7 @@ table! {
         flow: u32,
         /// Name of the flow.
         name: Arc<str>,
-        /// `call`, `bulk`, `aimd`, `quic`, `cbr`, `burst`, `web`, `request` or `video`.
+        /// `call`, `bulk`, `aimd`, `quic`, `cbr`, `burst`, `ping`, `web`, `request` or `video`.
         kind: &'static str,
         /// `forward` or `backward`.
         direction: &'static str,

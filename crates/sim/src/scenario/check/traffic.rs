@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use fairhop_control::digest::Probe;
 use fairhop_model::headers;
 
 use super::super::place::{NamedPlace, Place};
 use super::super::sections::Scenario;
 use super::super::traffic::{
-    Aimd, Bulk, Burst, Call, Cbr, Quic, Real, Request, SizeLaw, TcpProfile, TcpRecovery, TcpVariant, TimeLaw,
-    Traffic, Video, Web,
+    Aimd, Bulk, Burst, Call, Cbr, Ping, Quic, Real, Request, SizeLaw, TcpProfile, TcpRecovery, TcpVariant,
+    TimeLaw, Traffic, Video, Web,
 };
 use super::places::Places;
 use fairhop_config::Findings;
@@ -165,6 +166,7 @@ pub(super) fn check_load(i: usize, entry: &Traffic, radio: bool, findings: &mut 
             Traffic::Cbr(Cbr { payload_bytes, .. }) => ("payload_bytes", *payload_bytes),
             Traffic::Aimd(Aimd { packet_bytes, .. })
             | Traffic::Burst(Burst { packet_bytes, .. })
+            | Traffic::Ping(Ping { packet_bytes, .. })
             | Traffic::Video(Video { packet_bytes, .. }) => ("packet_bytes", *packet_bytes),
             Traffic::Call(_) => ("codec", packet),
             Traffic::Real(_) => return,
@@ -200,7 +202,22 @@ pub(super) fn check_load(i: usize, entry: &Traffic, radio: bool, findings: &mut 
             check_video(i, *rate_kbps, *frames_per_s, *group_frames, *i_to_p, findings);
         }
         Traffic::Real(real) => check_commands(i, real, findings),
+        Traffic::Ping(ping) => check_probe(i, ping, findings),
         Traffic::Call(_) | Traffic::Bulk(_) | Traffic::Aimd(_) | Traffic::Quic(_) => {}
+    }
+}
+
+/// A probe has the interval of a call's packets.
+fn check_probe(i: usize, ping: &Ping, findings: &mut Findings) {
+    let (min, max) = (Probe::MIN_INTERVAL_MS, Probe::MAX_INTERVAL_MS);
+    let is_possible = (f64::from(min)..=f64::from(max)).contains(&ping.interval_ms);
+    if ping.probe && !(is_possible && ping.interval_ms.fract() == 0.0) {
+        findings.add(
+            format!("traffic.{i}.interval_ms"),
+            format!("a probe with a request every {} ms is not taken for a call", Number(ping.interval_ms)),
+            "not the interval of a call",
+            format!("write a whole number from {min} to {max}, as in interval_ms = 40"),
+        );
     }
 }
 

@@ -377,6 +377,34 @@ kinds_of_traffic! {
         stop_s;
     }
 
+    /// Echo requests (ICMP) at a steady interval. The receiver answers each one: delay and loss are those of the round trip.
+    Ping "ping" Be {
+        /// The sender of requests.
+        from;
+        /// The host that answers.
+        to;
+        /// DSCP of requests and replies: a name or a number. Left out: `BE`.
+        dscp;
+        own {
+            /// Time between requests in ms.
+            #[serde(default = "ping_interval_ms")]
+            #[schemars(range(min = 1.0, max = 3_600_000.0))]
+            interval_ms: f64,
+            /// Size of an IP packet in bytes.
+            #[serde(default = "ping_bytes")]
+            #[schemars(range(min = 28, max = 9000))]
+            packet_bytes: u32,
+            /// The controller of the gateway `from` takes the replies for a call: it finds out how calls would fare that it does not
+            /// see, because they stay in the mesh. `interval_ms` is a whole number from 10 to 60 then.
+            #[serde(default, skip_serializing_if = "is_false")]
+            probe: bool,
+        }
+        /// First request, in seconds, plus a random phase within one interval.
+        start_s;
+        /// No requests are sent from then on, in seconds. Left out: the end of the run.
+        stop_s;
+    }
+
     /// Web browsing: each page is transferred over a new TCP connection, followed by a pause. The time of a page runs from
     /// the first SYN to the last byte. The request is not modelled, apart from the handshake.
     Web "web" Be {
@@ -557,6 +585,15 @@ fn frames_per_s() -> f64 {
     25.0
 }
 
+fn ping_interval_ms() -> f64 {
+    1000.0
+}
+
+/// 56 bytes of data, as the program has them.
+fn ping_bytes() -> u32 {
+    84
+}
+
 fn mtu() -> u32 {
     1500
 }
@@ -649,6 +686,7 @@ impl Traffic {
             | Self::Request(Request { mss_bytes, .. }) => headers::IP_TCP + mss_bytes,
             Self::Aimd(Aimd { packet_bytes, .. })
             | Self::Burst(Burst { packet_bytes, .. })
+            | Self::Ping(Ping { packet_bytes, .. })
             | Self::Video(Video { packet_bytes, .. }) => *packet_bytes,
         }
     }

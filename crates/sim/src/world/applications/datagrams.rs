@@ -1,4 +1,4 @@
-//! Datagrams by the clock: calls, constant rates and bursts, with the reports of calls ([`super::reports`]).
+//! Datagrams by the clock: calls, constant rates, bursts and pings, with the reports of calls ([`super::reports`]).
 
 use fairhop_model::units::Nanos;
 use fairhop_model::voice::Codec;
@@ -27,10 +27,24 @@ pub struct DatagramSource {
     pub stop: Nanos,
     /// Packets sent so far.
     pub sequence: u32,
-    /// The voice codec of a call.
-    pub codec: Option<Codec>,
+    /// What they are.
+    pub content: Content,
     /// When a speaker talks whose silence is suppressed.
     pub speech: Option<Speech>,
+}
+
+/// What datagrams are.
+#[derive(Clone, Copy, Debug)]
+pub enum Content {
+    /// Plain UDP.
+    Plain,
+    /// The voice of a call.
+    Voice(Codec),
+    /// Echo requests; with the time between them in ms if they are a probe, 0 if not.
+    Echo {
+        /// See [`Content::Echo`].
+        probe_ms: u16,
+    },
 }
 
 impl DatagramSource {
@@ -38,9 +52,10 @@ impl DatagramSource {
     fn next_body(&mut self, period: u64, marker: bool) -> Body {
         let sequence = self.sequence;
         self.sequence = sequence.wrapping_add(1);
-        match self.codec {
-            None => Body::Udp { sequence },
-            Some(codec) => {
+        match self.content {
+            Content::Plain => Body::Udp { sequence },
+            Content::Echo { probe_ms } => Body::Echo { sequence, is_reply: false, probe_ms },
+            Content::Voice(codec) => {
                 let profile = codec.profile();
                 let samples = u64::from(profile.clock_hz) * profile.interval.0 / 1_000_000_000;
                 Body::Rtp {
@@ -180,6 +195,16 @@ impl Application for Datagrams {
     fn on_packet(&mut self, ctx: &mut AppContext<'_>, packet: &Packet, _header: &Header) {
         match packet.body {
             Body::Rtcp(report) => self.on_report(ctx.now(), packet.stream, &report),
+            Body::Echo { sequence, is_reply: false, probe_ms } => {
+                // It keeps the time of the request, so that its delay is the round trip.
+                let reply = Packet {
+                    source: packet.destination,
+                    destination: packet.source,
+                    body: Body::Echo { sequence, is_reply: true, probe_ms },
+                    ..*packet
+                };
+                ctx.send(reply, Ecn::NotEct);
+            }
             body => {
                 ctx.delivered(packet.stream, u64::from(payload_bytes(packet)));
                 if let Body::Rtp { ssrc, sequence, .. } = body {

@@ -22,6 +22,8 @@ pub enum FlowKind {
     Cbr,
     /// Datagrams in bursts.
     Burst,
+    /// Echo requests and their replies, which are one stream: a packet is delivered when its reply has come back.
+    Ping,
     /// Pages; the index of the session.
     Web(usize),
     /// Requests and responses; the index of the session.
@@ -42,6 +44,7 @@ impl FlowKind {
             Self::Quic(_) => "quic",
             Self::Cbr => "cbr",
             Self::Burst => "burst",
+            Self::Ping => "ping",
             Self::Web(_) => "web",
             Self::Request(_) => "request",
             Self::Video(_) => "video",
@@ -83,7 +86,8 @@ pub(in crate::world) fn payload_bytes(packet: &Packet) -> u32 {
     match packet.body {
         Body::Tcp(segment) => segment.len,
         Body::Rtp { .. } => packet.bytes - headers::IP_UDP_RTP,
-        Body::Udp { .. } => packet.bytes - headers::IP_UDP,
+        // The header of an echo has as many bytes as that of UDP.
+        Body::Udp { .. } | Body::Echo { .. } => packet.bytes - headers::IP_UDP,
         Body::Aimd(_) => packet.bytes - DATA_HEADERS,
         Body::AimdAck(_) | Body::Rtcp(_) | Body::Routing => 0,
         Body::Quic { data, .. } => data,

@@ -55,7 +55,7 @@ impl AppContext<'_> {
     #[inline]
     fn send(&mut self, packet: Packet, ecn: Ecn) {
         let Core { packets, recorder, .. } = &mut *self.core;
-        if packet.is_counted() && recorder.is_measured(packet.stream) {
+        if packet.counts_sent() && recorder.is_measured(packet.stream) {
             recorder.packet_sent(&packet, payload_bytes(&packet));
             if let Some(routing) = &mut recorder.routing {
                 routing.sent(packet.stream, packet.created);
@@ -124,7 +124,7 @@ pub(super) enum Kind {
 impl Kind {
     const fn of(flow: FlowKind) -> Self {
         match flow {
-            FlowKind::Call(_) | FlowKind::Cbr | FlowKind::Burst => Self::Datagrams,
+            FlowKind::Call(_) | FlowKind::Cbr | FlowKind::Burst | FlowKind::Ping => Self::Datagrams,
             FlowKind::Video(_) => Self::Video,
             FlowKind::Bulk(_) | FlowKind::Web(_) | FlowKind::Request(_) => Self::Tcp,
             FlowKind::Aimd(_) => Self::Aimd,
@@ -205,7 +205,7 @@ impl Applications {
     /// A packet has arrived; it is recorded and handed to its application.
     pub(super) fn on_packet(&mut self, core: &mut Core, image: ImageId) {
         let packet = core.packets.get(image);
-        if packet.is_counted() && core.recorder.is_measured(packet.stream) {
+        if packet.counts_arrived() && core.recorder.is_measured(packet.stream) {
             core.recorder.packet_arrived(packet, core.events.now());
         }
         self.deliver(core, image);

@@ -282,6 +282,7 @@ impl TcpFlows {
             | FlowKind::Quic(_)
             | FlowKind::Cbr
             | FlowKind::Burst
+            | FlowKind::Ping
             | FlowKind::Video(_)
             | FlowKind::Real(_) => None,
         }

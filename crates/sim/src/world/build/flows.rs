@@ -23,7 +23,7 @@ use crate::scenario::{
     self, Place, Scenario, SizeLaw, TcpHyStart, TcpProfile, TcpRecovery, TcpVariant, TimeLaw, Traffic,
 };
 use crate::world::applications::aimd::AimdStream;
-use crate::world::applications::datagrams::{DatagramEvent, DatagramSource, Interval, Speech};
+use crate::world::applications::datagrams::{Content, DatagramEvent, DatagramSource, Interval, Speech};
 use crate::world::applications::flow::{Flow, FlowKind};
 use crate::world::applications::quic::QuicTransfer;
 use crate::world::applications::sessions::Session;
@@ -88,7 +88,8 @@ impl<'a> Plan<'a> {
                 let nominal = profile.interval.as_secs_f64();
                 let voice = [false, true].map(|back| {
                     let seconds = if back { nominal } else { nominal / (1.0 + drift_ppm * 1e-6) };
-                    let (place, start) = self.datagrams(index, &flow, back, bytes, seconds, 1, Some(codec));
+                    let (place, start) =
+                        self.datagrams(index, &flow, back, bytes, seconds, 1, Content::Voice(codec));
                     let source = &mut self.applications.datagrams.sources[place];
                     source.interval = source.interval.with_timer(Nanos::from_millis_f64(*timer_ms));
                     if *silence_suppression {
@@ -118,13 +119,18 @@ impl<'a> Plan<'a> {
             Traffic::Cbr(scenario::Cbr { rate_kbps, payload_bytes, .. }) => {
                 let bytes = headers::IP_UDP + payload_bytes;
                 let seconds = f64::from(*payload_bytes) * 8.0 / (rate_kbps * 1000.0);
-                self.datagrams(index, &flow, false, bytes, seconds, 1, None);
+                self.datagrams(index, &flow, false, bytes, seconds, 1, Content::Plain);
             }
             Traffic::Burst(scenario::Burst { rate_kbps, packet_bytes, burst_packets, .. }) => {
                 flow.kind = FlowKind::Burst;
                 let seconds =
                     f64::from(*packet_bytes) * 8.0 * f64::from(*burst_packets) / (rate_kbps * 1000.0);
-                self.datagrams(index, &flow, false, *packet_bytes, seconds, *burst_packets, None);
+                self.datagrams(index, &flow, false, *packet_bytes, seconds, *burst_packets, Content::Plain);
+            }
+            Traffic::Ping(scenario::Ping { interval_ms, packet_bytes, probe, .. }) => {
+                flow.kind = FlowKind::Ping;
+                let content = Content::Echo { probe_ms: if *probe { *interval_ms as u16 } else { 0 } };
+                self.datagrams(index, &flow, false, *packet_bytes, interval_ms / 1e3, 1, content);
             }
             Traffic::Web(web) => {
                 flow.kind = FlowKind::Web(self.applications.tcp.sessions.len());
@@ -184,7 +190,7 @@ impl<'a> Plan<'a> {
         bytes: u32,
         seconds: f64,
         burst: u32,
-        codec: Option<Codec>,
+        content: Content,
     ) -> (usize, Nanos) {
         let stream = stream(index, back);
         let phase = Stream::new(self.seed, u64::from(stream), Purpose::Source).unit() * seconds;
@@ -201,7 +207,7 @@ impl<'a> Plan<'a> {
             burst,
             stop: flow.stop,
             sequence: 0,
-            codec,
+            content,
             speech: None,
         });
         (place, start)

@@ -359,7 +359,7 @@ pub(crate) struct SeenPacket {
 impl SeenPacket {
     fn of(packet: PacketView<'_>) -> Self {
         let number = match packet.body {
-            Body::Udp { sequence } | Body::Rtp { sequence, .. } => sequence,
+            Body::Udp { sequence } | Body::Rtp { sequence, .. } | Body::Echo { sequence, .. } => sequence,
             Body::Aimd(datagram) => datagram.seq.get(),
             Body::AimdAck(ack) => ack.seq.get(),
             Body::Quic { number, .. } => number,

@@ -1,0 +1,375 @@
+//! Active probes: echo requests to hosts of the mesh, so that the controller learns how calls fare that do not pass the gateway.
+//!
+//! A thread of its own sends them, since the observer judges packets by their steady interval, which the daemon's loop does not
+//! keep. A request that left late is taken back out of its reply's time of arrival. Requests go where the machine's routes lead.
+//!
+//! Raw sockets need CAP_NET_RAW (`raw(7)`), so they are opened before the daemon gives its rights up.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use fairhop_control::Direction;
+use fairhop_control::digest::Probe;
+use fairhop_control::raw::RawDigest;
+use fairhop_model::units::Nanos;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recv, sendto, socket, sockopt};
+
+use crate::config::ProbeSetting;
+use crate::daemon::monotonic;
+
+/// Bytes of a request after the IP header, so that the packet is as large as one of a G.729A call.
+const V4_BYTES: usize = Probe::VOICE_BYTES as usize - 20;
+/// DSCP EF: the probe stands for calls.
+const EXPEDITED: u8 = 46 << 2;
+/// Type and code of a request and of its reply, ICMP and ICMPv6 (RFC 792, RFC 4443 §4).
+const V4_REQUEST: u8 = 8;
+const V4_REPLY: u8 = 0;
+const V6_REQUEST: u8 = 128;
+const V6_REPLY: u8 = 129;
+/// Digests that wait for the daemon's loop: 2 s of 16 hosts every 10 ms.
+const MAX_WAITING: usize = 6_400;
+/// Requests that would leave later than this begin anew.
+const MAX_LATE: Nanos = Nanos::from_millis(200);
+/// Longest time for which the thread sleeps: it looks for the end then.
+const MAX_SLEEP: Nanos = Nanos::from_millis(100);
+
+/// Probes of one gateway.
+#[derive(Debug)]
+pub struct Prober {
+    setting: ProbeSetting,
+    sockets: Sockets,
+    running: Option<Running>,
+    /// The next digest, where it has been taken out of the channel and is later than what was asked for.
+    next: Option<RawDigest>,
+}
+
+#[derive(Debug)]
+struct Running {
+    digests: Receiver<RawDigest>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A raw socket for each family that there are hosts of.
+#[derive(Debug)]
+struct Sockets {
+    v4: Option<Arc<OwnedFd>>,
+    v6: Option<Arc<OwnedFd>>,
+}
+
+impl Prober {
+    /// Probes that have not begun.
+    ///
+    /// # Errors
+    /// The process has no right to open raw sockets.
+    pub fn open(setting: &ProbeSetting) -> io::Result<Self> {
+        let has = |is_v4: bool| setting.addresses().any(|host| host.is_ipv4() == is_v4);
+        let v4 = has(true).then(|| raw(AddressFamily::INET)).transpose()?;
+        let v6 = has(false).then(|| raw(AddressFamily::INET6)).transpose()?;
+        Ok(Self {
+            setting: setting.clone(),
+            sockets: Sockets { v4: v4.map(Arc::new), v6: v6.map(Arc::new) },
+            running: None,
+            next: None,
+        })
+    }
+
+    /// Changes hosts and interval. False where a socket is missing that only a restart can open.
+    pub fn set(&mut self, setting: &ProbeSetting) -> bool {
+        if *setting != self.setting {
+            self.setting = setting.clone();
+            (self.running, self.next) = (None, None);
+        }
+        let is_open =
+            |host: IpAddr| if host.is_ipv4() { self.sockets.v4.is_some() } else { self.sockets.v6.is_some() };
+        self.setting.addresses().all(is_open)
+    }
+
+    /// The next digest up to a time. The first call starts the probes.
+    pub fn next_until(&mut self, at: Nanos) -> Option<RawDigest> {
+        let running = self.running.get_or_insert_with(|| Running::start(&self.setting, &self.sockets));
+        let next = self.next.take().or_else(|| running.digests.try_recv().ok())?;
+        if next.at > at.0 {
+            self.next = Some(next);
+            return None;
+        }
+        Some(next)
+    }
+}
+
+impl Running {
+    fn start(setting: &ProbeSetting, sockets: &Sockets) -> Self {
+        let (sender, digests) = sync_channel(MAX_WAITING);
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut worker = Worker::new(setting, sockets, sender, Arc::clone(&stop));
+        let thread = std::thread::Builder::new().name("probes".into()).spawn(move || worker.run()).ok();
+        Self { digests, stop, thread }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn raw(family: AddressFamily) -> io::Result<OwnedFd> {
+    let is_v4 = family == AddressFamily::INET;
+    let fd = socket(family, SocketType::RAW, Some(if is_v4 { ipproto::ICMP } else { ipproto::ICMPV6 }))?;
+    if is_v4 {
+        sockopt::set_ip_tos(&fd, EXPEDITED)?;
+    } else {
+        sockopt::set_ipv6_tclass(&fd, u32::from(EXPEDITED))?;
+    }
+    Ok(fd)
+}
+
+/// A host that is probed.
+struct Target {
+    host: IpAddr,
+    probe: Probe,
+    /// Requests sent, and when the first one was due.
+    count: u32,
+    began: Nanos,
+    /// How late each of the last requests left, by sequence number.
+    late: [Nanos; Self::KEPT],
+}
+
+impl Target {
+    /// Requests whose replies are waited for: 2.5 s at 10 ms.
+    const KEPT: usize = 256;
+
+    fn due(&self) -> Nanos {
+        let after = u64::from(self.count) * u64::from(self.probe.interval_ms) * 1_000_000;
+        Nanos(self.began.0.saturating_add(after))
+    }
+}
+
+struct Worker {
+    v4: Option<Arc<OwnedFd>>,
+    v6: Option<Arc<OwnedFd>>,
+    targets: Vec<Target>,
+    digests: SyncSender<RawDigest>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Worker {
+    fn new(
+        setting: &ProbeSetting,
+        sockets: &Sockets,
+        digests: SyncSender<RawDigest>,
+        stop: Arc<AtomicBool>,
+    ) -> Self {
+        let now = monotonic();
+        let hosts: Vec<IpAddr> = setting.addresses().collect();
+        // Requests are spread over the interval.
+        let apart = u64::from(setting.interval_ms) * 1_000_000 / hosts.len().max(1) as u64;
+        let target = |(index, host): (usize, IpAddr)| Target {
+            host,
+            probe: Probe {
+                gateway: own_address(host).unwrap_or(UNKNOWN).into(),
+                host: host.into(),
+                // Two daemons on one machine, and other programs, have others.
+                identifier: (std::process::id() as u16).wrapping_mul(31).wrapping_add(index as u16),
+                interval_ms: setting.interval_ms,
+                bytes: Probe::VOICE_BYTES,
+            },
+            count: 0,
+            began: now.saturating_add(Nanos(index as u64 * apart)),
+            late: [Nanos::ZERO; Target::KEPT],
+        };
+        Self {
+            v4: sockets.v4.clone(),
+            v6: sockets.v6.clone(),
+            targets: hosts.into_iter().enumerate().map(target).collect(),
+            digests,
+            stop,
+        }
+    }
+
+    fn run(&mut self) {
+        while !self.stop.load(Ordering::Relaxed) {
+            self.send(monotonic());
+            let due = self.targets.iter().map(Target::due).min().unwrap_or(Nanos::MAX);
+            self.wait(due.saturating_sub(monotonic()).min(MAX_SLEEP));
+            while self.receive() {}
+        }
+    }
+
+    /// Sends what is due.
+    fn send(&mut self, now: Nanos) {
+        let hosts = self.targets.len();
+        for target in &mut self.targets {
+            let due = target.due();
+            if now < due {
+                continue;
+            }
+            if now.saturating_sub(due) > MAX_LATE {
+                // After a pause of the machine, requests are not made up for. To the observer it is another call.
+                target.probe.identifier = target.probe.identifier.wrapping_add(hosts as u16);
+                (target.count, target.began) = (0, now);
+            }
+            let due = target.due();
+            let late = now.saturating_sub(due);
+            let fd = if target.host.is_ipv4() { &self.v4 } else { &self.v6 };
+            let Some(fd) = fd else { continue };
+            let mut bytes = [0; V4_BYTES];
+            let length = request(&mut bytes, target);
+            target.late[target.count as usize % Target::KEPT] = late;
+            let digest = target.probe.digest(due, Direction::ToMesh, target.count, 64);
+            target.count = target.count.wrapping_add(1);
+            // Without a route or room in the queue it is a lost packet.
+            let _ = sendto(fd, &bytes[..length], SendFlags::DONTWAIT, &SocketAddr::new(target.host, 0));
+            let _ = self.digests.try_send(RawDigest::from(&digest));
+        }
+    }
+
+    fn wait(&self, time: Nanos) {
+        let mut fds: Vec<PollFd<'_>> =
+            [&self.v4, &self.v6].into_iter().flatten().map(|fd| PollFd::new(&**fd, PollFlags::IN)).collect();
+        let time = Duration::from_nanos(time.0);
+        let _ = poll(&mut fds, Timespec::try_from(time).ok().as_ref());
+    }
+
+    /// Takes what has come. Whether there was anything.
+    fn receive(&mut self) -> bool {
+        let mut bytes = [0; 256];
+        let mut any = false;
+        for (is_v4, fd) in [(true, self.v4.clone()), (false, self.v6.clone())] {
+            let Some(fd) = fd else { continue };
+            let Ok((length, _)) = recv(&fd, &mut bytes[..], RecvFlags::DONTWAIT) else { continue };
+            any = true;
+            let now = monotonic();
+            let Some(reply) = Reply::read(&bytes[..length], is_v4) else { continue };
+            let found = self
+                .targets
+                .iter()
+                .find(|target| target.probe.identifier == reply.identifier && target.host.is_ipv4() == is_v4);
+            let Some(target) = found else { continue };
+            if reply.source.is_some_and(|source| source != target.host) {
+                continue;
+            }
+            // The latest request with that number.
+            let behind = (target.count.wrapping_sub(1) as u16).wrapping_sub(reply.sequence);
+            if usize::from(behind) >= Target::KEPT || u32::from(behind) >= target.count {
+                continue;
+            }
+            let count = target.count - 1 - u32::from(behind);
+            let at = now.saturating_sub(target.late[count as usize % Target::KEPT]);
+            let digest = target.probe.digest(at, Direction::FromMesh, count, reply.ttl);
+            let _ = self.digests.try_send(RawDigest::from(&digest));
+        }
+        any
+    }
+}
+
+/// The address of this machine that packets to a host have.
+fn own_address(host: IpAddr) -> Option<IpAddr> {
+    let any: IpAddr =
+        if host.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    // Nothing is sent; the kernel chooses the address by its routes.
+    socket.connect((host, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+const UNKNOWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+/// Writes a request; returns its length. The kernel adds the checksum of ICMPv6.
+fn request(bytes: &mut [u8; V4_BYTES], target: &Target) -> usize {
+    let is_v4 = target.host.is_ipv4();
+    // The header of IPv6 is longer, and the packet is to have the same size.
+    let length = if is_v4 { V4_BYTES } else { V4_BYTES - 20 };
+    bytes[0] = if is_v4 { V4_REQUEST } else { V6_REQUEST };
+    bytes[4..6].copy_from_slice(&target.probe.identifier.to_be_bytes());
+    bytes[6..8].copy_from_slice(&(target.count as u16).to_be_bytes());
+    if is_v4 {
+        let sum = checksum(&bytes[..length]);
+        bytes[2..4].copy_from_slice(&sum.to_be_bytes());
+    }
+    length
+}
+
+/// RFC 1071.
+fn checksum(bytes: &[u8]) -> u16 {
+    let words =
+        bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| u32::from(low)));
+    let mut sum: u32 = words.sum();
+    while sum >> 16 != 0 {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// A reply as a raw socket gives it: with the IP header for IPv4, without it for IPv6 (`raw(7)`, `ipv6(7)`).
+#[derive(Debug, PartialEq)]
+struct Reply {
+    source: Option<IpAddr>,
+    identifier: u16,
+    sequence: u16,
+    /// 0 where it is not known.
+    ttl: u8,
+}
+
+impl Reply {
+    fn read(bytes: &[u8], is_v4: bool) -> Option<Self> {
+        let (source, ttl, icmp) = if is_v4 {
+            let header = bytes.first_chunk::<20>()?;
+            let source = Ipv4Addr::new(header[12], header[13], header[14], header[15]);
+            (Some(source.into()), header[8], bytes.get(usize::from(header[0] & 15) * 4..)?)
+        } else {
+            (None, 0, bytes)
+        };
+        let header = icmp.first_chunk::<8>()?;
+        let kind = if is_v4 { V4_REPLY } else { V6_REPLY };
+        let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+        (header[0] == kind && header[1] == 0).then(|| Self {
+            source,
+            identifier: half(4),
+            sequence: half(6),
+            ttl,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_read_and_other_packets_are_not() {
+        let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 61, 1, 0, 0, 10, 1, 0, 4, 10, 1, 0, 1];
+        packet.extend([0, 0, 0, 0, 0x12, 0x34, 0x56, 0x78]);
+        let reply =
+            Reply { source: Some([10, 1, 0, 4].into()), identifier: 0x1234, sequence: 0x5678, ttl: 61 };
+        assert_eq!(Reply::read(&packet, true), Some(reply));
+        for cut in 0..packet.len() {
+            assert_eq!(Reply::read(&packet[..cut], true), None);
+        }
+        let reply = Reply { source: None, identifier: 0x1234, sequence: 0x5678, ttl: 0 };
+        assert_eq!(Reply::read(&[129, 0, 0, 0, 0x12, 0x34, 0x56, 0x78], false), Some(reply));
+        // A request, which loopback brings back, and an answer that is none.
+        packet[20] = V4_REQUEST;
+        assert_eq!(Reply::read(&packet, true), None);
+        assert_eq!(Reply::read(&[129, 1, 0, 0, 0x12, 0x34, 0x56, 0x78], false), None);
+    }
+
+    #[test]
+    fn the_checksum_of_a_request_makes_its_sum_zero() {
+        let mut bytes = [7; V4_BYTES];
+        bytes[2..4].fill(0);
+        let sum = checksum(&bytes);
+        bytes[2..4].copy_from_slice(&sum.to_be_bytes());
+        assert_eq!(checksum(&bytes), 0);
+    }
+}
