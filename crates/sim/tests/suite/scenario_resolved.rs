@@ -208,7 +208,7 @@ fn descriptions_state_the_defaults_that_apply() {
         assert_eq!(rates.join(", "), listed);
     }
     let kinds = schema["$defs"]["Traffic"]["oneOf"].as_array().unwrap();
-    assert_eq!(kinds.len(), 10);
+    assert_eq!(kinds.len(), 11);
     for kind in kinds {
         let word = kind["properties"]["kind"]["const"].as_str().unwrap();
         let own: String = kind["required"].as_array().unwrap().iter().filter_map(Value::as_str).fold(

@@ -100,7 +100,6 @@ fn a_path_minimizes_radio_hops_and_then_wired_delay() {
         format!(
             r#"
             name = "two gateways"
-            name = "ping"
             duration_s = 2
             topology = {{ kind = "string", hops = 4, spacing_m = 200 }}
             wired.hosts = [{{ name = "server" }}, {{ name = "r" }}]
