@@ -48,7 +48,7 @@ impl Decision {
             acks: policy.down_acks.into_iter().chain(policy.up_acks).min(),
             window: windows.flatten().min(),
             waiting: u32::try_from(waiting).unwrap_or(u32::MAX),
-            mos: calls.filter(|call| !call.is_probe).filter_map(|call| call.mos()).reduce(f64::min),
+            mos: calls.filter(|call| !call.is_probe()).filter_map(|call| call.mos()).reduce(f64::min),
         }
     }
 

@@ -54,7 +54,7 @@ pub struct Digest {
     pub destination_port: u16,
     /// IP protocol number.
     pub protocol: u8,
-    /// Time to live, or hop limit, as the packet came in.
+    /// Time to live, or hop limit, as the packet came in; 0 where that was not seen.
     pub ttl: u8,
     /// Type of service, or traffic class: DSCP and ECN.
     pub traffic_class: u8,
@@ -329,6 +329,8 @@ impl Probe {
     pub const MAX_INTERVAL_MS: u16 = 60;
     /// IP bytes of a packet that is as large as one of a G.729A call.
     pub const VOICE_BYTES: u32 = 60;
+    /// Type of service, or traffic class, of its packets: that of calls, DSCP EF (RFC 4594 §4.1).
+    pub const TRAFFIC_CLASS: u8 = 46 << 2;
 
     /// The digest of request number `count`, or of its reply, which arrived with that time to live.
     pub fn digest(&self, at: Nanos, direction: Direction, count: u32, ttl: u8) -> Digest {
@@ -349,7 +351,7 @@ impl Probe {
             destination_port: self.identifier,
             protocol: PROTOCOL_ICMP,
             ttl,
-            traffic_class: 46 << 2,
+            traffic_class: Self::TRAFFIC_CLASS,
             bytes: self.bytes,
             payload: Payload::Rtp(RtpFields {
                 payload_type: PAYLOAD_TYPE,
@@ -364,11 +366,6 @@ impl Probe {
 }
 
 impl Digest {
-    /// Whether it is that of a [`Probe`]: no packet that is read has such a payload with such a protocol.
-    pub const fn is_of_probe(&self) -> bool {
-        self.protocol == PROTOCOL_ICMP && matches!(self.payload, Payload::Rtp(_))
-    }
-
     /// Reads the digest of an IP packet, or of its first bytes; none without a whole IP header.
     pub fn read(at: Nanos, direction: Direction, packet: &[u8]) -> Option<Self> {
         let ip = Ip::read(packet)?;

@@ -10,6 +10,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use fairhop_model::units::Nanos;
 use hashbrown::HashTable;
 
+use crate::digest::PROTOCOL_ICMP;
+
 /// An IPv6 address, or an IPv4 one mapped into it (RFC 4291 §2.5.5.2).
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address(pub [u8; 16]);
@@ -66,6 +68,13 @@ pub struct FlowKey {
     pub wired_port: u16,
     /// IP protocol number.
     pub protocol: u8,
+}
+
+impl FlowKey {
+    /// Whether it is that of a [`Probe`](crate::digest::Probe), if the flow is a call: no other call has ICMP's number.
+    pub const fn is_of_probe(&self) -> bool {
+        self.protocol == PROTOCOL_ICMP
+    }
 }
 
 const NONE: u32 = u32::MAX;

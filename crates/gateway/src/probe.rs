@@ -17,6 +17,7 @@ use std::time::Duration;
 use fairhop_control::Direction;
 use fairhop_control::digest::Probe;
 use fairhop_control::raw::RawDigest;
+use fairhop_model::checksum::{complement, sum_words};
 use fairhop_model::units::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recv, sendto, socket, sockopt};
@@ -26,8 +27,6 @@ use crate::daemon::monotonic;
 
 /// Bytes of a request after the IP header, so that the packet is as large as one of a G.729A call.
 const V4_BYTES: usize = Probe::VOICE_BYTES as usize - 20;
-/// DSCP EF: the probe stands for calls.
-const EXPEDITED: u8 = 46 << 2;
 /// Type and code of a request and of its reply, ICMP and ICMPv6 (RFC 792, RFC 4443 §4).
 const V4_REQUEST: u8 = 8;
 const V4_REPLY: u8 = 0;
@@ -58,10 +57,22 @@ struct Running {
 }
 
 /// A raw socket for each family that there are hosts of.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Sockets {
     v4: Option<Arc<OwnedFd>>,
     v6: Option<Arc<OwnedFd>>,
+}
+
+impl Sockets {
+    fn of(&self, host: IpAddr) -> Option<&Arc<OwnedFd>> {
+        if host.is_ipv4() { self.v4.as_ref() } else { self.v6.as_ref() }
+    }
+
+    /// Whether it is for IPv4, and the socket.
+    fn all(&self) -> impl Iterator<Item = (bool, &OwnedFd)> {
+        let of = |is_v4, fd| Option::map(Option::as_deref(fd), |fd| (is_v4, fd));
+        [of(true, &self.v4), of(false, &self.v6)].into_iter().flatten()
+    }
 }
 
 impl Prober {
@@ -87,9 +98,7 @@ impl Prober {
             self.setting = setting.clone();
             (self.running, self.next) = (None, None);
         }
-        let is_open =
-            |host: IpAddr| if host.is_ipv4() { self.sockets.v4.is_some() } else { self.sockets.v6.is_some() };
-        self.setting.addresses().all(is_open)
+        self.setting.addresses().all(|host| self.sockets.of(host).is_some())
     }
 
     /// The next digest up to a time. The first call starts the probes.
@@ -127,9 +136,9 @@ fn raw(family: AddressFamily) -> io::Result<OwnedFd> {
     let is_v4 = family == AddressFamily::INET;
     let fd = socket(family, SocketType::RAW, Some(if is_v4 { ipproto::ICMP } else { ipproto::ICMPV6 }))?;
     if is_v4 {
-        sockopt::set_ip_tos(&fd, EXPEDITED)?;
+        sockopt::set_ip_tos(&fd, Probe::TRAFFIC_CLASS)?;
     } else {
-        sockopt::set_ipv6_tclass(&fd, u32::from(EXPEDITED))?;
+        sockopt::set_ipv6_tclass(&fd, u32::from(Probe::TRAFFIC_CLASS))?;
     }
     Ok(fd)
 }
@@ -156,8 +165,7 @@ impl Target {
 }
 
 struct Worker {
-    v4: Option<Arc<OwnedFd>>,
-    v6: Option<Arc<OwnedFd>>,
+    sockets: Sockets,
     targets: Vec<Target>,
     digests: SyncSender<RawDigest>,
     stop: Arc<AtomicBool>,
@@ -177,7 +185,7 @@ impl Worker {
         let target = |(index, host): (usize, IpAddr)| Target {
             host,
             probe: Probe {
-                gateway: own_address(host).unwrap_or(UNKNOWN).into(),
+                gateway: own_address(host).unwrap_or(Ipv4Addr::UNSPECIFIED.into()).into(),
                 host: host.into(),
                 // Two daemons on one machine, and other programs, have others.
                 identifier: (std::process::id() as u16).wrapping_mul(31).wrapping_add(index as u16),
@@ -189,8 +197,7 @@ impl Worker {
             late: [Nanos::ZERO; Target::KEPT],
         };
         Self {
-            v4: sockets.v4.clone(),
-            v6: sockets.v6.clone(),
+            sockets: sockets.clone(),
             targets: hosts.into_iter().enumerate().map(target).collect(),
             digests,
             stop,
@@ -221,8 +228,7 @@ impl Worker {
             }
             let due = target.due();
             let late = now.saturating_sub(due);
-            let fd = if target.host.is_ipv4() { &self.v4 } else { &self.v6 };
-            let Some(fd) = fd else { continue };
+            let Some(fd) = self.sockets.of(target.host) else { continue };
             let mut bytes = [0; V4_BYTES];
             let length = request(&mut bytes, target);
             target.late[target.count as usize % Target::KEPT] = late;
@@ -236,18 +242,17 @@ impl Worker {
 
     fn wait(&self, time: Nanos) {
         let mut fds: Vec<PollFd<'_>> =
-            [&self.v4, &self.v6].into_iter().flatten().map(|fd| PollFd::new(&**fd, PollFlags::IN)).collect();
+            self.sockets.all().map(|(_, fd)| PollFd::new(fd, PollFlags::IN)).collect();
         let time = Duration::from_nanos(time.0);
         let _ = poll(&mut fds, Timespec::try_from(time).ok().as_ref());
     }
 
     /// Takes what has come. Whether there was anything.
-    fn receive(&mut self) -> bool {
+    fn receive(&self) -> bool {
         let mut bytes = [0; 256];
         let mut any = false;
-        for (is_v4, fd) in [(true, self.v4.clone()), (false, self.v6.clone())] {
-            let Some(fd) = fd else { continue };
-            let Ok((length, _)) = recv(&fd, &mut bytes[..], RecvFlags::DONTWAIT) else { continue };
+        for (is_v4, fd) in self.sockets.all() {
+            let Ok((length, _)) = recv(fd, &mut bytes[..], RecvFlags::DONTWAIT) else { continue };
             any = true;
             let now = monotonic();
             let Some(reply) = Reply::read(&bytes[..length], is_v4) else { continue };
@@ -283,8 +288,6 @@ fn own_address(host: IpAddr) -> Option<IpAddr> {
     Some(socket.local_addr().ok()?.ip())
 }
 
-const UNKNOWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-
 /// Writes a request; returns its length. The kernel adds the checksum of ICMPv6.
 fn request(bytes: &mut [u8; V4_BYTES], target: &Target) -> usize {
     let is_v4 = target.host.is_ipv4();
@@ -294,21 +297,10 @@ fn request(bytes: &mut [u8; V4_BYTES], target: &Target) -> usize {
     bytes[4..6].copy_from_slice(&target.probe.identifier.to_be_bytes());
     bytes[6..8].copy_from_slice(&(target.count as u16).to_be_bytes());
     if is_v4 {
-        let sum = checksum(&bytes[..length]);
+        let sum = complement(sum_words(&bytes[..length]));
         bytes[2..4].copy_from_slice(&sum.to_be_bytes());
     }
     length
-}
-
-/// RFC 1071.
-fn checksum(bytes: &[u8]) -> u16 {
-    let words =
-        bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| u32::from(low)));
-    let mut sum: u32 = words.sum();
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
 
 /// A reply as a raw socket gives it: with the IP header for IPv4, without it for IPv6 (`raw(7)`, `ipv6(7)`).
@@ -362,14 +354,5 @@ mod tests {
         packet[20] = V4_REQUEST;
         assert_eq!(Reply::read(&packet, true), None);
         assert_eq!(Reply::read(&[129, 1, 0, 0, 0x12, 0x34, 0x56, 0x78], false), None);
-    }
-
-    #[test]
-    fn the_checksum_of_a_request_makes_its_sum_zero() {
-        let mut bytes = [7; V4_BYTES];
-        bytes[2..4].fill(0);
-        let sum = checksum(&bytes);
-        bytes[2..4].copy_from_slice(&sum.to_be_bytes());
-        assert_eq!(checksum(&bytes), 0);
     }
 }

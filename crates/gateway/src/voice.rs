@@ -131,7 +131,7 @@ impl VoiceGuard {
 
     /// Hides RTP and RTCP that do not count as voice.
     pub fn filter(&self, digest: &mut Digest) {
-        if !matches!(digest.payload, Payload::Rtp(_) | Payload::Rtcp(_)) || digest.is_of_probe() {
+        if !matches!(digest.payload, Payload::Rtp(_) | Payload::Rtcp(_)) || digest.flow().is_of_probe() {
             return;
         }
         let networks = &self.limits.networks;
@@ -146,7 +146,7 @@ impl VoiceGuard {
     pub fn check(&mut self, now: Nanos, observer: &Observer) -> Vec<Distrusted> {
         let calls: Vec<Measured> = observer
             .call_flows()
-            .filter(|(key, flow)| !flow.is_probe() && !self.distrusted.contains_key(*key))
+            .filter(|(key, _)| !key.is_of_probe() && !self.distrusted.contains_key(*key))
             .filter_map(|(key, flow)| self.measure(now, key, flow))
             .collect();
         let mut strikes = BTreeMap::new();

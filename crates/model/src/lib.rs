@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`units`] | time, rate and power as types | – |
 //! | [`headers`] | sizes of protocol headers | RFC 791, 768, 9293 and 3550; IEEE 802.11-2020, 9.2 and 9.3 |
+//! | [`checksum`] | the checksum of Internet protocols | RFC 1071 |
 //! | [`phy`] | frame durations and inter-frame spaces of 802.11a, b and g | IEEE 802.11-2020, clauses 10 and 15 to 18 |
 //! | [`phy`] | probability that a chunk of a frame is received | Miller 2003 (OFDM), Proakis (DSSS), Pursley and Royster 2009 (CCK) |
 //! | [`phy`] | sensitivity, noise floor | IEEE 802.11-2020, 15.4.6, 16.3.8, 17.3.10 |
@@ -17,6 +18,7 @@
 
 pub mod airtime;
 pub mod bianchi;
+pub mod checksum;
 pub mod edca;
 pub mod headers;
 pub mod markov;

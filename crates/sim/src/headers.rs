@@ -13,6 +13,8 @@
 //! - Payload is zeros. Fragmentation is forbidden, so the identification of a packet is free (RFC 6864): the low bits
 //!   of the sequence number of a datagram, a hash for a TCP segment, the same on every hop.
 
+use fairhop_control::digest::{PROTOCOL_ICMP, PROTOCOL_TCP, PROTOCOL_UDP};
+use fairhop_model::checksum::{complement, sum_words};
 use fairhop_model::headers;
 use fairhop_model::phy::{Modulation, Preamble, Rate, Standard};
 use fairhop_model::units::Nanos;
@@ -22,10 +24,6 @@ use fairhop_transport::tcp::{MAX_HEADER_BYTES, Segment};
 use crate::ip;
 use crate::mac::{BROADCAST, Frame, FrameKind};
 use crate::packet::{Body, NodeId, Packet, PacketView, flow_of};
-
-const PROTOCOL_TCP: u8 = 6;
-const PROTOCOL_UDP: u8 = 17;
-const PROTOCOL_ICMP: u8 = 1;
 
 /// Where radios are: what a radiotap header says of the channel.
 #[derive(Clone, Copy, Debug)]
@@ -200,18 +198,6 @@ pub(crate) fn port(packet: &Packet) -> u16 {
             61_000 + (flow % 4_000) as u16
         }
     }
-}
-
-/// A sum of 16-bit words (RFC 1071); an odd byte counts as the upper half of one.
-fn sum_words(bytes: &[u8]) -> u32 {
-    bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| u32::from(low))).sum()
-}
-
-fn complement(mut sum: u32) -> u16 {
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
 
 /// Appends an IP packet of exactly its simulated size, with the header that one node sees. Simulated packets are IPv4; a

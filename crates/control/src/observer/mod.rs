@@ -130,7 +130,6 @@ pub struct UdpFlow {
     bytes: u64,
     /// DSCP of the last packet.
     dscp: u8,
-    is_probe: bool,
 }
 
 /// A flow.
@@ -203,11 +202,14 @@ pub struct CallNow {
     pub suppresses_silence: bool,
     /// Mean size of its packets in IP bytes.
     pub packet_bytes: f64,
-    /// It is a probe: nobody listens.
-    pub is_probe: bool,
 }
 
 impl CallNow {
+    /// Whether it is a probe: nobody listens.
+    pub const fn is_probe(&self) -> bool {
+        self.key.is_of_probe()
+    }
+
     /// MOS of the worse direction, of those that are known; none if none is.
     pub fn mos(&self) -> Option<f64> {
         let of = |quality: Option<Quality>| quality.map(|quality| quality.mos);
@@ -414,8 +416,7 @@ impl Observer {
             let flow = self.flow(key)?;
             let FlowBody::Udp(udp) = &flow.body else { return None };
             // A host that does not answer tells nothing.
-            let is_probe = udp.is_probe;
-            if !udp.is_call(horizon) || (is_probe && !udp.up.is_alive(horizon)) {
+            if !udp.is_call(horizon) || (key.is_of_probe() && !udp.up.is_alive(horizon)) {
                 return None;
             }
             let listening = self.listening_to(udp);
@@ -452,7 +453,6 @@ impl Observer {
                 listening,
                 suppresses_silence: udp.up.suppresses_silence() || udp.down.suppresses_silence(),
                 packet_bytes: udp.bytes as f64 / udp.packets.max(1) as f64,
-                is_probe,
             })
         })
     }
@@ -525,11 +525,6 @@ impl Flow {
         matches!(&self.body, FlowBody::Tcp(tcp) if tcp.is_closed())
     }
 
-    /// Whether it is a probe of the gateway.
-    pub const fn is_probe(&self) -> bool {
-        matches!(&self.body, FlowBody::Udp(udp) if udp.is_probe)
-    }
-
     /// Its present kind.
     pub fn kind(&self, now: Nanos) -> FlowKind {
         match &self.body {
@@ -554,14 +549,12 @@ impl UdpFlow {
             packets: 0,
             bytes: 0,
             dscp: 0,
-            is_probe: false,
         }
     }
 
     fn update(&mut self, digest: &Digest, playout: Nanos) {
         let Digest { at, direction, bytes, ref payload, .. } = *digest;
         self.dscp = digest.traffic_class >> 2;
-        self.is_probe = digest.is_of_probe();
         self.packets += 1;
         self.bytes += u64::from(bytes);
         let (stream, meter) = match direction {

@@ -10,7 +10,7 @@ use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType, socket};
 
 use super::{Start, monotonic};
-use crate::config::{Config, GatewayAt, Loaded, Mode, ProbeSetting};
+use crate::config::{Config, GatewayAt, Loaded, Mode};
 use crate::datapath::{self, Counters, Datapath, DatapathError, Features, Orders, Queue};
 use crate::engine::{Engine, Settings};
 use crate::journal::{Entry, Journal};
@@ -304,7 +304,7 @@ impl Instance {
         self.written_at = Some(now);
         let decision = status::decision(&self.engine, now);
         let calls = self.engine.controller().observer().calls(now, Nanos::from_secs(1));
-        let calls = calls.filter(|call| !call.is_probe).count();
+        let calls = calls.filter(|call| !call.is_probe()).count();
         if is_news {
             let whole = |value: Option<f64>| value.map(f64::round);
             Line::new(Level::Info, "decision")
@@ -396,11 +396,11 @@ impl Instance {
             wired: self.gateway.wired.clone(),
             control: self.control.clone(),
             fault: self.fault.clone(),
-            probes: status::probes(
-                &self.engine,
-                now,
-                self.gateway.probe.iter().flat_map(ProbeSetting::addresses),
-            ),
+            probes: self
+                .gateway
+                .probe
+                .as_ref()
+                .map_or_else(Vec::new, |probe| status::probes(&self.engine, now, probe)),
             ..status::collect(&self.engine, now, &self.features, &self.counters, before, self.queues.clone())
         }
     }

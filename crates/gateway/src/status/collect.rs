@@ -1,7 +1,5 @@
 //! From the engine and the datapath to a status.
 
-use std::net::IpAddr;
-
 use fairhop_control::Decision;
 use fairhop_control::flow::{Address, FlowKey};
 use fairhop_control::observer::{CallNow, Flow, FlowBody, FlowKind, Quality};
@@ -12,6 +10,7 @@ use super::{
     CallStatus, ClassStatus, CounterStatus, DatapathStatus, DecisionStatus, DirectionStatus,
     DistrustedStatus, FlowStatus, GatewayStatus, MAX_CALLS, MAX_FLOWS, ProbeStatus, QueueStatus,
 };
+use crate::config::ProbeSetting;
 use crate::datapath::{ByClass, Count, Counters, Features, Queue};
 use crate::engine::{Engine, reason_name};
 
@@ -106,7 +105,7 @@ fn calls(engine: &Engine, now: Nanos) -> Vec<CallStatus> {
     let observer = engine.controller().observer();
     let mut calls: Vec<CallStatus> = observer
         .calls(now, SECOND)
-        .filter(|call| !call.is_probe)
+        .filter(|call| !call.is_probe())
         .map(|call| CallStatus {
             mesh: end(call.key.mesh, call.key.mesh_port),
             wired: end(call.key.wired, call.key.wired_port),
@@ -127,10 +126,11 @@ fn calls(engine: &Engine, now: Nanos) -> Vec<CallStatus> {
 }
 
 /// How the probes of these hosts fare.
-pub fn probes(engine: &Engine, now: Nanos, hosts: impl Iterator<Item = IpAddr>) -> Vec<ProbeStatus> {
+pub fn probes(engine: &Engine, now: Nanos, setting: &ProbeSetting) -> Vec<ProbeStatus> {
     let calls = engine.controller().observer().calls(now, SECOND);
-    let known: Vec<CallNow> = calls.filter(|call| call.is_probe).collect();
-    hosts
+    let known: Vec<CallNow> = calls.filter(CallNow::is_probe).collect();
+    setting
+        .addresses()
         .map(|host| ProbeStatus {
             host: host.to_string(),
             round_trip: known

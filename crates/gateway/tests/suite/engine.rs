@@ -185,7 +185,7 @@ fn a_probe_steers_the_controller_and_is_neither_a_call_nor_distrusted() {
         run(&mut engine, &digests, |_, _| {});
         let now = Nanos::from_millis(17_960);
         let calls: Vec<_> = engine.controller().observer().calls(now, Nanos::from_secs(1)).collect();
-        assert!(calls.len() == 1 && calls[0].is_probe, "{calls:?}");
+        assert!(calls.len() == 1 && calls[0].is_probe(), "{calls:?}");
         assert_eq!(calls[0].up.is_some_and(|up| up.loss > 0.1), loses);
         assert_eq!(engine.guard().distrusted().count(), 0);
         assert_eq!(engine.decision().and_then(|decision| decision.mos), None);

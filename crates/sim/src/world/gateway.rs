@@ -264,22 +264,12 @@ impl Gateway {
         if let Some(digest) = real_digest(at, packet, direction) {
             return digest;
         }
-        let mut port = port(packet.packet);
-        if let Body::Echo { sequence, probe_ms, .. } = packet.body {
-            let end = match direction {
-                Direction::ToMesh => packet.source,
-                Direction::FromMesh => packet.destination,
-            };
-            if probe_ms > 0 && end == self.node {
-                return self.probe(packet, direction, port, probe_ms).digest(
-                    at,
-                    direction,
-                    sequence,
-                    packet.header.ttl,
-                );
-            }
-            port = 0;
+        if let Body::Echo { sequence, probe_ms, .. } = packet.body
+            && let Some(probe) = self.probe(packet, direction, probe_ms)
+        {
+            return probe.digest(at, direction, sequence, packet.header.ttl);
         }
+        let port = if let Body::Echo { .. } = packet.body { 0 } else { port(packet.packet) };
         let payload = match packet.body {
             Body::Tcp(segment) => {
                 Payload::Tcp(TcpFields { window: packet.header.window, ..fields(&segment) })
@@ -317,20 +307,20 @@ impl Gateway {
         }
     }
 
-    /// A probe of this gateway, of which this is a packet.
-    fn probe(
-        &self,
-        packet: PacketView<'_>,
-        direction: Direction,
-        identifier: u16,
-        interval_ms: u16,
-    ) -> Probe {
+    /// The probe of this gateway to which an echo belongs; none if it belongs to none.
+    fn probe(&self, packet: PacketView<'_>, direction: Direction, interval_ms: u16) -> Option<Probe> {
         let (gateway, host) = match direction {
             Direction::ToMesh => (packet.source, packet.destination),
             Direction::FromMesh => (packet.destination, packet.source),
         };
         let of = |node| Address::v4(self.addresses.of(node));
-        Probe { gateway: of(gateway), host: of(host), identifier, interval_ms, bytes: packet.bytes }
+        (interval_ms > 0 && gateway == self.node).then(|| Probe {
+            gateway: of(gateway),
+            host: of(host),
+            identifier: port(packet.packet),
+            interval_ms,
+            bytes: packet.bytes,
+        })
     }
 
     /// What the pacers need to know of a packet into the mesh.

@@ -8,6 +8,8 @@
 use std::fmt;
 use std::ops::BitOr;
 
+use fairhop_model::checksum::{complement, sum_words};
+
 use super::seq::Seq;
 
 /// Maximum TCP header in bytes.
@@ -402,19 +404,10 @@ impl Writer<'_> {
 /// payload is given by its length and its one's-complement sum (zero for a payload of zeros).
 pub fn checksum(src: [u8; 4], dst: [u8; 4], header: &[u8], payload_len: u32, payload_sum: u16) -> u16 {
     const PROTOCOL_TCP: u32 = 6;
-    let words = |bytes: &[u8]| -> u32 {
-        bytes
-            .chunks(2)
-            .map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| u32::from(low)))
-            .sum()
-    };
     let tcp_length = header.len() as u32 + payload_len;
-    let mut sum = words(&src) + words(&dst) + PROTOCOL_TCP + (tcp_length & 0xffff) + (tcp_length >> 16);
-    sum += words(header) + u32::from(payload_sum);
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
+    let pseudo =
+        sum_words(&src) + sum_words(&dst) + PROTOCOL_TCP + (tcp_length & 0xffff) + (tcp_length >> 16);
+    complement(pseudo + sum_words(header) + u32::from(payload_sum))
 }
 
 #[cfg(test)]

@@ -161,7 +161,7 @@ impl Adaptive {
             self.is_call_remote |= observer.is_remote(call.key.wired);
             self.add_to_node(&call, slow.as_ref());
             // The packets of the calls that a probe stands for are not predicted by its own.
-            self.cadences.extend(call.cadence.filter(|_| !call.is_probe));
+            self.cadences.extend(call.cadence.filter(|_| !call.is_probe()));
             let hops = hops_to(observer, call.key.mesh);
             let price = self.price_over(hops);
             let target = match self.calls.binary_search_by_key(&call.key, |known| known.key) {
@@ -209,7 +209,7 @@ impl Adaptive {
                 }
             };
             // A second has fewer packets of a probe than of a call, so that one lost packet of it says little about the second.
-            let is_bad = mos.is_some_and(|mos| mos < target) && !call.is_probe;
+            let is_bad = mos.is_some_and(|mos| mos < target) && !call.is_probe();
             self.has_bad_call |= is_bad && !self.routes.interrupts(call.key.mesh);
         }
         if let Some(tolerable) = tolerable.filter(|tolerable| *tolerable != self.tolerable) {
@@ -229,7 +229,7 @@ impl Adaptive {
     fn tolerance_of(&self, call: &CallNow) -> Tolerance {
         /// A probe stands for calls with packets of 20 ms, which are the usual ones.
         const USUAL: Nanos = Nanos::from_millis(20);
-        let interval = if call.is_probe { USUAL } else { call.interval };
+        let interval = if call.is_probe() { USUAL } else { call.interval };
         let of_codec = Tolerance::of(call.codec, interval, self.config.mos, call.listening);
         Tolerance { loss: self.config.loss_or_late.unwrap_or(of_codec.loss), ..of_codec }
     }
