@@ -179,7 +179,8 @@ impl Worker {
         stop: Arc<AtomicBool>,
     ) -> Self {
         let now = monotonic();
-        let hosts: Vec<IpAddr> = setting.addresses().collect();
+        // A host without a socket would always be due.
+        let hosts: Vec<IpAddr> = setting.addresses().filter(|host| sockets.of(*host).is_some()).collect();
         // Requests are spread over the interval.
         let apart = u64::from(setting.interval_ms) * 1_000_000 / hosts.len().max(1) as u64;
         let target = |(index, host): (usize, IpAddr)| Target {
@@ -337,6 +338,14 @@ impl Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_without_a_socket_are_never_due() {
+        let setting = ProbeSetting { hosts: vec!["127.0.0.1".into(), "::1".into()], interval_ms: 40 };
+        let (digests, _) = sync_channel(1);
+        let none = Sockets { v4: None, v6: None };
+        assert!(Worker::new(&setting, &none, digests, Arc::default()).targets.is_empty());
+    }
 
     #[test]
     fn replies_are_read_and_other_packets_are_not() {
