@@ -4,14 +4,15 @@
 //! look. `tc`, `ethtool` and `gzip` are asked where they are installed.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Config, GatewayAt, PacingChoice};
+use crate::config::{Config, GatewayAt, PacingChoice, ProbeSetting};
 use crate::privileges;
+use crate::probe::{Prober, own_address};
 
 /// How a check has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -53,6 +54,7 @@ pub fn examine(config: Option<&Config>) -> Vec<Check> {
     if let Some(config) = config {
         for gateway in &config.gateway {
             checks.extend(interfaces(gateway));
+            checks.extend(gateway.probe.iter().flat_map(probes));
         }
         checks.push(forwarding());
         checks.push(address(&config.api.listen));
@@ -237,6 +239,30 @@ fn interface(name: &str, side: &str) -> Check {
     Check::new(&what, Verdict::Good, format!("{state}, packets of up to {mtu} bytes"), "")
 }
 
+/// Raw sockets, and a route to each host that is to be probed.
+fn probes(setting: &ProbeSetting) -> Vec<Check> {
+    let what = "sockets of probes";
+    let sockets = match Prober::open(setting) {
+        Ok(_) => Check::new(what, Verdict::Good, "can be opened", ""),
+        Err(error) => Check::new(
+            what,
+            Verdict::Limited,
+            error.to_string(),
+            "run it by systemd, as root, or with CAP_NET_RAW; without them there are no probes",
+        ),
+    };
+    let route = |host: IpAddr| {
+        let what = format!("probe of {host}");
+        match own_address(host) {
+            Some(own) => Check::new(&what, Verdict::Good, format!("there is a route, from {own}"), ""),
+            None => {
+                Check::new(&what, Verdict::Limited, "no route", "correct the address, or add a route to it")
+            }
+        }
+    };
+    std::iter::once(sockets).chain(setting.addresses().map(route)).collect()
+}
+
 /// The output of a program, if it is installed and likes its arguments.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let output =
@@ -362,7 +388,10 @@ mod tests {
     fn an_interface_that_is_not_there_is_bad_and_every_finding_that_is_not_good_has_a_fix() {
         let check = interface("fh-none-0", "mesh");
         assert_eq!((check.verdict, check.fix.is_empty()), (Verdict::Bad, false));
-        let checks = examine(None);
+        // Without IPv6, or with a default route, the second one has another verdict.
+        let setting = ProbeSetting { hosts: vec!["127.0.0.1".into(), "2001:db8::1".into()], interval_ms: 40 };
+        let checks = [examine(None), probes(&setting)].concat();
+        assert!(checks.iter().any(|check| check.found.contains("from 127.0.0.1")), "{checks:?}");
         assert!(checks.len() >= 3);
         assert!(
             checks.iter().all(|check| check.verdict == Verdict::Good || !check.fix.is_empty()),

@@ -20,7 +20,9 @@ use fairhop_control::raw::RawDigest;
 use fairhop_model::checksum::{complement, sum_words};
 use fairhop_model::units::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recv, sendto, socket, sockopt};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recvfrom, sendto, socket, sockopt,
+};
 
 use crate::config::ProbeSetting;
 use crate::daemon::monotonic;
@@ -253,18 +255,14 @@ impl Worker {
         let mut bytes = [0; 256];
         let mut any = false;
         for (is_v4, fd) in self.sockets.all() {
-            let Ok((length, _)) = recv(fd, &mut bytes[..], RecvFlags::DONTWAIT) else { continue };
+            let Ok((length, _, from)) = recvfrom(fd, &mut bytes[..], RecvFlags::DONTWAIT) else { continue };
             any = true;
             let now = monotonic();
             let Some(reply) = Reply::read(&bytes[..length], is_v4) else { continue };
-            let found = self
-                .targets
-                .iter()
-                .find(|target| target.probe.identifier == reply.identifier && target.host.is_ipv4() == is_v4);
-            let Some(target) = found else { continue };
-            if reply.source.is_some_and(|source| source != target.host) {
-                continue;
-            }
+            let from = from.and_then(|from| SocketAddr::try_from(from).ok()).map(|from| from.ip());
+            let is_asked =
+                |target: &&Target| target.probe.identifier == reply.identifier && Some(target.host) == from;
+            let Some(target) = self.targets.iter().find(is_asked) else { continue };
             // The latest request with that number.
             let behind = (target.count.wrapping_sub(1) as u16).wrapping_sub(reply.sequence);
             if usize::from(behind) >= Target::KEPT || u32::from(behind) >= target.count {
@@ -279,8 +277,8 @@ impl Worker {
     }
 }
 
-/// The address of this machine that packets to a host have.
-fn own_address(host: IpAddr) -> Option<IpAddr> {
+/// The address of this machine that packets to a host have. None without a route.
+pub fn own_address(host: IpAddr) -> Option<IpAddr> {
     let any: IpAddr =
         if host.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).ok()?;
@@ -307,7 +305,6 @@ fn request(bytes: &mut [u8; V4_BYTES], target: &Target) -> usize {
 /// A reply as a raw socket gives it: with the IP header for IPv4, without it for IPv6 (`raw(7)`, `ipv6(7)`).
 #[derive(Debug, PartialEq)]
 struct Reply {
-    source: Option<IpAddr>,
     identifier: u16,
     sequence: u16,
     /// 0 where it is not known.
@@ -316,22 +313,16 @@ struct Reply {
 
 impl Reply {
     fn read(bytes: &[u8], is_v4: bool) -> Option<Self> {
-        let (source, ttl, icmp) = if is_v4 {
+        let (ttl, icmp) = if is_v4 {
             let header = bytes.first_chunk::<20>()?;
-            let source = Ipv4Addr::new(header[12], header[13], header[14], header[15]);
-            (Some(source.into()), header[8], bytes.get(usize::from(header[0] & 15) * 4..)?)
+            (header[8], bytes.get(usize::from(header[0] & 15) * 4..)?)
         } else {
-            (None, 0, bytes)
+            (0, bytes)
         };
         let header = icmp.first_chunk::<8>()?;
         let kind = if is_v4 { V4_REPLY } else { V6_REPLY };
         let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
-        (header[0] == kind && header[1] == 0).then(|| Self {
-            source,
-            identifier: half(4),
-            sequence: half(6),
-            ttl,
-        })
+        (header[0] == kind && header[1] == 0).then(|| Self { identifier: half(4), sequence: half(6), ttl })
     }
 }
 
@@ -351,13 +342,12 @@ mod tests {
     fn replies_are_read_and_other_packets_are_not() {
         let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 61, 1, 0, 0, 10, 1, 0, 4, 10, 1, 0, 1];
         packet.extend([0, 0, 0, 0, 0x12, 0x34, 0x56, 0x78]);
-        let reply =
-            Reply { source: Some([10, 1, 0, 4].into()), identifier: 0x1234, sequence: 0x5678, ttl: 61 };
+        let reply = Reply { identifier: 0x1234, sequence: 0x5678, ttl: 61 };
         assert_eq!(Reply::read(&packet, true), Some(reply));
         for cut in 0..packet.len() {
             assert_eq!(Reply::read(&packet[..cut], true), None);
         }
-        let reply = Reply { source: None, identifier: 0x1234, sequence: 0x5678, ttl: 0 };
+        let reply = Reply { identifier: 0x1234, sequence: 0x5678, ttl: 0 };
         assert_eq!(Reply::read(&[129, 0, 0, 0, 0x12, 0x34, 0x56, 0x78], false), Some(reply));
         // A request, which loopback brings back, and an answer that is none.
         packet[20] = V4_REQUEST;

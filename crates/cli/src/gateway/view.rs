@@ -1,7 +1,9 @@
 //! A gateway's status as tables.
 
 use anstyle::Style;
-use fairhop_gateway::status::{CallStatus, DirectionStatus, FlowStatus, GatewayStatus, QueueStatus, Status};
+use fairhop_gateway::status::{
+    CallStatus, DirectionStatus, FlowStatus, GatewayStatus, ProbeStatus, QueueStatus, Status,
+};
 use fairhop_sim::results::ACCEPTABLE_MOS;
 
 use crate::progress::duration;
@@ -65,16 +67,7 @@ fn one(gateway: &GatewayStatus, mode: &str) -> String {
     );
     line("flows", &format!("{} known, {} evicted", gateway.known_flows, gateway.evicted_flows));
     for probe in &gateway.probes {
-        let found = match &probe.round_trip {
-            Some(found) => format!(
-                "{} % lost, {} % late, {} ms over the fastest",
-                fixed(100.0 * found.loss, 1),
-                fixed(100.0 * found.late, 1),
-                fixed(found.delay_ms, 1)
-            ),
-            None => format!("{BAD}does not answer{BAD:#}"),
-        };
-        line("probe", &format!("{}: {found}", probe.host));
+        line("probe", &probe_line(probe));
     }
     let datapath = &gateway.datapath;
     let gate = if datapath.gate { "with" } else { "without" };
@@ -115,6 +108,20 @@ fn one(gateway: &GatewayStatus, mode: &str) -> String {
         line("queue", &format!("{} tbf, {} below it for flows to come", first.interface, unused.len()));
     }
     text
+}
+
+/// A host that is probed, and how its replies fare.
+pub(super) fn probe_line(probe: &ProbeStatus) -> String {
+    match &probe.round_trip {
+        Some(found) => format!(
+            "{}: {} % lost, {} % late, {} ms over the fastest",
+            probe.host,
+            fixed(100.0 * found.loss, 1),
+            fixed(100.0 * found.late, 1),
+            fixed(found.delay_ms, 1)
+        ),
+        None => format!("{}: {BAD}does not answer{BAD:#}", probe.host),
+    }
 }
 
 /// The control and whether it has an effect.

@@ -22,6 +22,8 @@ use crate::{table, ui};
 
 /// Values in a history.
 const HISTORY: usize = 120;
+/// Probes, and flows that are not trusted, above the tables.
+const MAX_LISTED: usize = 3;
 /// Bars from empty to full.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -223,7 +225,10 @@ fn of_gateway(
         );
     }
     line("traffic", traffic(gateway));
-    for flow in gateway.distrusted.iter().take(3) {
+    for probe in gateway.probes.iter().take(MAX_LISTED) {
+        line("probe", view::probe_line(probe));
+    }
+    for flow in gateway.distrusted.iter().take(MAX_LISTED) {
         line("distrusts", format!("{BAD}{}{BAD:#} → {}: {}", flow.mesh, flow.wired, flow.why));
     }
     let left = rows.saturating_sub(lines.len() + 5);
@@ -279,7 +284,7 @@ fn spark(values: &VecDeque<f64>, min: f64, max: f64, width: usize, is_mos: bool)
 
 #[cfg(test)]
 mod tests {
-    use fairhop_gateway::status::{CallStatus, DecisionStatus, FlowStatus};
+    use fairhop_gateway::status::{CallStatus, DecisionStatus, FlowStatus, ProbeStatus};
 
     use super::*;
 
@@ -295,6 +300,9 @@ mod tests {
             calls: (0..60).map(call).collect(),
             flows: (0..60).map(flow).collect(),
             decision,
+            probes: (0..5)
+                .map(|n| ProbeStatus { host: format!("10.1.0.{n}"), ..Default::default() })
+                .collect(),
             ..Default::default()
         };
         Status { mode: "live".into(), gateways: vec![gateway], ..Default::default() }
@@ -309,6 +317,7 @@ mod tests {
             assert!(lines.len() <= rows + 6, "{} lines of {rows}", lines.len());
             assert!(lines.iter().all(|line| anstream::adapter::strip_str(line).to_string().width() <= 101));
             assert!(lines.iter().any(|line| line.contains(" more")));
+            assert_eq!(lines.iter().filter(|line| line.contains("does not answer")).count(), MAX_LISTED);
         }
     }
 

@@ -74,6 +74,28 @@ impl Scenario {
                 "the sender itself",
                 "choose another node",
             );
+        } else if let Traffic::Ping(Ping { probe: true, .. }) = entry {
+            self.check_ends_of_probe(i, entry, places, findings);
+        }
+    }
+
+    /// A probe goes from a gateway into its mesh; any other ping would silently be none.
+    fn check_ends_of_probe(&self, i: usize, entry: &Traffic, places: &Places<'_>, findings: &mut Findings) {
+        let is_gateway = matches!(places.plain(entry.from()), Place::Node(node) if self.topology.gateways().contains(&node));
+        if !is_gateway {
+            findings.add(
+                format!("traffic.{i}.from"),
+                "only a gateway sends probes: its controller judges them",
+                "no gateway",
+                "write from = \"gateway\", or leave `probe` out for an ordinary ping",
+            );
+        } else if !matches!(places.plain(entry.to()), Place::Node(_)) {
+            findings.add(
+                format!("traffic.{i}.to"),
+                "a probe of a host outside the mesh does not cross the mesh",
+                "not a node",
+                "write a node near the calls, as in to = \"last\"",
+            );
         }
     }
 
