@@ -85,7 +85,7 @@ def rate_kbps(store: Store, cell: Cell) -> int:
     return round(1000 * SHAPED * mbps * COUNTED / PAYLOAD)
 
 
-def real(store: Store, cell: Cell, way: str, kernel: str) -> Figures:
+def real(store: Store, cell: Cell, way: str, kernel: str, seed: int) -> Figures:
     """Kernel TCP and real calls on the emulated radio."""
     places = ("--attach", "internet", "--attach", str(cell.hops))
     sets = ("traffic=[]", FREE, f"topology.hops={cell.hops}", "internet.delay_ms=0")
@@ -93,7 +93,10 @@ def real(store: Store, cell: Cell, way: str, kernel: str) -> Figures:
     gateway = ("--gateway",) if way == "gateway" else ()
     shaper = (way, str(rate_kbps(store, cell))) if way in ("cake", "fq_codel") else ()
     command = (str(cell.hops), str(cell.calls), str(cell.flows), str(cell.delay_ms), cell.variant, *shaper)
-    options = ("--virtual", "--kernel", kernel, "--duration", str(DURATION_S), "--set", f"warmup_s={WARMUP_S}")
+    options = (
+        *("--virtual", "--kernel", kernel, "--seed", str(seed)),
+        *("--duration", str(DURATION_S), "--set", f"warmup_s={WARMUP_S}"),
+    )
     return Figures.of(store.run("emulate", SCENARIO, *words, *places, *gateway, *options, "--", "./mesh.sh", *command))
 
 
@@ -115,12 +118,15 @@ class Run:
         return f"{WAYS[self.way]}, {self.kernel}"
 
 
-def report(store: Store, cells: list[Cell], runs: list[Run], jobs: int) -> str:
+def report(store: Store, cells: list[Cell], runs: list[Run], seeds: range, jobs: int) -> str:
     wanted = [(cell, run) for cell in cells for run in runs]
+
+    def measured(one: tuple[Cell, Run]) -> Figures:
+        cell, run = one
+        return Figures.mean([real(store, cell, run.way, run.kernel, seed) for seed in seeds])
+
     with ThreadPoolExecutor(jobs) as pool:
-        found = dict(
-            zip(wanted, pool.map(lambda one: real(store, one[0], one[1].way, one[1].kernel), wanted), strict=True)
-        )
+        found = dict(zip(wanted, pool.map(measured, wanted), strict=True))
         labs = dict(zip(cells, pool.map(lambda cell: Figures.mean(laboratory(store, cell, SEEDS)), cells), strict=True))
     rows = []
     for cell in cells:
@@ -156,12 +162,13 @@ def main() -> None:
         metavar="WAY:KERNEL",
         help=f"columns of the table: {', '.join(WAYS)}, each with a kernel; default {' '.join(RUNS)}",
     )
+    parser.add_argument("--seeds", type=int, default=1, help="seeds of each cell, of which the means are shown")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
     parser.add_argument("--write", action="store_true", help="update docs/validation/gateway.md")
     args = parser.parse_args()
     store = Store(args.program.resolve(), ROOT / "out" / "gateway" / "runs.jsonl", FOLDER)
     cells = [K_MIX, *[cell for cell in whole_grid("down") if cell.calls > 0][: args.cells]]
-    text = report(store, cells, args.runs, args.jobs)
+    text = report(store, cells, args.runs, range(1, args.seeds + 1), args.jobs)
     print(text)
     if args.write:
         replace_between(PAGE, "mesh", text)

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
 
+/// Little-endian architectures whose kernels let programs read words at any address (`HAVE_EFFICIENT_UNALIGNED_ACCESS`).
+const WIDE: [&str; 2] = ["x86_64", "aarch64"];
+
 fn main() {
     println!("cargo::rerun-if-changed=bpf/fairhop.c");
     println!("cargo::rerun-if-env-changed=FAIRHOP_CLANG");
@@ -27,6 +30,7 @@ fn compile(out: &PathBuf) -> bool {
         .args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Werror"])
         // Debian keeps the kernel's headers of an architecture there.
         .arg(format!("-I/usr/include/{arch}-linux-gnu"))
+        .args(WIDE.contains(&arch.as_str()).then_some("-DWIDE"))
         .args(["-c", "bpf/fairhop.c", "-o"])
         .arg(out)
         .output();

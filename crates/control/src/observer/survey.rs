@@ -1,6 +1,9 @@
 //! One pass over the flows at each tick: which of them are calls, and what the flows of a mesh node have in common.
 
+use std::hash::{BuildHasher, RandomState};
+
 use fairhop_model::units::Nanos;
+use hashbrown::HashTable;
 
 use super::meter::{Excess, MeshRoundTrip, WindowedMin};
 use super::{Flow, FlowBody, FlowKind};
@@ -15,6 +18,8 @@ const HELD_FOR: Nanos = Nanos::from_millis(500);
 pub struct MeshNode {
     /// The node.
     pub address: Address,
+    /// A flow has shown hops or a round trip.
+    is_known: bool,
     /// Hops to it; 0 if not known.
     pub hops: u8,
     /// How far the round trips of all its flows are over the shortest one; none without recent ones. A queue is common to
@@ -67,21 +72,25 @@ pub struct ElasticFlow {
     pub last: Nanos,
     /// Hops in the mesh; 0 if not known.
     pub hops: u8,
+    /// Hops to its mesh node by all flows of that node ([`MeshNode::hops`]); 0 if not known.
+    pub node_hops: u8,
     /// Shortest round trip through the mesh.
     pub base: Option<Nanos>,
     /// The pace holds its packets: [`Observer::on_held`](super::Observer::on_held).
     pub is_held: bool,
 }
 
-/// What one flow adds.
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    address: Address,
+/// What the flows of a mesh node add up to. The order of flows does not matter.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
     hops: u8,
-    heard: Option<Nanos>,
-    round_trip: Option<(Nanos, Excess)>,
+    /// When the last packet out of the mesh passed of a flow with known hops, and these hops.
+    heard: Option<(Nanos, u8)>,
+    base: Option<Nanos>,
+    /// The shortest round trip now, in place of its excess.
+    round_trip: Option<Excess>,
     /// Payload bytes in the mesh and its queues, and their rate in bits per second: see [`standing()`].
-    standing: Option<(u32, u64)>,
+    standing: (u64, u64),
 }
 
 /// The result of the last pass. Its memory grows to the number of calls and nodes, and stays.
@@ -89,12 +98,15 @@ struct Sample {
 pub(super) struct Survey {
     pub(super) calls: Vec<FlowKey>,
     pub(super) elastic: Vec<ElasticFlow>,
-    /// In the order of addresses.
     pub(super) nodes: Vec<MeshNode>,
-    before: Vec<MeshNode>,
+    /// Sums of the nodes in this pass, and where a node is by its address.
+    sums: Vec<Sum>,
+    places: HashTable<u32>,
+    hasher: RandomState,
+    /// Places of the nodes of the elastic flows.
+    places_of_elastic: Vec<u32>,
     /// How far the round trips of all uploads beyond the gateway are over their bases.
     pub(super) uplink: Option<Excess>,
-    samples: Vec<Sample>,
 }
 
 impl Survey {
@@ -108,9 +120,12 @@ impl Survey {
     ) {
         self.calls.clear();
         self.elastic.clear();
-        self.samples.clear();
+        self.places_of_elastic.clear();
         self.uplink = None;
+        self.forget_nodes(now);
+        self.sums.fill(Sum::default());
         for (last, key, flow) in flows.active_since(horizon) {
+            let place = self.place_of(now, key.mesh);
             let kind = flow.kind(now);
             let (is_upload, rate, carried, packet_bytes, rtt) = match &flow.body {
                 FlowBody::Tcp(tcp) => {
@@ -139,6 +154,7 @@ impl Survey {
                 FlowKind::Call | FlowKind::Other => false,
             };
             if is_elastic {
+                self.places_of_elastic.push(place as u32);
                 self.elastic.push(ElasticFlow {
                     key: *key,
                     kind,
@@ -149,51 +165,83 @@ impl Survey {
                     began: flow.began,
                     last,
                     hops: flow.hops,
+                    node_hops: 0,
                     base: rtt.base(),
                     is_held: flow.held.is_some_and(|held| now.saturating_sub(held) < HELD_FOR),
                 });
             }
-            let round_trip = round_trip(now, rtt);
-            if flow.hops > 0 || round_trip.is_some() {
-                self.samples.push(Sample {
-                    address: key.mesh,
-                    hops: flow.hops,
-                    heard: flow.heard,
-                    round_trip,
-                    standing: standing(now, flow),
-                });
-            }
+            self.sums[place].add(now, flow, rtt);
         }
         // The order of flows by their last packets is not that of anything else.
         self.calls.sort_unstable();
-        self.samples.sort_unstable_by_key(|sample| sample.address);
-        std::mem::swap(&mut self.nodes, &mut self.before);
-        self.nodes.clear();
-        let mut known = self.before.iter().peekable();
-        for samples in self.samples.chunk_by(|a, b| a.address == b.address) {
-            let address = samples[0].address;
-            while let Some(node) = known.next_if(|node| node.address < address) {
-                self.nodes.extend(node.silent(now));
-            }
-            let mut node = known.next_if(|node| node.address == address).copied().unwrap_or(MeshNode {
-                address,
-                hops: 0,
-                excess: None,
-                standing: None,
-                backlogs: [Nanos::ZERO; _],
-                heard: None,
-                last_hops: 0,
-                base: WindowedMin::new(),
-                seen: now,
-            });
-            node.merge(now, samples);
-            self.nodes.push(node);
+        for (node, sum) in self.nodes.iter_mut().zip(&self.sums) {
+            node.merge(now, sum);
         }
-        self.nodes.extend(known.filter_map(|node| node.silent(now)));
+        for (flow, place) in self.elastic.iter_mut().zip(&self.places_of_elastic) {
+            flow.node_hops = self.nodes[*place as usize].hops;
+        }
     }
 
     pub(super) fn node(&self, address: Address) -> Option<&MeshNode> {
-        self.nodes.binary_search_by_key(&address, |node| node.address).ok().map(|place| &self.nodes[place])
+        let is_it = |place: &u32| self.nodes[*place as usize].address == address;
+        let place = self.places.find(self.hasher.hash_one(address), is_it)?;
+        Some(&self.nodes[*place as usize]).filter(|node| node.is_known)
+    }
+
+    /// Where a node and its sum are; it is added if it is new.
+    fn place_of(&mut self, now: Nanos, address: Address) -> usize {
+        let Self { nodes, sums, places, hasher, .. } = self;
+        let hash = hasher.hash_one(address);
+        if let Some(place) = places.find(hash, |place| nodes[*place as usize].address == address) {
+            return *place as usize;
+        }
+        nodes.push(MeshNode::new(now, address));
+        sums.push(Sum::default());
+        let place = nodes.len() - 1;
+        places.insert_unique(hash, place as u32, |place| hasher.hash_one(nodes[*place as usize].address));
+        place
+    }
+
+    fn forget_nodes(&mut self, now: Nanos) {
+        if !self.nodes.iter().any(|node| node.is_forgotten(now)) {
+            return;
+        }
+        let Self { nodes, sums, places, hasher, .. } = self;
+        nodes.retain(|node| !node.is_forgotten(now));
+        sums.truncate(nodes.len());
+        places.clear();
+        for (place, node) in nodes.iter().enumerate() {
+            let hash = hasher.hash_one(node.address);
+            places.insert_unique(hash, place as u32, |place| hasher.hash_one(nodes[*place as usize].address));
+        }
+    }
+}
+
+impl Sum {
+    fn add(&mut self, now: Nanos, flow: &Flow, rtt: &MeshRoundTrip) {
+        let round_trip = round_trip(now, rtt);
+        if flow.hops == 0 && round_trip.is_none() {
+            return;
+        }
+        self.hops = self.hops.max(flow.hops);
+        let heard = flow.heard.filter(|_| flow.hops > 0).map(|heard| (heard, flow.hops));
+        self.heard = self.heard.max(heard);
+        if let Some((base, excess)) = round_trip {
+            let whole = Excess { over_base: base.saturating_add(excess.over_base), ..excess };
+            self.base = Some(self.base.map_or(base, |least| least.min(base)));
+            self.round_trip = Some(self.round_trip.map_or(whole, |other| other.common(whole)));
+        }
+        if let Some((bytes, rate)) = standing(now, flow) {
+            self.standing = (self.standing.0 + u64::from(bytes), self.standing.1 + rate);
+        }
+    }
+
+    /// The data that stands in the mesh, as time at its rate; none where that is not known.
+    fn backlog(&self) -> Option<Nanos> {
+        /// One packet more or less is chance: at a few packets a second it is longer than any queue that matters.
+        const CHANCE: u64 = 1460;
+        let (bytes, rate) = self.standing;
+        (rate > 0).then(|| Nanos::from_secs_f64(8.0 * bytes.saturating_sub(CHANCE) as f64 / rate as f64))
     }
 }
 
@@ -205,55 +253,51 @@ impl MeshNode {
     /// Surveys of which the one with the least data in flight counts: a burst is on its way for less than 300 ms.
     const BACKLOGS: usize = 4;
 
-    /// The node without recent flows; none if it is forgotten.
-    fn silent(&self, now: Nanos) -> Option<Self> {
-        (now.saturating_sub(self.seen) < Self::FORGOTTEN).then_some(Self {
+    const fn new(now: Nanos, address: Address) -> Self {
+        Self {
+            address,
+            is_known: false,
+            hops: 0,
             excess: None,
             standing: None,
             backlogs: [Nanos::ZERO; _],
-            ..*self
-        })
+            heard: None,
+            last_hops: 0,
+            base: WindowedMin::new(),
+            seen: now,
+        }
     }
 
-    fn merge(&mut self, now: Nanos, samples: &[Sample]) {
-        self.seen = now;
-        let hops = samples.iter().map(|sample| sample.hops).max().filter(|&hops| hops > 0);
-        self.hops = hops.unwrap_or(self.hops);
-        if let Some(last) = samples
-            .iter()
-            .filter(|sample| sample.hops > 0 && sample.heard > self.heard)
-            .max_by_key(|sample| sample.heard)
-        {
-            (self.heard, self.last_hops) = (last.heard, last.hops);
+    fn is_forgotten(&self, now: Nanos) -> bool {
+        now.saturating_sub(self.seen) >= Self::FORGOTTEN
+    }
+
+    fn merge(&mut self, now: Nanos, sum: &Sum) {
+        if sum.hops == 0 && sum.round_trip.is_none() {
+            // No recent flows.
+            (self.excess, self.standing, self.backlogs) = (None, None, [Nanos::ZERO; _]);
+            return;
         }
-        let round_trips = || samples.iter().filter_map(|sample| sample.round_trip);
-        if let Some(base) = round_trips().map(|(base, _)| base).min() {
+        (self.seen, self.is_known) = (now, true);
+        if sum.hops > 0 {
+            self.hops = sum.hops;
+        }
+        if let Some((heard, hops)) = sum.heard.filter(|(heard, _)| Some(*heard) > self.heard) {
+            (self.heard, self.last_hops) = (Some(heard), hops);
+        }
+        if let Some(base) = sum.base {
             self.base.update(now, base);
         }
         let base = self.base.value().unwrap_or(Nanos::ZERO);
-        // The excess of a flow over its own base, moved to the base of all.
-        let over = |(own, excess): (Nanos, Excess)| Excess {
-            over_base: (own + excess.over_base).saturating_sub(base),
-            ..excess
-        };
-        self.excess = round_trips().map(over).reduce(Excess::common);
+        let over_base = |whole: Excess| Excess { over_base: whole.over_base.saturating_sub(base), ..whole };
+        self.excess = sum.round_trip.map(over_base);
         self.backlogs.rotate_left(1);
         let is_heard = self.heard.is_some_and(|heard| now.saturating_sub(heard) < Self::SILENT);
-        self.standing = backlog(samples).filter(|_| is_heard).map(|backlog| {
+        self.standing = sum.backlog().filter(|_| is_heard).map(|backlog| {
             self.backlogs[Self::BACKLOGS - 1] = backlog;
             self.backlogs.iter().fold(backlog, |min, &backlog| min.min(backlog)).saturating_sub(base)
         });
     }
-}
-
-/// The data that stands in the mesh, as time at its rate; none where that is not known.
-fn backlog(samples: &[Sample]) -> Option<Nanos> {
-    /// One packet more or less is chance: at a few packets a second it is longer than any queue that matters.
-    const CHANCE: u64 = 1460;
-    let known = samples.iter().filter_map(|sample| sample.standing);
-    let (bytes, rate) =
-        known.fold((0, 0), |(bytes, rate), (of_flow, its)| (bytes + u64::from(of_flow), rate + its));
-    (rate > 0).then(|| Nanos::from_secs_f64(8.0 * bytes.saturating_sub(CHANCE) as f64 / rate as f64))
 }
 
 /// What a download shows of it. While a queue grows, it is sent faster than it is acknowledged; while it shrinks, more slowly.

@@ -47,6 +47,7 @@ fn has(log: &Log, state: State) -> bool {
 
 #[test]
 fn a_broken_route_is_named_and_costs_tcp_nothing_that_was_learnt() {
+    let mut gained = Vec::new();
     for (lasts_ms, hops) in [(700, 5), (2000, 5), (2000, 4), (5000, 5)] {
         let aware = log_of(Tuning::default(), lasts_ms, hops, |_| {});
         let unaware = log_of(unaware(), lasts_ms, hops, |_| {});
@@ -62,8 +63,11 @@ fn a_broken_route_is_named_and_costs_tcp_nothing_that_was_learnt() {
         );
         assert!(named as u64 * 100 >= lasts_ms / 2, "{named} ticks");
         assert!(!has(&aware, State::Learning), "forgets what it has learnt");
-        assert!(after(&aware) > 0.9 && after(&unaware) < after(&aware) - 0.03);
+        assert!(after(&aware) > 0.9);
+        gained.push(after(&aware) - after(&unaware));
     }
+    // A controller that does not know of the break cuts in some cases and not in others.
+    assert!(gained.iter().sum::<f64>() / gained.len() as f64 > 0.08, "{gained:?}");
 }
 
 #[test]

@@ -100,7 +100,7 @@ impl Adaptive {
             let (key, rate) = (&flow.key, flow.rate);
             bits += flow.packet_bits * (rate + 1.0);
             rates += rate + 1.0;
-            let price = self.price_over(hops_to(observer, key.mesh));
+            let price = self.price_over(flow.node_hops);
             used += rate * price;
             carried += flow.carried * price;
             if flow.kind == FlowKind::Interactive {
@@ -112,9 +112,9 @@ impl Adaptive {
             if let Some(base) = flow.base {
                 (self.hops, self.base) = (self.hops.max(flow.hops), self.base.max(base));
             }
-            let before = self.claims_before.binary_search_by_key(key, |claim| claim.key);
-            self.path_grew |= before.is_ok_and(|place| self.claims_before[place].price < price);
             if self.claims.len() < self.config.flows {
+                let before = self.claims_before.binary_search_by_key(key, |claim| claim.key);
+                self.path_grew |= before.is_ok_and(|place| self.claims_before[place].price < price);
                 let treatment = policy.treatment(now, key);
                 let granted = treatment.rate.or(treatment.ack_rate);
                 let min_rate = if flow.is_upload {

@@ -13,7 +13,7 @@
 //! Where round trips grow, more enters the mesh than it carries. The budget falls to what is used, and the demand is reduced
 //! further in proportion to the queue, which damps oscillation; the recent peak of the use is a ceiling. Where a queue makes
 //! the controller cut, the budget, and with it the ceiling, falls to what leaves the mesh: behind a bottleneck that is its rate,
-//! however much was sent. A budget that is not used does not grow, and falls to what is carried while the mesh loses data.
+//! however much was sent. A budget that is not used does not grow, and falls to what is carried while queues are long.
 
 use fairhop_model::units::Nanos;
 
@@ -79,17 +79,16 @@ impl Adaptive {
             self.reason = Reason::RoomToGrow;
         } else {
             self.reason = Reason::NotUsed;
-            self.fit_to_use(now, seconds, used, stress);
+            self.fit_to_use(seconds, used, stress);
         }
     }
 
-    /// Lowers an unused budget to what is carried, where the mesh loses data or queues grow. Otherwise an unused budget does
-    /// no harm.
-    fn fit_to_use(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {
+    /// Lowers an unused budget to what is carried, where queues grow. Otherwise an unused budget does no harm.
+    fn fit_to_use(&mut self, seconds: f64, used: f64, stress: &Stress) {
         if self.routes.is_interrupted() {
             return;
         }
-        if stress.queue > 0.5 || now.saturating_sub(self.lost_at) < secs(self.tuning.recent_loss_s) {
+        if stress.queue > 0.5 {
             let over = self.budget - used / self.tuning.used;
             self.budget -= over.max(0.0) * seconds / self.tuning.fit_to_use_s;
         }
@@ -98,9 +97,8 @@ impl Adaptive {
     /// Lowers the budget to what is carried, which is what is used, where a queue grows.
     fn fit_to_queue(&mut self, seconds: f64, used: f64, stress: &Stress) {
         if stress.queue > 1.0 && used > 0.4 * self.budget {
-            let carried = used * (1.0 - self.tuning.queue_margin * (stress.queue.min(3.0) - 1.0));
             self.ceiling = self.ceiling.min(self.peak_used);
-            self.budget -= (self.budget - carried).max(0.0) * (seconds / self.tuning.fit_to_queue_s).min(1.0);
+            self.budget -= (self.budget - used).max(0.0) * (seconds / self.tuning.fit_to_queue_s).min(1.0);
         }
     }
 
@@ -145,7 +143,7 @@ impl Adaptive {
         }
         if !self.is_wanted && used < self.tuning.used * self.budget {
             self.reason = Reason::NotUsed;
-            self.fit_to_use(now, seconds, used, stress);
+            self.fit_to_use(seconds, used, stress);
             return;
         }
         if let Some(since) = self.probing_since {

@@ -164,9 +164,6 @@ pub(super) struct Adaptive {
     /// Maximum over the elastic flows: hops to the mesh end, and base of the round trip through the mesh.
     hops: u8,
     base: Nanos,
-    /// TCP payload bytes that the mesh has lost, and when it last lost some.
-    lost: u64,
-    lost_at: Nanos,
     /// What the most sensitive call tolerates.
     tolerable: Tolerance,
     /// Tolerated fraction lost or late, and since when it is above that of the calls.
@@ -174,14 +171,10 @@ pub(super) struct Adaptive {
     tolerant_since: Nanos,
     noise: Noise,
     routes: Routes,
-    /// Factor on windows computed from round trips, at least 1.
-    window_factor: f64,
     /// Treatments of the tick before.
     flows_before: Vec<FlowPolicy>,
     /// Bytes by which the windows of uploads may jump.
     jumps: f64,
-    /// A flow has sent as much as its window allows.
-    is_window_limited: bool,
     calls: Vec<KnownCall>,
     /// Interval and phase of each call's packets out of the mesh.
     cadences: Vec<(Nanos, Nanos)>,
@@ -246,17 +239,13 @@ impl Adaptive {
             carried: 0.0,
             hops: 0,
             base: Nanos::ZERO,
-            lost: 0,
-            lost_at: Nanos::ZERO,
             tolerable: Tolerance { loss: DEFAULT_TOLERANCE, packets: 2, mos: config.mos },
             tolerance: DEFAULT_TOLERANCE,
             tolerant_since: Nanos::ZERO,
             noise: Noise::default(),
             routes: Routes::default(),
-            window_factor: 1.0,
             flows_before: Vec::new(),
             jumps: 0.0,
-            is_window_limited: false,
             calls: Vec::new(),
             cadences: Vec::new(),
             arrivals: Vec::new(),
@@ -322,15 +311,10 @@ impl Adaptive {
         let change = self.gather_calls(now, observer);
         let stress = self.stress(now, observer);
         self.undo_since_break(now, &stress);
-        let lost = observer.totals().lost_in_mesh;
-        if lost != std::mem::replace(&mut self.lost, lost) {
-            self.lost_at = now;
-        }
         if stress.level > 0.5 {
             self.stressed_at = now;
         }
         self.learn_noise(now, seconds, &stress);
-        self.adjust_windows(seconds, used, &stress);
         self.adjust_ack_interval(seconds, &stress);
 
         self.is_idle = self.claims.is_empty() && self.interactive == 0.0 && waiting == 0;

@@ -100,12 +100,8 @@ tuning! {
     breakdown_after_s = 2.0, "seconds", Some(0.0);
     /// Seconds within which an unused budget falls to what is carried.
     fit_to_use_s = 2.0, "seconds", Some(1e9);
-    /// A loss in the mesh within that time counts as present.
-    recent_loss_s = 1.0, "seconds", Some(0.0);
     /// Seconds within which the budget falls to what is carried where a queue grows.
     fit_to_queue_s = 0.5, "seconds", Some(1e9);
-    /// How far below what is carried, per unit of stress above 1: the queue has to shrink.
-    queue_margin = 0.05, "part of the budget per stress", Some(0.0);
     /// Part of the budget that must be used before the budget grows.
     used = 0.75, "part of the budget", Some(0.0);
     /// Time over which the peak of the use is remembered, in seconds: longer than a TCP recovery.
@@ -178,8 +174,6 @@ tuning! {
     damping = 0.04, "part of the budget per stress", Some(0.0);
     /// Rate of the pacer over that of the windows where windows enforce the budget: the pacer only stops excesses.
     guard_rate = 1.25, "times the windows", Some(1.0);
-    /// Change of the window factor, per second.
-    window_speed = 0.4, "per second", Some(0.0);
     /// Hops from which on data and call packets can collide: with fewer, every node senses every other one's receiver.
     gate_hops = 3.0, "hops", Some(256.0);
     /// Maximum part of the budget that interactive flows take ahead of elastic ones.

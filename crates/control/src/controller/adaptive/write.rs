@@ -11,7 +11,7 @@ use crate::allocate::split;
 use crate::digest::Direction;
 use crate::gate::{Gate, GateSpec};
 use crate::observer::{Flow, FlowBody, MAX_ACK_DELAY, Observer, RoundTrip, TcpFlow};
-use crate::policy::{FlowPolicy, Means, Policy, Reason, State, Treatment};
+use crate::policy::{FlowPolicy, Means, Policy, State, Treatment};
 
 /// Round trip of a side that is not known.
 const UNKNOWN_ROUND_TRIP: Nanos = Nanos::from_millis(10);
@@ -29,8 +29,6 @@ const JUMP: f64 = 1.5;
 const JUMPS_PER_SECOND: f64 = 0.1;
 /// Maximum credit for jumps, in bytes: two segments.
 const MAX_JUMPS: f64 = 3000.0;
-/// Maximum window factor.
-const MAX_WINDOW_FACTOR: f64 = 8.0;
 /// Minimum rate in bits per second: a rate of zero would hold packets forever.
 const MIN_RATE: u64 = 1000;
 
@@ -48,24 +46,6 @@ impl Adaptive {
             (_, base) => base.unwrap_or(UNKNOWN_ROUND_TRIP),
         };
         of(tcp.mesh_rtt.all()).saturating_add(of(&tcp.wired_rtt))
-    }
-
-    /// Widens windows while flows that fill theirs do not use the budget and stress is low, since the round trip they come from
-    /// may be estimated too short; narrows them where queues grow.
-    pub(super) fn adjust_windows(&mut self, seconds: f64, used: f64, stress: &Stress) {
-        let is_queue = matches!(
-            stress.reason,
-            Reason::QueueGrows { .. }
-                | Reason::OwnQueue { .. }
-                | Reason::WiredQueue { .. }
-                | Reason::UplinkQueue { .. }
-        );
-        if stress.level > 1.0 && is_queue {
-            self.window_factor = (self.window_factor * (1.0 - seconds * self.tuning.window_speed)).max(1.0);
-        } else if self.is_window_limited && used < self.tuning.used * self.budget && stress.level < 0.8 {
-            self.window_factor =
-                (self.window_factor * (1.0 + seconds * self.tuning.window_speed)).min(MAX_WINDOW_FACTOR);
-        }
     }
 
     /// The gate for data at `down` bits per second; none on short paths, without calls, or where their intervals have no short
@@ -135,7 +115,6 @@ impl Adaptive {
         let (mut down, mut up) = (0.0, 0.0);
         let mut unclaimed = budget;
         let (mut windows_fit, mut bursts_are_small) = (true, true);
-        self.is_window_limited = false;
         for (claim, rate) in self.claims.iter().zip(rates) {
             let mut treatment = Treatment { rate: Some(rate_of(rate)), ..Treatment::default() };
             if let Some(Flow { body: FlowBody::Tcp(tcp), .. }) = observer.flow(&claim.key) {
@@ -150,9 +129,8 @@ impl Adaptive {
                 // may release two segments, which nothing paces: one segment is enough where it fills the path even with a
                 // delayed ACK, and downloads beside such uploads get no more.
                 let with_delay = round_trip.saturating_add(MAX_ACK_DELAY).as_secs_f64();
-                let one = self.has_uploads && self.window_factor * fair / 8.0 * with_delay < mss;
-                let mut window =
-                    if one { ONE_SEGMENT * mss } else { self.window_factor * in_path + 2.0 * mss };
+                let one = self.has_uploads && fair / 8.0 * with_delay < mss;
+                let mut window = if one { ONE_SEGMENT * mss } else { in_path + 2.0 * mss };
                 let is_upload = tcp.data_direction() == Direction::FromMesh;
                 if is_upload {
                     let known = self.flows_before.binary_search_by_key(&claim.key, |flow| flow.key);
@@ -160,7 +138,6 @@ impl Adaptive {
                     window = after_jump(window, mss, last, &mut jumps);
                 }
                 treatment.window = Some(window.min(f64::from(u32::MAX)) as u32);
-                self.is_window_limited |= f64::from(tcp.in_flight()) + mss > window;
                 if is_upload {
                     treatment.ack_rate = treatment.rate.take();
                     up += rate;
