@@ -93,7 +93,8 @@ class Shell:
             (bin_directory / "fairhop").symlink_to(self.program)
         environment = {
             **os.environ,
-            "PATH": f"{bin_directory}:{os.environ['PATH']}",
+            # The Python in which the modules were looked for comes first.
+            "PATH": f"{bin_directory}:{Path(sys.executable).parent}:{os.environ['PATH']}",
             "NO_COLOR": "1",
             "COLUMNS": "100",
             "LC_ALL": "C.UTF-8",
