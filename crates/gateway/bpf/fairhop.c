@@ -307,8 +307,8 @@ struct {
 } test_clock SEC(".maps");
 
 #ifdef WIDE
-// Little-endian processors with kernels that let programs read words at any address. Byte by byte, a header takes four times as
-// many instructions. The stack is the exception: its arrays are aligned.
+// Little-endian processors with kernels that let programs read words at any address of a packet. Copying a header byte by byte takes
+// several times as many instructions. Arrays on the stack have to be aligned even there.
 typedef u16 __attribute__((may_alias)) any16;
 typedef u32 __attribute__((may_alias)) any32;
 typedef u64 __attribute__((may_alias)) any64;
