@@ -183,36 +183,40 @@ impl Survey {
     }
 
     pub(super) fn node(&self, address: Address) -> Option<&MeshNode> {
+        self.find(address).map(|place| &self.nodes[place]).filter(|node| node.is_known)
+    }
+
+    fn find(&self, address: Address) -> Option<usize> {
         let is_it = |place: &u32| self.nodes[*place as usize].address == address;
-        let place = self.places.find(self.hasher.hash_one(address), is_it)?;
-        Some(&self.nodes[*place as usize]).filter(|node| node.is_known)
+        self.places.find(self.hasher.hash_one(address), is_it).map(|place| *place as usize)
     }
 
     /// Where a node and its sum are; it is added if it is new.
     fn place_of(&mut self, now: Nanos, address: Address) -> usize {
-        let Self { nodes, sums, places, hasher, .. } = self;
-        let hash = hasher.hash_one(address);
-        if let Some(place) = places.find(hash, |place| nodes[*place as usize].address == address) {
-            return *place as usize;
-        }
-        nodes.push(MeshNode::new(now, address));
-        sums.push(Sum::default());
-        let place = nodes.len() - 1;
-        places.insert_unique(hash, place as u32, |place| hasher.hash_one(nodes[*place as usize].address));
-        place
+        self.find(address).unwrap_or_else(|| {
+            self.nodes.push(MeshNode::new(now, address));
+            self.sums.push(Sum::default());
+            self.index(self.nodes.len() - 1);
+            self.nodes.len() - 1
+        })
+    }
+
+    /// Makes the node at a place known by its address.
+    fn index(&mut self, place: usize) {
+        let Self { nodes, places, hasher, .. } = self;
+        let hash_of = |place: &u32| hasher.hash_one(nodes[*place as usize].address);
+        places.insert_unique(hash_of(&(place as u32)), place as u32, hash_of);
     }
 
     fn forget_nodes(&mut self, now: Nanos) {
         if !self.nodes.iter().any(|node| node.is_forgotten(now)) {
             return;
         }
-        let Self { nodes, sums, places, hasher, .. } = self;
-        nodes.retain(|node| !node.is_forgotten(now));
-        sums.truncate(nodes.len());
-        places.clear();
-        for (place, node) in nodes.iter().enumerate() {
-            let hash = hasher.hash_one(node.address);
-            places.insert_unique(hash, place as u32, |place| hasher.hash_one(nodes[*place as usize].address));
+        self.nodes.retain(|node| !node.is_forgotten(now));
+        self.sums.truncate(self.nodes.len());
+        self.places.clear();
+        for place in 0..self.nodes.len() {
+            self.index(place);
         }
     }
 }
