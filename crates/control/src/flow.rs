@@ -4,7 +4,7 @@
 //! longest: a flood of new flows evicts idle flows, and its own, before one that keeps sending.
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 
 use fairhop_model::units::Nanos;
@@ -13,8 +13,14 @@ use hashbrown::HashTable;
 use crate::digest::PROTOCOL_ICMP;
 
 /// An IPv6 address, or an IPv4 one mapped into it (RFC 4291 §2.5.5.2).
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address(pub [u8; 16]);
+
+impl Hash for Address {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(&self.0);
+    }
+}
 
 impl Address {
     /// An IPv4 address.
@@ -56,7 +62,7 @@ impl fmt::Debug for Address {
 }
 
 /// Both ends and the protocol: the same for both directions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlowKey {
     /// The end in the mesh.
     pub mesh: Address,
@@ -68,6 +74,19 @@ pub struct FlowKey {
     pub wired_port: u16,
     /// IP protocol number.
     pub protocol: u8,
+}
+
+impl Hash for FlowKey {
+    /// All bytes at once: a field at a time takes several times as long.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut bytes = [0; 37];
+        bytes[..16].copy_from_slice(&self.mesh.0);
+        bytes[16..32].copy_from_slice(&self.wired.0);
+        bytes[32..34].copy_from_slice(&self.mesh_port.to_ne_bytes());
+        bytes[34..36].copy_from_slice(&self.wired_port.to_ne_bytes());
+        bytes[36] = self.protocol;
+        state.write(&bytes);
+    }
 }
 
 impl FlowKey {
@@ -86,6 +105,19 @@ struct Link {
     /// Neighbours in the list.
     newer: u32,
     older: u32,
+}
+
+/// A flow with a recent packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Active<'t, V> {
+    /// Where it is in the table: below the capacity, and the same until the flow is removed. A later flow may have it then.
+    pub place: usize,
+    /// When its last packet passed.
+    pub last: Nanos,
+    /// The flow.
+    pub key: &'t FlowKey,
+    /// Its value.
+    pub value: &'t V,
 }
 
 /// A value for each flow, of bounded size.
@@ -205,17 +237,18 @@ impl<V> FlowTable<V> {
 
     /// Flows with a packet at or after `horizon`, the latest first.
     pub fn active(&self, horizon: Nanos) -> impl Iterator<Item = (&FlowKey, &V)> {
-        self.active_since(horizon).map(|(_, key, value)| (key, value))
+        self.active_since(horizon).map(|Active { key, value, .. }| (key, value))
     }
 
-    /// As [`FlowTable::active`], with the time of each flow's last packet.
-    pub fn active_since(&self, horizon: Nanos) -> impl Iterator<Item = (Nanos, &FlowKey, &V)> {
-        let mut place = self.newest;
+    /// As [`FlowTable::active`], with the time of each flow's last packet and its place.
+    pub fn active_since(&self, horizon: Nanos) -> impl Iterator<Item = Active<'_, V>> {
+        let mut next = self.newest;
         std::iter::from_fn(move || {
-            let link = self.links.get(place as usize).filter(|link| link.last >= horizon)?;
-            let (key, value) = &self.flows[place as usize];
-            place = link.older;
-            Some((link.last, key, value))
+            let place = next as usize;
+            let link = self.links.get(place).filter(|link| link.last >= horizon)?;
+            let (key, value) = &self.flows[place];
+            next = link.older;
+            Some(Active { place, last: link.last, key, value })
         })
     }
 

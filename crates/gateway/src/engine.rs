@@ -209,7 +209,7 @@ impl Engine {
 
     fn collect_datagrams(&mut self) {
         self.datagrams.clear();
-        let elastic = self.controller.observer().elastic().iter().filter_map(|flow| match flow.kind {
+        let elastic = self.controller.observer().elastic_datagrams().filter_map(|flow| match flow.kind {
             FlowKind::BulkUdp => Some((flow.key, DatagramClass::Elastic)),
             FlowKind::Interactive => Some((flow.key, DatagramClass::Interactive)),
             FlowKind::Tcp | FlowKind::Call | FlowKind::Other => None,

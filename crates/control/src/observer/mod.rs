@@ -381,6 +381,11 @@ impl Observer {
         &self.survey.elastic
     }
 
+    /// Those of UDP among them.
+    pub fn elastic_datagrams(&self) -> impl Iterator<Item = &ElasticFlow> {
+        self.survey.datagrams.iter().map(|place| &self.survey.elastic[*place as usize])
+    }
+
     /// What the flows of a mesh node show of the path to it, at the last survey.
     pub fn node(&self, mesh: Address) -> Option<&MeshNode> {
         self.survey.node(mesh)

@@ -8,7 +8,7 @@ use hashbrown::HashTable;
 use super::meter::{Excess, MeshRoundTrip, WindowedMin};
 use super::{Flow, FlowBody, FlowKind};
 use crate::digest::Direction;
-use crate::flow::{Address, FlowKey, FlowTable};
+use crate::flow::{Active, Address, FlowKey, FlowTable};
 
 /// How long a flow counts as held after its last packet that was: the span of the meters of rates.
 const HELD_FOR: Nanos = Nanos::from_millis(500);
@@ -98,11 +98,15 @@ struct Sum {
 pub(super) struct Survey {
     pub(super) calls: Vec<FlowKey>,
     pub(super) elastic: Vec<ElasticFlow>,
+    /// Places of UDP among them.
+    pub(super) datagrams: Vec<u32>,
     pub(super) nodes: Vec<MeshNode>,
     /// Sums of the nodes in this pass, and where a node is by its address.
     sums: Vec<Sum>,
     places: HashTable<u32>,
     hasher: RandomState,
+    /// Where a flow's node was in the pass before, by the flow's place in the table. It may be another node by now.
+    hints: Vec<u32>,
     /// Places of the nodes of the elastic flows.
     places_of_elastic: Vec<u32>,
     /// How far the round trips of all uploads beyond the gateway are over their bases.
@@ -120,12 +124,13 @@ impl Survey {
     ) {
         self.calls.clear();
         self.elastic.clear();
+        self.datagrams.clear();
         self.places_of_elastic.clear();
         self.uplink = None;
         self.forget_nodes(now);
         self.sums.fill(Sum::default());
-        for (last, key, flow) in flows.active_since(horizon) {
-            let place = self.place_of(now, key.mesh);
+        for Active { place: slot, last, key, value: flow } in flows.active_since(horizon) {
+            let place = self.place_of(now, key.mesh, slot);
             let kind = flow.kind(now);
             let (is_upload, rate, carried, packet_bytes, rtt) = match &flow.body {
                 FlowBody::Tcp(tcp) => {
@@ -154,6 +159,9 @@ impl Survey {
                 FlowKind::Call | FlowKind::Other => false,
             };
             if is_elastic {
+                if kind != FlowKind::Tcp {
+                    self.datagrams.push(self.elastic.len() as u32);
+                }
                 self.places_of_elastic.push(place as u32);
                 self.elastic.push(ElasticFlow {
                     key: *key,
@@ -191,14 +199,23 @@ impl Survey {
         self.places.find(self.hasher.hash_one(address), is_it).map(|place| *place as usize)
     }
 
-    /// Where a node and its sum are; it is added if it is new.
-    fn place_of(&mut self, now: Nanos, address: Address) -> usize {
-        self.find(address).unwrap_or_else(|| {
+    /// Where the node and its sum are of a flow with that place in the table; the node is added if it is new.
+    fn place_of(&mut self, now: Nanos, address: Address, slot: usize) -> usize {
+        if slot >= self.hints.len() {
+            self.hints.resize(slot + 1, 0);
+        }
+        let hint = self.hints[slot] as usize;
+        if self.nodes.get(hint).is_some_and(|node| node.address == address) {
+            return hint;
+        }
+        let place = self.find(address).unwrap_or_else(|| {
             self.nodes.push(MeshNode::new(now, address));
             self.sums.push(Sum::default());
             self.index(self.nodes.len() - 1);
             self.nodes.len() - 1
-        })
+        });
+        self.hints[slot] = place as u32;
+        place
     }
 
     /// Makes the node at a place known by its address.
