@@ -10,6 +10,7 @@ SHELL := bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+C_FILES := crates/gateway/bpf/fairhop.c bench/peers/ns3/network.cc
 PYTHON_FOLDERS := bench/peers bench/routing bench/emulator bench/gateway tools tools/site
 PYTHON_FILES := $(wildcard bench/*.py $(addsuffix /*.py,$(PYTHON_FOLDERS)))
 SHELL_FILES := .ci/run tools/prepare tools/deb tools/try-deb tools/try-unit tools/fresh-root $(addprefix crates/gateway/package/,postinst prerm postrm) $(wildcard bench/emulator/*.sh bench/gateway/*.sh)
@@ -37,7 +38,7 @@ test: ## All tests
 	cargo test --workspace --locked
 
 lint: ## All checks that are not tests: formatting, lints, types, licences
-	@tools/prepare rust rust-lints compiler python shell venv
+	@tools/prepare rust rust-lints compiler python shell c venv
 	cargo fmt --all --check
 	cargo fmt --all --check --manifest-path fuzz/Cargo.toml
 	cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -49,6 +50,7 @@ lint: ## All checks that are not tests: formatting, lints, types, licences
 		.venv/bin/ruff check python; .venv/bin/ruff format --check python; .venv/bin/mypy --strict python/fairhop; fi
 	@if command -v shellcheck >/dev/null; then set -x; shellcheck $(SHELL_FILES); fi
 	@if command -v shfmt >/dev/null; then set -x; shfmt -d $(SHELL_FILES); fi
+	@if command -v clang-format >/dev/null; then set -x; clang-format --dry-run --Werror $(C_FILES); fi
 	@if cargo deny --version >/dev/null 2>&1; then set -x; cargo deny --locked check; \
 		else echo "» cargo-deny is missing: licences, sources and advisories of dependencies are not checked;" \
 			"fix: cargo install cargo-deny"; fi

@@ -303,9 +303,8 @@ SetUpRadio(YansWifiPhyHelper& phy, const NodeContainer& nodes)
         }
         else
         {
-            phy.SetPreambleDetectionModel("ns3::ThresholdPreambleDetectionModel",
-                                          "MinimumRssi", DoubleValue(-70.1),
-                                          "Threshold", DoubleValue(4));
+            phy.SetPreambleDetectionModel("ns3::ThresholdPreambleDetectionModel", "MinimumRssi", DoubleValue(-70.1), "Threshold",
+                                          DoubleValue(4));
         }
         phy.Set("CcaEdThreshold", DoubleValue(-71.2));
     }
@@ -320,9 +319,8 @@ SetUpRadio(YansWifiPhyHelper& phy, const NodeContainer& nodes)
         loss->SetAttribute("ReferenceDistance", DoubleValue(1));
         loss->SetAttribute("ReferenceLoss", DoubleValue(46.6777));
         channel->SetPropagationLossModel(loss);
-        phy.SetPreambleDetectionModel("ns3::ThresholdPreambleDetectionModel",
-                                      "MinimumRssi", DoubleValue(-101),
-                                      "Threshold", DoubleValue(4));
+        phy.SetPreambleDetectionModel("ns3::ThresholdPreambleDetectionModel", "MinimumRssi", DoubleValue(-101), "Threshold",
+                                      DoubleValue(4));
         phy.Set("CcaEdThreshold", DoubleValue(-90.8));
     }
     else
@@ -409,16 +407,14 @@ main(int argc, char* argv[])
     if (opt.standard == "11a")
     {
         wifi.SetStandard(WIFI_STANDARD_80211a);
-        wifi.SetRemoteStationManager("ns3::ConstantRateWifiManager",
-                                     "DataMode", StringValue("OfdmRate" + opt.rate + "Mbps"),
-                                     "ControlMode", StringValue("OfdmRate" + opt.rate + "Mbps"));
+        wifi.SetRemoteStationManager("ns3::ConstantRateWifiManager", "DataMode", StringValue("OfdmRate" + opt.rate + "Mbps"), "ControlMode",
+                                     StringValue("OfdmRate" + opt.rate + "Mbps"));
     }
     else
     {
         wifi.SetStandard(WIFI_STANDARD_80211b);
-        wifi.SetRemoteStationManager("ns3::ConstantRateWifiManager",
-                                     "DataMode", StringValue("DsssRate" + opt.rate + "Mbps"),
-                                     "ControlMode", StringValue("DsssRate" + opt.rate + "Mbps"));
+        wifi.SetRemoteStationManager("ns3::ConstantRateWifiManager", "DataMode", StringValue("DsssRate" + opt.rate + "Mbps"), "ControlMode",
+                                     StringValue("DsssRate" + opt.rate + "Mbps"));
     }
     SetUpRadio(phy, nodes);
     WifiMacHelper mac;

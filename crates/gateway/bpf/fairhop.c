@@ -35,6 +35,8 @@ typedef __s32 s32;
 #define TYPE(name, value) value *name
 // Keeps the compiler from using what it knows of a value, so that the checks below are in the code that the kernel verifies.
 #define OPAQUE(value) asm volatile("" : "+r"(value))
+// Keeps the compiler from moving stores across.
+#define BARRIER() asm volatile("" ::: "memory")
 
 static void *(*const map_lookup)(void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
 static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)BPF_FUNC_map_update_elem;
@@ -43,7 +45,8 @@ static u64 (*const ktime)(void) = (void *)BPF_FUNC_ktime_get_ns;
 static long (*const load_bytes)(const struct __sk_buff *skb, u32 at, void *to, u32 length) = (void *)BPF_FUNC_skb_load_bytes;
 static long (*const store_bytes)(struct __sk_buff *skb, u32 at, const void *from, u32 length, u64 flags) = (void *)BPF_FUNC_skb_store_bytes;
 static long (*const replace_sum)(struct __sk_buff *skb, u32 at, u64 from, u64 to, u64 flags) = (void *)BPF_FUNC_l4_csum_replace;
-static long (*const ring_output)(void *ring, void *data, u64 size, u64 flags) = (void *)BPF_FUNC_ringbuf_output;
+static void *(*const ring_reserve)(void *ring, u64 size, u64 flags) = (void *)BPF_FUNC_ringbuf_reserve;
+static void (*const ring_submit)(void *entry, u64 flags) = (void *)BPF_FUNC_ringbuf_submit;
 static long (*const redirect)(u32 interface, u64 flags) = (void *)BPF_FUNC_redirect;
 static long (*const change_head)(struct __sk_buff *skb, u32 length, u64 flags) = (void *)BPF_FUNC_skb_change_head;
 static void (*const lock)(struct bpf_spin_lock *lock) = (void *)BPF_FUNC_spin_lock;
@@ -55,11 +58,14 @@ enum { KIND_OTHER, KIND_TCP, KIND_RTP, KIND_RTCP, KIND_UDP };
 enum { PACING_OFF, PACING_DEPARTURES, PACING_CLASSES };
 enum { FIN = 1, SYN = 2, RST = 4, ACK = 16 };
 enum { TCP = 6, UDP = 17 };
+// Two fillers before timestamps, which most segments have.
+enum { USUAL_OPTIONS = 0x0101080a };
 enum { MAX_EXTENSIONS = 8, RTCP_BYTES = 256, MAX_OPENINGS = 32, MAX_SCALE = 14, DEFAULT_MSS = 536 };
 // Minor numbers of classes: see src/datapath/classes.rs.
 enum { CLASS_INTERACTIVE = 0x10, CLASS_LANE = 0x100, LANES = 16 };
 
 #define NONE (~0ULL)
+#define NO_LIMIT (~0U)
 #define TOO_EARLY (~1ULL)
 #define SECOND 1000000000ULL
 #define URGENT_BURST (SECOND / 10)
@@ -79,6 +85,9 @@ const volatile u32 mesh_index = 0;
 const volatile u32 sample = 1;
 // Major number of the queues' handles, in its place.
 const volatile u32 mesh_major = 0;
+// Places of a table of flows, less one, and numbers for its hash that nobody outside can know.
+const volatile u32 place_mask = 32767;
+const volatile u32 seeds[10] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
 // The two ends of the park; zero without one.
 const volatile u32 park_index = 0;
 const volatile u32 unpark_index = 0;
@@ -113,7 +122,7 @@ struct key {
 	u16 wired_port;
 	u8 protocol;
 	u8 zero[3];
-};
+} ALIGNED;
 
 struct clamp {
 	u32 edge;
@@ -137,6 +146,14 @@ struct flow {
 	struct offer mesh;
 };
 
+// A place in a table of flows. `mark` has the protocol in its low eight bits, and above them the time of the last use in units of
+// 2^26 ns (67 ms). It is zero if no flow has ever been there.
+struct place {
+	u64 addresses[4];
+	u32 ports;
+	u32 mark;
+};
+
 struct treatment {
 	u64 rate;
 	u32 window;
@@ -145,6 +162,14 @@ struct treatment {
 	u8 is_listed;
 };
 enum { FREE, ELASTIC, INTERACTIVE };
+
+// In the table that the daemon writes. Its marks have no time.
+struct treated {
+	struct place place;
+	struct treatment treatment;
+	u64 zero;
+};
+enum { TREATED_PLACES = 8192 };
 
 struct orders {
 	u64 expires;
@@ -179,6 +204,11 @@ struct schedule {
 };
 enum { HAS_AGGREGATE = 1, HAS_URGENT = 2, HAS_ACKS = 4 };
 
+struct known {
+	struct place place;
+	struct flow flow;
+};
+
 struct lane {
 	struct spacing data;
 	// Departure of the last packet with data.
@@ -194,6 +224,11 @@ struct lane {
 };
 // HAS_ACKED has a bit for each direction. IS_HALF, the highest bit: the last packet was the first of a pair.
 enum { HAS_DATA = 1, HAS_ACKED = 2, IS_HALF = 8 };
+
+struct paced {
+	struct place place;
+	struct lane lane;
+};
 
 struct count {
 	u64 packets;
@@ -218,7 +253,6 @@ struct scratch {
 	struct digest digest;
 	struct key key;
 	struct flow flow;
-	struct lane lane;
 	// Where the reading of RTCP stands: the next part, the next block of the current part, the end of that.
 	u32 rtcp_at;
 	u32 rtcp_block;
@@ -256,15 +290,17 @@ struct {
 	TYPE(value, u32);
 } active SEC(".maps");
 
+// Tables of flows: see `find`. The flag makes the places begin at a line of the cache.
 struct {
-	UINT(type, BPF_MAP_TYPE_HASH);
-	UINT(max_entries, 4096);
-	TYPE(key, struct key);
-	TYPE(value, struct treatment);
+	UINT(type, BPF_MAP_TYPE_ARRAY);
+	UINT(map_flags, BPF_F_MMAPABLE);
+	UINT(max_entries, TREATED_PLACES);
+	TYPE(key, u32);
+	TYPE(value, struct treated);
 } treatments SEC(".maps");
 
 // Flows whose SYNs have been seen. They become known flows with their first segment that is no SYN: a flood of SYNs fills
-// this map only.
+// this map only. As a map of the kernel, a look-up costs some 300 instructions: it is for flows that begin.
 struct {
 	UINT(type, BPF_MAP_TYPE_LRU_HASH);
 	UINT(max_entries, 16384);
@@ -273,18 +309,33 @@ struct {
 } opening SEC(".maps");
 
 struct {
-	UINT(type, BPF_MAP_TYPE_LRU_HASH);
-	UINT(max_entries, 16384);
-	TYPE(key, struct key);
-	TYPE(value, struct flow);
+	UINT(type, BPF_MAP_TYPE_ARRAY);
+	UINT(map_flags, BPF_F_MMAPABLE);
+	UINT(max_entries, 32768);
+	TYPE(key, u32);
+	TYPE(value, struct known);
 } flows SEC(".maps");
 
 struct {
-	UINT(type, BPF_MAP_TYPE_LRU_HASH);
-	UINT(max_entries, 16384);
-	TYPE(key, struct key);
-	TYPE(value, struct lane);
+	UINT(type, BPF_MAP_TYPE_ARRAY);
+	UINT(map_flags, BPF_F_MMAPABLE);
+	UINT(max_entries, 32768);
+	TYPE(key, u32);
+	TYPE(value, struct paced);
 } lanes SEC(".maps");
+
+// Held while a flow gets its place.
+struct adding {
+	struct bpf_spin_lock lock;
+	u32 zero;
+};
+
+struct {
+	UINT(type, BPF_MAP_TYPE_ARRAY);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct adding);
+} adding SEC(".maps");
 
 // Into the mesh, and out of it.
 struct {
@@ -306,12 +357,14 @@ struct {
 	TYPE(value, u64);
 } test_clock SEC(".maps");
 
-#ifdef WIDE
-// Little-endian processors with kernels that let programs read words at any address of a packet. Copying a header byte by byte takes
-// several times as many instructions. Arrays on the stack have to be aligned even there.
+// Words of memory that has other types.
 typedef u16 __attribute__((may_alias)) any16;
 typedef u32 __attribute__((may_alias)) any32;
 typedef u64 __attribute__((may_alias)) any64;
+
+#ifdef WIDE
+// Little-endian processors with kernels that let programs read words at any address of a packet. Copying a header byte by byte takes
+// several times as many instructions. Arrays on the stack have to be aligned even there.
 
 INLINE u16 be16(const u8 *bytes)
 {
@@ -426,45 +479,49 @@ INLINE const u8 *piece(struct __sk_buff *skb, u32 at, u32 length)
 	return from + length > end ? 0 : from;
 }
 
-// Loads `length` bytes, a constant.
-INLINE long load(struct __sk_buff *skb, u32 at, u8 *to, u32 length)
+// The same bytes, if the packet has them; `room` is for those in several pieces.
+INLINE const u8 *bytes_at(struct __sk_buff *skb, u32 at, u8 *room, u32 length)
 {
 	const u8 *from = piece(skb, at, length);
 
-	if (!from)
-		return load_bytes(skb, at, to, length);
-	copy(to, from, length);
-	return 0;
+	if (from)
+		return from;
+	return load_bytes(skb, at, room, length) < 0 ? 0 : room;
 }
 
 // Offset of the IP header, or -1.
 INLINE s32 find_ip(struct __sk_buff *skb, u32 is_ip, u8 *version)
 {
-	u8 bytes[8] ALIGNED;
+	u8 room[8] ALIGNED;
+	const u8 *bytes;
 	u32 at = 14;
 	u16 type;
 
 	if (is_ip) {
-		if (load(skb, 0, bytes, 1) < 0)
+		bytes = bytes_at(skb, 0, room, 1);
+		if (!bytes)
 			return -1;
 		*version = bytes[0] >> 4;
 		return 0;
 	}
-	if (load(skb, 12, bytes, 2) < 0)
+	bytes = bytes_at(skb, 12, room, 2);
+	if (!bytes)
 		return -1;
 	type = be16(bytes);
 #pragma unroll
 	for (int tags = 0; tags < 2; tags++) {
 		if (type != 0x8100 && type != 0x88a8 && type != 0x9100)
 			break;
-		if (load(skb, at + 2, bytes, 2) < 0)
+		bytes = bytes_at(skb, at + 2, room, 2);
+		if (!bytes)
 			return -1;
 		type = be16(bytes);
 		at += 4;
 	}
 	if (type == 0x8864) {
 		// Version and type 1, code 0: data of a session (RFC 2516).
-		if (load(skb, at, bytes, 8) < 0 || bytes[0] != 0x11 || bytes[1] != 0)
+		bytes = bytes_at(skb, at, room, 8);
+		if (!bytes || bytes[0] != 0x11 || bytes[1] != 0)
 			return -1;
 		type = be16(bytes + 6) == 0x0021 ? 0x0800 : be16(bytes + 6) == 0x0057 ? 0x86dd : 0;
 		at += 8;
@@ -476,43 +533,48 @@ INLINE s32 find_ip(struct __sk_buff *skb, u32 is_ip, u8 *version)
 // Offset of the transport header from the IP header, or -1.
 INLINE s32 read_ip(struct __sk_buff *skb, u32 at, u8 version, struct digest *digest)
 {
-	u8 head[40] ALIGNED;
+	u8 room[40] ALIGNED;
+	const u8 *head;
 	u32 transport;
 
 	if (version == 4) {
-		if (load(skb, at, head, 20) < 0 || head[0] >> 4 != 4)
+		head = bytes_at(skb, at, room, 20);
+		if (!head || head[0] >> 4 != 4)
 			return -1;
 		transport = (head[0] & 15) * 4;
 		digest->bytes = be16(head + 2);
 		if (transport < 20 || digest->bytes < transport || be16(head + 6) & 0x3fff)
 			return -1;
-		__builtin_memset(digest->source, 0, 10);
+		// RFC 4291, section 2.5.5.2.
 		__builtin_memset(digest->source + 10, 0xff, 2);
-		__builtin_memcpy(digest->source + 12, head + 12, 4);
-		__builtin_memset(digest->destination, 0, 10);
+		copy(digest->source + 12, head + 12, 4);
 		__builtin_memset(digest->destination + 10, 0xff, 2);
-		__builtin_memcpy(digest->destination + 12, head + 16, 4);
+		copy(digest->destination + 12, head + 16, 4);
 		digest->protocol = head[9];
 		digest->ttl = head[8];
 		digest->traffic_class = head[1];
 		return (s32)transport;
 	}
-	if (version != 6 || load(skb, at, head, 40) < 0 || head[0] >> 4 != 6)
+	if (version != 6)
+		return -1;
+	head = bytes_at(skb, at, room, 40);
+	if (!head || head[0] >> 4 != 6)
 		return -1;
 	transport = 40;
 	digest->bytes = 40 + be16(head + 4);
-	__builtin_memcpy(digest->source, head + 8, 16);
-	__builtin_memcpy(digest->destination, head + 24, 16);
+	copy(digest->source, head + 8, 16);
+	copy(digest->destination, head + 24, 16);
 	digest->protocol = head[6];
 	digest->ttl = head[7];
 	digest->traffic_class = head[0] << 4 | head[1] >> 4;
 	for (int extensions = 0; extensions <= MAX_EXTENSIONS; extensions++) {
-		u8 next[2] ALIGNED;
+		const u8 *next;
 
 		// Not hop-by-hop, routing or destination options: the transport header, or a fragment.
 		if (digest->protocol != 0 && digest->protocol != 43 && digest->protocol != 60)
 			return digest->protocol == 44 || transport > digest->bytes ? -1 : (s32)transport;
-		if (load(skb, at + transport, next, 2) < 0)
+		next = bytes_at(skb, at + transport, room, 2);
+		if (!next)
 			return -1;
 		digest->protocol = next[0];
 		transport += 8 + 8 * (u32)next[1];
@@ -571,31 +633,68 @@ __attribute__((noinline)) int read_options(u32 end)
 	return 0;
 }
 
-// `bytes` is the length of header and payload, `length` how much of it is in `tcp`.
-INLINE void read_tcp(const u8 *tcp, u32 length, u32 bytes, struct digest *digest)
+INLINE void read_ports(const u8 *transport, struct digest *digest)
 {
-	u32 header, end;
+	digest->source_port = be16(transport);
+	digest->destination_port = be16(transport + 2);
+}
 
-	if (length < 20)
-		return;
-	header = (tcp[12] >> 4) * 4;
+// The first 20 bytes of a segment of `bytes`; the length of its header, or zero.
+INLINE u32 read_head(const u8 *tcp, u32 bytes, struct digest *digest)
+{
+	u32 header = (tcp[12] >> 4) * 4;
+
+	read_ports(tcp, digest);
 	if (header < 20 || header > bytes)
-		return;
+		return 0;
 	digest->payload = KIND_TCP;
 	digest->octets[0] = tcp[13];
 	digest->halves[0] = be16(tcp + 14);
 	digest->words[0] = be32(tcp + 4);
 	digest->words[1] = be32(tcp + 8);
 	digest->words[2] = bytes - header;
-	end = min32(header, length);
-	// The usual segment: timestamps after two fillers.
-	if (end == 32 && tcp[20] == 1 && tcp[21] == 1 && tcp[22] == 8 && tcp[23] == 10) {
-		digest->present = 16;
-		digest->words[3] = be32(tcp + 24);
-		digest->words[4] = be32(tcp + 28);
-	} else if (end > 20) {
-		read_options(end);
+	return header;
+}
+
+INLINE void read_timestamps(const u8 *tcp, struct digest *digest)
+{
+	digest->present = 16;
+	digest->words[3] = be32(tcp + 24);
+	digest->words[4] = be32(tcp + 28);
+}
+
+// A segment of `bytes`, of which the packet has `length`. Zero if it cannot be read.
+INLINE u32 read_tcp(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32 length, u32 bytes)
+{
+	struct digest *digest = &scratch->digest;
+	const u8 *tcp = piece(skb, at, 32);
+	u32 header, read;
+
+	// The usual headers are read in place: with timestamps, and without options.
+	if (tcp && tcp[12] >> 4 == 8 && be32(tcp + 20) == USUAL_OPTIONS) {
+		if (read_head(tcp, bytes, digest))
+			read_timestamps(tcp, digest);
+		return 1;
 	}
+	tcp = piece(skb, at, 20);
+	if (tcp && tcp[12] >> 4 == 5) {
+		read_head(tcp, bytes, digest);
+		return 1;
+	}
+	tcp = scratch->transport;
+	read = verified(min32(60, length), 63);
+	if (load_bytes(skb, at, scratch->transport, read) < 0)
+		return 0;
+	if (read < 20) {
+		read_ports(tcp, digest);
+		return 1;
+	}
+	header = min32(read_head(tcp, bytes, digest), read);
+	if (header == 32 && be32(tcp + 20) == USUAL_OPTIONS)
+		read_timestamps(tcp, digest);
+	else if (header > 20)
+		read_options(header);
+	return 1;
 }
 
 INLINE void read_report(const u8 *block, struct digest *digest)
@@ -681,32 +780,42 @@ INLINE void read_rtcp(struct scratch *scratch, u32 end)
 	}
 }
 
-INLINE void read_udp(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32 length, u32 bytes)
+// The same for a datagram.
+INLINE u32 read_udp(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32 length, u32 bytes)
 {
 	struct digest *digest = &scratch->digest;
-	u8 *udp = scratch->transport, *payload = udp + 8;
+	const u8 *udp = piece(skb, at, 20), *payload;
 	u32 claimed, header, rest;
 
+	if (!udp) {
+		u32 read = verified(min32(20, length), 63);
+
+		if (load_bytes(skb, at, scratch->transport, read) < 0)
+			return 0;
+		udp = scratch->transport;
+	}
+	payload = udp + 8;
+	read_ports(udp, digest);
 	digest->payload = KIND_UDP;
 	if (length < 9)
-		return;
+		return 1;
 	claimed = be16(udp + 4);
 	// A length of zero is a jumbogram's (RFC 2675), whose length is in the IP header.
 	bytes = claimed ? min32(claimed, bytes) : bytes;
 	if (bytes < 8 || payload[0] >> 6 != 2)
-		return;
+		return 1;
 	bytes -= 8;
 	if (length >= 16 && payload[1] >= 192 && payload[1] <= 223) {
 		rest = verified(min32(length - 8, RTCP_BYTES), 2 * RTCP_BYTES - 1);
-		if (load_bytes(skb, at + 8, payload, rest) < 0)
-			return;
+		if (load_bytes(skb, at + 8, scratch->transport + 8, rest) < 0)
+			return 1;
 		digest->payload = KIND_RTCP;
-		digest->words[0] = be32(payload + 4);
+		digest->words[0] = be32(scratch->transport + 12);
 		read_rtcp(scratch, min32(rest, bytes));
-		return;
+		return 1;
 	}
 	if (length < 20)
-		return;
+		return 1;
 	header = 12 + 4 * (payload[0] & 15);
 	if (payload[0] & 16) {
 		u8 words[2] ALIGNED;
@@ -716,7 +825,7 @@ INLINE void read_udp(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32
 			header += 4 * (u32)be16(words);
 	}
 	if (bytes < header)
-		return;
+		return 1;
 	digest->payload = KIND_RTP;
 	digest->present = payload[1] >> 7;
 	digest->octets[0] = payload[1] & 127;
@@ -724,35 +833,16 @@ INLINE void read_udp(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32
 	digest->words[0] = be32(payload + 4);
 	digest->words[1] = be32(payload + 8);
 	digest->words[2] = bytes - header;
-}
-
-// The transport header and up to 60 bytes from it on, of a packet that has `length`; how many, or 0.
-INLINE u32 read_transport(struct __sk_buff *skb, u32 at, u32 protocol, u32 length, u8 *to)
-{
-	const u8 *from = piece(skb, at, 32);
-	u32 read;
-
-	// The usual lengths of a header of TCP: with timestamps, and without options.
-	if (from && protocol == TCP && from[12] >> 4 <= 8) {
-		copy(to, from, 32);
-		return 32;
-	}
-	from = piece(skb, at, 20);
-	if (from && (protocol != TCP || from[12] >> 4 <= 5)) {
-		copy(to, from, 20);
-		return 20;
-	}
-	read = verified(min32(protocol == TCP ? 60 : 20, length), 63);
-	return load_bytes(skb, at, to, read) < 0 ? 0 : read;
+	return 1;
 }
 
 // Reads the digest of a packet. Offset of its transport header, or -1 if it has to be left alone.
 INLINE s32 read_packet(struct __sk_buff *skb, u32 is_ip, u32 direction, struct scratch *scratch)
 {
 	struct digest *digest = &scratch->digest;
-	u8 *bytes = scratch->transport, version = 0;
+	u8 version = 0;
 	s32 ip = find_ip(skb, is_ip, &version), transport;
-	u32 at, length, read;
+	u32 at, length, bytes, is_read;
 
 	if (ip < 0)
 		return -1;
@@ -763,18 +853,11 @@ INLINE s32 read_packet(struct __sk_buff *skb, u32 is_ip, u32 direction, struct s
 		return -1;
 	at = (u32)ip + (u32)transport;
 	length = skb->len > at ? skb->len - at : 0;
+	bytes = digest->bytes - (u32)transport;
 	if ((digest->protocol != TCP && digest->protocol != UDP) || length < 4)
 		return (s32)at;
-	read = read_transport(skb, at, digest->protocol, length, bytes);
-	if (!read)
-		return -1;
-	digest->source_port = be16(bytes);
-	digest->destination_port = be16(bytes + 2);
-	if (digest->protocol == TCP)
-		read_tcp(bytes, read, digest->bytes - (u32)transport, digest);
-	else
-		read_udp(skb, at, scratch, length, digest->bytes - (u32)transport);
-	return (s32)at;
+	is_read = digest->protocol == TCP ? read_tcp(skb, at, scratch, length, bytes) : read_udp(skb, at, scratch, length, bytes);
+	return is_read ? (s32)at : -1;
 }
 
 INLINE void set_key(struct scratch *scratch, u32 direction)
@@ -797,27 +880,127 @@ INLINE void set_key(struct scratch *scratch, u32 direction)
 	}
 }
 
+// ---- Tables of flows ----
+//
+// Open addressing: a flow is in one of PLACES places from that of its hash on. A look-up takes a quarter of the instructions of one in
+// a hash map of the kernel, and usually reads one line of the cache. A new flow that finds no free place gets that of the flow which
+// has been silent longest.
+
+enum { PLACES = 8, NO_FLOW = 1 << 8 };
+
+// NH (RFC 4418, section 5.2): whoever does not know the seeds cannot choose flows that share a place.
+INLINE u32 hash_of(struct key *key)
+{
+	const any32 *words = (const any32 *)key;
+	u64 sum = 0;
+
+#pragma unroll
+	for (int word = 0; word < 10; word += 2)
+		sum += (u64)(words[word] + seeds[word]) * (words[word + 1] + seeds[word + 1]);
+	return (u32)((sum ^ sum >> 32) * 0x9e3779b97f4a7c15ULL >> 32);
+}
+
+INLINE u32 mark_of(struct key *key, u64 time)
+{
+	return (u32)(time >> 26) << 8 | key->protocol;
+}
+
+INLINE u32 is_at(struct place *place, struct key *key)
+{
+	const any64 *addresses = (const any64 *)key;
+
+	return place->ports == *(const any32 *)&key->mesh_port && (u8)place->mark == key->protocol && place->addresses[1] == addresses[1] &&
+	       place->addresses[3] == addresses[3] && place->addresses[0] == addresses[0] && place->addresses[2] == addresses[2];
+}
+
+// The place of a flow.
+INLINE struct place *find(void *table, u32 mask, struct key *key, u32 hash)
+{
+	for (u32 step = 0; step < PLACES; step++) {
+		u32 index = (hash + step) & mask;
+		struct place *place = map_lookup(table, &index);
+
+		if (!place || !place->mark)
+			return 0;
+		if (is_at(place, key))
+			return place;
+	}
+	return 0;
+}
+
+// The same, of a flow that has a packet now.
+INLINE struct place *find_used(void *table, struct key *key, u32 hash, u32 mark)
+{
+	struct place *place = find(table, place_mask, key, hash);
+
+	if (place)
+		place->mark = mark;
+	return place;
+}
+
+// Gives a flow that has no place the best one of its places, with `bytes` of zeros behind it.
+INLINE struct place *add(void *table, struct key *key, u32 hash, u32 mark, u32 bytes, struct counters *counters)
+{
+	const any64 *addresses = (const any64 *)key;
+	struct place *oldest = 0;
+	struct adding *guard;
+	u32 first = 0, oldest_mark = 0, oldest_age = 0;
+
+	for (u32 step = 0; step < PLACES; step++) {
+		u32 index = (hash + step) & place_mask, found, age;
+		struct place *place = map_lookup(table, &index);
+
+		if (!place)
+			return 0;
+		found = place->mark;
+		age = (u8)found ? (mark - found) >> 8 : ~0U;
+		if (!oldest || age > oldest_age) {
+			oldest = place;
+			oldest_mark = found;
+			oldest_age = age;
+		}
+	}
+	guard = map_lookup(&adding, &first);
+	if (!oldest || !guard)
+		return 0;
+	lock(&guard->lock);
+	// Another processor may have taken it.
+	if (oldest->mark == oldest_mark) {
+		oldest->mark = NO_FLOW;
+		BARRIER();
+		oldest->addresses[0] = addresses[0];
+		oldest->addresses[1] = addresses[1];
+		oldest->addresses[2] = addresses[2];
+		oldest->addresses[3] = addresses[3];
+		oldest->ports = *(const any32 *)&key->mesh_port;
+		__builtin_memset(oldest + 1, 0, bytes);
+		BARRIER();
+		oldest->mark = mark;
+	}
+	unlock(&guard->lock);
+	oldest = find_used(table, key, hash, mark);
+	if (!oldest)
+		counters->flows_refused++;
+	return oldest;
+}
+
 INLINE u32 is_pure_ack(struct digest *digest)
 {
-	return digest->payload == KIND_TCP && digest->words[2] == 0 &&
-	       (digest->octets[0] & (ACK | SYN | FIN | RST)) == ACK;
+	return digest->payload == KIND_TCP && digest->words[2] == 0 && (digest->octets[0] & (ACK | SYN | FIN | RST)) == ACK;
 }
 
 // ---- Windows ----
 
-INLINE u16 clamped(struct clamp *clamp, u32 limit, u32 ack, u8 flags, u16 field)
+// The highest field with which no more is offered than `limit` and what has been offered before, but a segment at least.
+INLINE u16 lowered(struct clamp *clamp, u32 limit, u32 ack, u32 scale, u32 is_syn, u32 has_ack, u16 field)
 {
-	u32 is_syn = flags & SYN, has_ack = flags & ACK, scale, mss, floor, offered = 0, units;
+	u32 mss = clamp->mss, floor, offered = 0, units;
 
-	if (!is_syn && !(clamp->present & HAS_SCALE))
-		return field;
-	scale = is_syn ? 0 : clamp->scale & 15;
 	if (has_ack && clamp->present & HAS_EDGE) {
 		offered = clamp->edge - ack;
 		if ((s32)offered < 0)
 			offered = 0;
 	}
-	mss = clamp->mss;
 	// Rounded up to the unit of the field, without a SYN's.
 	floor = is_syn ? mss : (((mss ? mss : 1) + (1U << scale) - 1) >> scale) << scale;
 	if (limit < floor)
@@ -826,8 +1009,18 @@ INLINE u16 clamped(struct clamp *clamp, u32 limit, u32 ack, u8 flags, u16 field)
 	offered = (u32)(((u64)offered + (1U << scale) - 1) >> scale);
 	if (units < offered)
 		units = offered;
-	if (units < field)
-		field = (u16)units;
+	return units < field ? (u16)units : field;
+}
+
+INLINE u16 clamped(struct clamp *clamp, u32 limit, u32 ack, u8 flags, u16 field)
+{
+	u32 is_syn = flags & SYN, has_ack = flags & ACK, scale;
+
+	if (!is_syn && !(clamp->present & HAS_SCALE))
+		return field;
+	scale = is_syn ? 0 : clamp->scale & 15;
+	if (limit != NO_LIMIT)
+		field = lowered(clamp, limit, ack, scale, is_syn, has_ack, field);
 	if (has_ack) {
 		u32 edge = ack + ((u32)field << scale);
 
@@ -860,22 +1053,21 @@ INLINE void negotiate(struct flow *flow)
 }
 
 // The window field with which a segment goes on.
-INLINE u16 window_of(struct scratch *scratch, u32 direction, u32 limit, struct counters *counters)
+INLINE u16 window_of(struct scratch *scratch, u32 hash, u32 mark, u32 direction, u32 limit, struct counters *counters)
 {
 	struct digest *digest = &scratch->digest;
 	struct key *key = &scratch->key;
+	struct known *known = (struct known *)find_used(&flows, key, hash, mark);
+	struct flow *flow = known ? &known->flow : 0;
 	u16 field = digest->halves[0];
 	u8 flags = digest->octets[0];
-	u32 is_known;
-	struct flow *flow;
 
 	if (flags & RST) {
-		map_delete(&flows, key);
+		if (known)
+			known->place.mark = NO_FLOW;
 		map_delete(&opening, key);
 		return field;
 	}
-	flow = map_lookup(&flows, key);
-	is_known = flow != 0;
 	if (!flow)
 		flow = map_lookup(&opening, key);
 	else if ((flags & (SYN | ACK)) == SYN)
@@ -901,24 +1093,22 @@ INLINE u16 window_of(struct scratch *scratch, u32 direction, u32 limit, struct c
 		negotiate(flow);
 	} else if (!flow) {
 		return field;
-	} else if (flow->wired.present && flow->mesh.present && !is_known) {
-		scratch->flow = *flow;
-		if (map_update(&flows, key, &scratch->flow, BPF_ANY) < 0) {
-			counters->flows_refused++;
-		} else {
+	} else if (!known && flow->wired.present && flow->mesh.present) {
+		known = (struct known *)add(&flows, key, hash, mark, sizeof(known->flow), counters);
+		if (known) {
+			known->flow = *flow;
+			flow = &known->flow;
 			map_delete(&opening, key);
-			flow = map_lookup(&flows, key);
-			if (!flow)
-				return field;
 		}
 	}
 	return clamped(direction == TO_MESH ? &flow->from_wired : &flow->from_mesh, limit, digest->words[1], flags, field);
 }
 
-INLINE void clamp_window(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32 direction, u32 limit, struct counters *counters)
+INLINE void clamp_window(
+	struct __sk_buff *skb, u32 at, struct scratch *scratch, u32 hash, u32 mark, u32 direction, u32 limit, struct counters *counters)
 {
 	u16 old = scratch->digest.halves[0];
-	u16 new = window_of(scratch, direction, limit, counters);
+	u16 new = window_of(scratch, hash, mark, direction, limit, counters);
 
 	if (new >= old)
 		return;
@@ -1033,7 +1223,8 @@ INLINE void unpark(struct lane *lane, u32 was_parked, u16 number)
 
 // When a packet with data may leave; NONE if the pacer is full, TOO_EARLY if that is to be decided later. `number` is that of a
 // parked packet: packets of a flow stay in their order.
-INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane *lane, u64 flow_rate, u32 in_pairs, u64 time, u32 bytes, u32 is_urgent, u32 was_parked, u16 *number, u64 *paced)
+INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane *lane, u64 flow_rate, u32 in_pairs, u64 time, u32 bytes,
+	u32 is_urgent, u32 was_parked, u16 *number, u64 *paced)
 {
 	u64 flow_due, flow_next, aggregate_next, urgent_next, place, at, last, left, apart;
 	u64 slack = orders->gate_period;
@@ -1125,18 +1316,18 @@ INLINE u64 depart_ack(struct schedule *schedule, struct lane *lane, u32 directio
 	return at;
 }
 
-INLINE struct lane *lane_of(struct scratch *scratch, struct counters *counters)
+INLINE struct lane *find_lane(struct key *key, u32 hash, u32 mark)
 {
-	struct lane *lane = map_lookup(&lanes, &scratch->key);
+	struct paced *paced = (struct paced *)find_used(&lanes, key, hash, mark);
 
-	if (lane)
-		return lane;
-	__builtin_memset(&scratch->lane, 0, sizeof(scratch->lane));
-	if (map_update(&lanes, &scratch->key, &scratch->lane, BPF_ANY) < 0) {
-		counters->flows_refused++;
-		return 0;
-	}
-	return map_lookup(&lanes, &scratch->key);
+	return paced ? &paced->lane : 0;
+}
+
+INLINE struct lane *add_lane(struct key *key, u32 hash, u32 mark, struct counters *counters)
+{
+	struct paced *paced = (struct paced *)add(&lanes, key, hash, mark, sizeof(paced->lane), counters);
+
+	return paced ? &paced->lane : 0;
 }
 
 INLINE u32 lane_class(struct key *key)
@@ -1170,11 +1361,16 @@ INLINE u64 count(struct counters *counters, u32 direction, struct digest *digest
 
 INLINE void send_digest(struct digest *digest, struct counters *counters)
 {
-	// The daemon reads at its own times: nobody is woken.
-	if (ring_output(&digests, digest, sizeof(*digest), BPF_RB_NO_WAKEUP) < 0)
+	struct digest *entry = ring_reserve(&digests, sizeof(*digest), 0);
+
+	if (!entry) {
 		counters->digests_lost++;
-	else
-		counters->digests++;
+		return;
+	}
+	*entry = *digest;
+	// The daemon reads at its own times: nobody is woken.
+	ring_submit(entry, BPF_RB_NO_WAKEUP);
+	counters->digests++;
 }
 
 // The number of a parked packet is in `tc_index`, which test runs do not have. It is volatile, or the compiler would choose between
@@ -1210,15 +1406,16 @@ INLINE int park(struct __sk_buff *skb)
 
 INLINE int handle(struct __sk_buff *skb, u32 direction)
 {
-	u32 first = 0, place = 0, window = ~0U, class = 0, datagrams = FREE, major = mesh_major;
+	u32 first = 0, place = 0, window = NO_LIMIT, class = 0, datagrams = FREE, major = mesh_major;
 	u32 is_data, is_urgent, is_ack, was_parked, in_pairs = 0;
 	struct scratch *scratch = map_lookup(&scratches, &first);
 	struct counters *counters = map_lookup(&counts, &first);
-	struct treatment *treatment = 0;
+	struct treated *treated = 0;
 	struct orders *orders;
 	struct schedule *schedule;
 	struct digest *digest;
 	u64 time = now(), rate = NONE, passed;
+	u32 hash, mark;
 	s32 at;
 
 	if (!scratch || !counters)
@@ -1234,13 +1431,17 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 	digest = &scratch->digest;
 	digest->at = time;
 	set_key(scratch, direction);
+	hash = hash_of(&scratch->key);
+	mark = mark_of(&scratch->key, time);
 	orders = orders_at(time);
 	if (orders) {
 		window = orders->others_window;
 		rate = orders->others_rate;
 		if (orders->treatments)
-			treatment = map_lookup(&treatments, &scratch->key);
-		if (treatment) {
+			treated = (struct treated *)find(&treatments, TREATED_PLACES - 1, &scratch->key, hash);
+		if (treated) {
+			struct treatment *treatment = &treated->treatment;
+
 			datagrams = treatment->datagrams;
 			if (treatment->is_listed) {
 				window = treatment->window;
@@ -1264,7 +1465,7 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 	}
 	is_ack = is_pure_ack(digest) && orders && orders->up_acks != NONE;
 	if (orders && pacing == PACING_DEPARTURES && direction == TO_MESH && (is_data || is_ack)) {
-		struct lane *lane = map_lookup(&lanes, &scratch->key);
+		struct lane *lane = find_lane(&scratch->key, hash, mark);
 
 		schedule = map_lookup(&schedules, &place);
 		// Where pacing has ended, data stays behind the packets of its flow that wait.
@@ -1273,11 +1474,13 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 			u16 number = was_parked ? read_number(skb) : 0;
 
 			if (!lane)
-				lane = lane_of(scratch, counters);
+				lane = add_lane(&scratch->key, hash, mark, counters);
 			if (lane && is_data)
-				leaves = depart(schedule, orders, lane, rate, in_pairs, time, digest->bytes, is_urgent, was_parked, &number, &paced);
+				leaves = depart(schedule, orders, lane, rate, in_pairs, time, digest->bytes, is_urgent, was_parked, &number,
+					&paced);
 			else if (lane)
-				paced = leaves = depart_ack(schedule, lane, direction, orders->up_acks, orders->max_ack_wait, time, digest->words[1]);
+				paced = leaves = depart_ack(
+					schedule, lane, direction, orders->up_acks, orders->max_ack_wait, time, digest->words[1]);
 			if (leaves == TOO_EARLY) {
 				write_number(skb, number);
 				return park(skb);
@@ -1294,11 +1497,10 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 		}
 	}
 	if (sample <= 1 || digest->payload == KIND_RTP || digest->payload == KIND_RTCP ||
-	    (digest->payload == KIND_TCP && digest->words[2] == 0) || (digest->octets[0] & (SYN | FIN | RST)) ||
-	    passed % sample == 0)
+		(digest->payload == KIND_TCP && digest->words[2] == 0) || (digest->octets[0] & (SYN | FIN | RST)) || passed % sample == 0)
 		send_digest(digest, counters);
 	if (digest->payload == KIND_TCP)
-		clamp_window(skb, (u32)at, scratch, direction, window, counters);
+		clamp_window(skb, (u32)at, scratch, hash, mark, direction, window, counters);
 	return PASS;
 }
 
@@ -1317,7 +1519,7 @@ int fairhop_from_mesh(struct __sk_buff *skb)
 SEC("classifier/to_wired")
 int fairhop_to_wired(struct __sk_buff *skb)
 {
-	u32 first = 0, place = 1;
+	u32 first = 0, place = 1, hash, mark;
 	struct scratch *scratch;
 	struct counters *counters;
 	struct orders *orders;
@@ -1340,7 +1542,11 @@ int fairhop_to_wired(struct __sk_buff *skb)
 	if (read_packet(skb, wired_is_ip, FROM_MESH, scratch) < 0 || !is_pure_ack(&scratch->digest))
 		return PASS;
 	set_key(scratch, FROM_MESH);
-	lane = lane_of(scratch, counters);
+	hash = hash_of(&scratch->key);
+	mark = mark_of(&scratch->key, time);
+	lane = find_lane(&scratch->key, hash, mark);
+	if (!lane)
+		lane = add_lane(&scratch->key, hash, mark, counters);
 	if (!lane)
 		return PASS;
 	leaves = depart_ack(schedule, lane, FROM_MESH, orders->down_acks, orders->max_ack_wait, time, scratch->digest.words[1]);

@@ -40,6 +40,19 @@ pub(super) struct RawTreatment {
     pub(super) is_listed: u8,
 }
 
+/// `struct treated`: a place in the table of treatments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct RawTreated {
+    pub(super) mesh: [u8; 16],
+    pub(super) wired: [u8; 16],
+    pub(super) mesh_port: u16,
+    pub(super) wired_port: u16,
+    pub(super) mark: u32,
+    pub(super) treatment: RawTreatment,
+    zero: u64,
+}
+
 /// `struct orders`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -77,6 +90,7 @@ pub(super) struct RawCounters {
 
 const _: () = assert!(size_of::<RawKey>() == 40);
 const _: () = assert!(size_of::<RawTreatment>() == 16);
+const _: () = assert!(size_of::<RawTreated>() == 64);
 const _: () = assert!(size_of::<RawOrders>() == 72 + 8 * Gate::MAX_OPENINGS + 16);
 const _: () = assert!(size_of::<RawCounters>() == 224);
 const _: () = assert!(size_of::<RawDigest>() == 104);
@@ -84,7 +98,7 @@ const _: () = assert!(size_of::<RawDigest>() == 104);
 // SAFETY: integers and arrays of integers without padding (the assertions above).
 unsafe impl aya::Pod for RawKey {}
 // SAFETY: as above.
-unsafe impl aya::Pod for RawTreatment {}
+unsafe impl aya::Pod for RawTreated {}
 // SAFETY: as above.
 unsafe impl aya::Pod for RawOrders {}
 // SAFETY: as above.
@@ -102,6 +116,33 @@ impl From<&FlowKey> for RawKey {
             protocol: key.protocol,
             zero: [0; 3],
         }
+    }
+}
+
+impl RawKey {
+    /// As the programs hash it.
+    pub(super) fn words(&self) -> [u32; 10] {
+        let mut bytes = [0; 40];
+        bytes[..16].copy_from_slice(&self.mesh);
+        bytes[16..32].copy_from_slice(&self.wired);
+        bytes[32..34].copy_from_slice(&self.mesh_port.to_ne_bytes());
+        bytes[34..36].copy_from_slice(&self.wired_port.to_ne_bytes());
+        bytes[36] = self.protocol;
+        let (words, _) = bytes.as_chunks::<4>();
+        std::array::from_fn(|word| u32::from_ne_bytes(words[word]))
+    }
+}
+
+impl RawTreated {
+    /// A place without a flow.
+    pub(super) fn empty(mark: u32) -> Self {
+        Self { mark, ..Self::default() }
+    }
+
+    /// A flow in its place.
+    pub(super) fn new(key: &RawKey, mark: u32, treatment: &RawTreatment) -> Self {
+        let RawKey { mesh, wired, mesh_port, wired_port, .. } = *key;
+        Self { mesh, wired, mesh_port, wired_port, mark, treatment: *treatment, zero: 0 }
     }
 }
 

@@ -19,6 +19,7 @@ mod layout;
 mod netlink;
 mod orders;
 mod park;
+mod places;
 mod programs;
 mod queues;
 mod sys;

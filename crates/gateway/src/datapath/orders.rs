@@ -53,7 +53,7 @@ impl Written {
                 DatagramClass::Interactive => 2,
             };
         }
-        programs.set_treatments(&wanted);
+        programs.set_treatments(&wanted)?;
         let has_gate = pacing == Pacing::DepartureTimes;
         programs.set_orders(RawOrders::new(policy, expires, queue_packets, has_gate, wanted.len() as u32))
     }

@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use aya::maps::{Array, HashMap as HashTable, MapData, PerCpuArray, RingBuf};
+use aya::maps::{Array, MapData, PerCpuArray, RingBuf};
 use aya::programs::tc::{NlOptions, TcAttachOptions, TcAttachType};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, tc};
 use aya::{Ebpf, EbpfError, EbpfLoader, VerifierLogLevel};
 use fairhop_control::raw::RawDigest;
 use fairhop_model::units::Nanos;
 
-use super::layout::{RawCounters, RawKey, RawOrders, RawTreatment};
+use super::layout::{RawCounters, RawKey, RawOrders, RawTreated, RawTreatment};
+use super::places::{Places, Seeds};
 use super::{Attachment, Counters, DatapathError, Pacing, sys};
 
 /// `bpf/fairhop.c`, compiled; empty if there was no clang.
@@ -103,19 +104,19 @@ pub(super) struct Programs {
     ebpf: Ebpf,
     orders: Array<MapData, RawOrders>,
     active: Array<MapData, u32>,
-    treatments: HashTable<MapData, RawKey, RawTreatment>,
+    treatments: Array<MapData, RawTreated>,
     counters: PerCpuArray<MapData, RawCounters>,
     clock: Array<MapData, u64>,
     digests: RingBuf<MapData>,
-    /// What is in the map of treatments.
-    written: HashMap<RawKey, RawTreatment>,
+    /// What is in the table of treatments.
+    treated: Places,
     /// Place of the orders in force.
     current: u32,
 }
 
 impl fmt::Debug for Programs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Programs").field("written", &self.written.len()).finish_non_exhaustive()
+        f.debug_struct("Programs").field("current", &self.current).finish_non_exhaustive()
     }
 }
 
@@ -146,6 +147,16 @@ fn explain(program: &str, error: &ProgramError) -> DatapathError {
     DatapathError::Program { program: program.to_owned(), reason: text }
 }
 
+/// Fewest flows that have a place.
+const MIN_FLOWS: u32 = 64;
+/// Most of them: the kernel has no tables of more places.
+const MAX_FLOWS: u32 = 1 << 28;
+
+/// Places of a table for `flows` flows, a power of two: at most half of them are taken.
+fn places_for(flows: u32) -> u32 {
+    2 * flows.clamp(MIN_FLOWS, MAX_FLOWS).next_power_of_two()
+}
+
 impl Programs {
     /// Loads the programs. It takes the kernel up to a second to verify them.
     pub(super) fn load(constants: &Constants, only: &[Program]) -> Result<Self, DatapathError> {
@@ -162,6 +173,8 @@ impl Programs {
         };
         let (mesh_is_ip, wired_is_ip) = (u32::from(constants.mesh_is_ip), u32::from(constants.wired_is_ip));
         let mesh_major = u32::from(MESH_MAJOR) << 16;
+        let (places, seeds) = (places_for(constants.flows), Seeds::random());
+        let place_mask = places - 1;
         let (in_place, has_test_clock) = (u32::from(constants.in_place), u32::from(constants.has_test_clock));
         let mut loader = EbpfLoader::new();
         loader
@@ -176,11 +189,15 @@ impl Programs {
             .override_global("unpark_index", &constants.park.1, true)
             .override_global("sample", &constants.sample, true)
             .override_global("mesh_major", &mesh_major, true)
+            .override_global("place_mask", &place_mask, true)
+            .override_global("seeds", &seeds.0, true)
             .override_global("in_place", &in_place, true)
             .override_global("has_test_clock", &has_test_clock, true);
-        for map in ["opening", "flows", "lanes"] {
-            loader.map_max_entries(map, constants.flows.max(64));
-        }
+        loader.map_max_entries("opening", constants.flows.max(MIN_FLOWS));
+        loader.map_max_entries("flows", places);
+        // Without departure times, no flow has a lane.
+        let has_lanes = constants.pacing == Pacing::DepartureTimes;
+        loader.map_max_entries("lanes", if has_lanes { places } else { 1 });
         let mut ebpf = loader.load(OBJECT).map_err(|error| match error {
             EbpfError::MapError(error) => DatapathError::Missing {
                 missing: format!("maps for the programs: {error}"),
@@ -196,12 +213,12 @@ impl Programs {
         Ok(Self {
             orders: Array::try_from(take("orders")?).map_err(failed)?,
             active: Array::try_from(take("active")?).map_err(failed)?,
-            treatments: HashTable::try_from(take("treatments")?).map_err(failed)?,
+            treatments: Array::try_from(take("treatments")?).map_err(failed)?,
             counters: PerCpuArray::try_from(take("counts")?).map_err(failed)?,
             clock: Array::try_from(take("test_clock")?).map_err(failed)?,
             digests: RingBuf::try_from(take("digests")?).map_err(failed)?,
             ebpf,
-            written: HashMap::new(),
+            treated: Places::new(seeds),
             current: 0,
         })
     }
@@ -244,26 +261,13 @@ impl Programs {
 
     /// Writes the treatments of single flows. Only what has changed costs a system call. Returns the number of those that
     /// found no place.
-    pub(super) fn set_treatments(&mut self, wanted: &HashMap<RawKey, RawTreatment>) -> u64 {
-        let treatments = &mut self.treatments;
-        self.written.retain(|key, _| {
-            let is_wanted = wanted.contains_key(key);
-            if !is_wanted {
-                let _ = treatments.remove(key);
-            }
-            is_wanted
-        });
-        let mut refused = 0;
-        for (key, treatment) in wanted {
-            if self.written.get(key) == Some(treatment) {
-                continue;
-            }
-            match treatments.insert(key, treatment, 0) {
-                Ok(()) => drop(self.written.insert(*key, *treatment)),
-                Err(_) => refused += 1,
-            }
-        }
-        refused
+    pub(super) fn set_treatments(
+        &mut self,
+        wanted: &HashMap<RawKey, RawTreatment>,
+    ) -> Result<u64, DatapathError> {
+        let table = &mut self.treatments;
+        let write = |place: u32, treated: &RawTreated| table.set(place, treated, 0);
+        self.treated.set(wanted, write).map_err(|error| io("write treatments", error))
     }
 
     /// Hands over what is in the ring buffer.
@@ -297,20 +301,21 @@ impl Programs {
         self.clock.set(0, now.0, 0).map_err(|error| io("set the clock", error))
     }
 
-    /// Runs a program on a packet, without any interface.
+    /// Runs a program on a packet, without any interface, `repeat` times.
     pub(super) fn run(
         &self,
         program: Program,
         packet: &[u8],
         ingress: u32,
         mark: u32,
+        repeat: u32,
         out: &mut [u8],
     ) -> Result<sys::Done, DatapathError> {
         let failed = |error: ProgramError| io("run a program", error);
         let loaded = self.ebpf.program(program.name()).ok_or_else(|| io("find a program", program.name()))?;
         let classifier: &SchedClassifier = loaded.try_into().map_err(failed)?;
         let fd = classifier.fd().map_err(failed)?;
-        sys::run(std::os::fd::AsFd::as_fd(fd), packet, ingress, mark, out)
+        sys::run(std::os::fd::AsFd::as_fd(fd), packet, ingress, mark, repeat, out)
             .map_err(|error| io("run a program", error))
     }
 }

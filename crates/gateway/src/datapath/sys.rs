@@ -59,14 +59,17 @@ pub(super) struct Done {
     /// Length of the packet in `out`.
     pub(super) length: usize,
     pub(super) context: Context,
+    /// Mean time of a run in nanoseconds.
+    pub(super) run_ns: u32,
 }
 
-/// Runs a program on a packet.
+/// Runs a program on a packet, `repeat` times on the same one.
 pub(super) fn run(
     program: BorrowedFd<'_>,
     packet: &[u8],
     ingress: u32,
     mark: u32,
+    repeat: u32,
     out: &mut [u8],
 ) -> io::Result<Done> {
     let context = Context { ingress, mark, ..Context::default() };
@@ -77,7 +80,7 @@ pub(super) fn run(
         out_len: out.len() as u32,
         packet: packet.as_ptr() as u64,
         out: out.as_mut_ptr() as u64,
-        repeat: 1,
+        repeat,
         context_len: size_of::<Context>() as u32,
         context_out_len: size_of::<Context>() as u32,
         context: &raw const context as u64,
@@ -90,7 +93,12 @@ pub(super) fn run(
     if done < 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(Done { verdict: call.verdict.cast_signed(), length: call.out_len as usize, context: after })
+    Ok(Done {
+        verdict: call.verdict.cast_signed(),
+        length: call.out_len as usize,
+        context: after,
+        run_ns: call.duration,
+    })
 }
 
 /// Asks the kernel for its reasons when it refuses a request (`NETLINK_EXT_ACK`).

@@ -44,7 +44,18 @@ impl Trial {
     /// # Errors
     /// The kernel refuses them, or rights are missing.
     pub fn new(constants: Constants) -> Result<Self, DatapathError> {
-        let constants = Constants { has_test_clock: true, ..constants };
+        Self::load(Constants { has_test_clock: true, ..constants })
+    }
+
+    /// As [`Trial::new`], with the clock of the kernel: for [`Trial::time`].
+    ///
+    /// # Errors
+    /// As [`Trial::new`].
+    pub fn with_clock(constants: Constants) -> Result<Self, DatapathError> {
+        Self::load(Constants { has_test_clock: false, ..constants })
+    }
+
+    fn load(constants: Constants) -> Result<Self, DatapathError> {
         let programs = Programs::load(&constants, &Program::ALL)?;
         Ok(Self { programs, pacing: constants.pacing, written: Written::default(), out: vec![0; 66_000] })
     }
@@ -103,7 +114,7 @@ impl Trial {
         packet: &[u8],
     ) -> Result<Outcome<'_>, DatapathError> {
         self.programs.set_clock(now)?;
-        let done = self.programs.run(program, packet, ingress, number, &mut self.out)?;
+        let done = self.programs.run(program, packet, ingress, number, 1, &mut self.out)?;
         let mut digest = None;
         self.programs.read_digests(|read| digest = Some(read));
         Ok(Outcome {
@@ -113,6 +124,16 @@ impl Trial {
             digest,
             departure: Nanos(done.context.tstamp),
         })
+    }
+
+    /// Mean time of a run in nanoseconds, of `times` runs on the same packet.
+    ///
+    /// # Errors
+    /// As [`Trial::run`].
+    pub fn time(&mut self, program: Program, packet: &[u8], times: u32) -> Result<u32, DatapathError> {
+        let done = self.programs.run(program, packet, 0, 0, times, &mut self.out)?;
+        self.programs.read_digests(|_| ());
+        Ok(done.run_ns)
     }
 
     /// What the programs have counted.

@@ -7,6 +7,7 @@
 
 #[path = "../../../../fuzz/check_recording.rs"]
 mod check_recording;
+mod cost;
 mod daemon;
 mod differential;
 mod engine;
