@@ -141,7 +141,7 @@ mod tests {
         None
     }
 
-    /// Flows that come and go, a quarter to a half of the table: each is found with its treatment, and no other.
+    /// Flows that come and go, up to half of the table: each is found with its treatment, and no other.
     #[test]
     fn programs_find_what_is_wanted_and_nothing_else() {
         let seeds = Seeds(std::array::from_fn(|place| 0x9e37_79b9_u32.wrapping_mul(place as u32 + 1)));

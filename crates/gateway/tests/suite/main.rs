@@ -18,3 +18,4 @@ mod network;
 mod pacing;
 mod spacing;
 mod support;
+mod tables;
