@@ -112,6 +112,8 @@ pub mod tcp_flag {
     pub const SYN: u8 = 0x02;
     /// Reset.
     pub const RST: u8 = 0x04;
+    /// Push: hand the data over.
+    pub const PSH: u8 = 0x08;
     /// The acknowledgment number is valid.
     pub const ACK: u8 = 0x10;
 }

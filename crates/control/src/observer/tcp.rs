@@ -10,7 +10,9 @@
 //!
 //! A receiver that acknowledges every second segment delays the ACK of a single one by up to half a second (RFC 5681 §4.2),
 //! which looks like a queue. Its ACK is *prompt* in two cases: it acknowledges two segments that passed close to each other,
-//! or the receiver has just acknowledged two such segments one by one, so that it delays nothing now.
+//! or the receiver has just acknowledged two such segments one by one, so that it delays nothing now. Where the first of the two
+//! was pushed (PSH), that says nothing of the second: Linux answers a pushed segment at once, and its senders push a segment after
+//! every half of the largest window that they were offered, which is every second one under a clamp of two.
 //!
 //! What is **in flight** into the mesh, without the segment that the receiver may hold back, is in the mesh or in its queues:
 //! over the rate, that is a lower bound of the round trip which no delay of ACKs can raise (Little's law). While a flow
@@ -42,8 +44,27 @@ pub(crate) const fn before(a: u32, b: u32) -> bool {
 struct Segment {
     /// Sequence number after it.
     end: u32,
-    length: u32,
+    /// Its length, and [`Segment::PUSHED`].
+    length_and_push: u32,
     at: Nanos,
+}
+
+impl Segment {
+    /// It has PSH. In the length, since there are many flows with 16 segments each.
+    const PUSHED: u32 = 1 << 31;
+
+    const fn new(length: u32, end: u32, is_pushed: bool, at: Nanos) -> Self {
+        let push = if is_pushed { Self::PUSHED } else { 0 };
+        Self { end, length_and_push: length & !Self::PUSHED | push, at }
+    }
+
+    const fn length(&self) -> u32 {
+        self.length_and_push & !Self::PUSHED
+    }
+
+    const fn is_pushed(&self) -> bool {
+        self.length_and_push & Self::PUSHED != 0
+    }
 }
 
 /// Unacknowledged segments of one end, in their order. If they are too many, only every second, fourth, eighth one is kept,
@@ -141,8 +162,8 @@ pub struct End {
     /// Its data that has not passed: up to two holes.
     holes: [(u32, u32); 2],
     unacked: Unacked,
-    /// When the last segment passed that is acknowledged, and until when the other end is believed to acknowledge each
-    /// segment.
+    /// When the last segment passed that is acknowledged, unless it was pushed, and until when the other end is believed to
+    /// acknowledge each segment.
     acked_at: Option<Nanos>,
     singles_until: Nanos,
     /// Its data up to here has to be acknowledged before the other end is known to have no gap.
@@ -401,10 +422,11 @@ impl End {
     /// The round trip that an ACK of `bytes` new bytes shows, if it is known.
     fn round_trip(&mut self, now: Nanos, ack: u32, bytes: u64) -> Option<Sample> {
         let was_thinned = self.unacked.thinning > 0;
-        let (before, Segment { end, length, at }) = self.unacked.acknowledge(ack)?;
-        let are_many = was_thinned && bytes > u64::from(length);
+        let (before, segment) = self.unacked.acknowledge(ack)?;
+        let Segment { end, at, .. } = segment;
+        let are_many = was_thinned && bytes > u64::from(segment.length());
         let is_close = |before: Option<Nanos>| before.is_some_and(|before| at.saturating_sub(before) < CLOSE);
-        let last = self.acked_at.replace(at);
+        let last = std::mem::replace(&mut self.acked_at, (!segment.is_pushed()).then_some(at));
         if !are_many && before.is_none() && is_close(last) {
             self.singles_until = now.saturating_add(SINGLES_FOR);
         }
@@ -465,7 +487,7 @@ impl End {
                 self.missed += u64::from(missed);
             }
             self.next = end;
-            self.unacked.add(Segment { end, length: end.wrapping_sub(seq), at: now });
+            self.unacked.add(Segment::new(end.wrapping_sub(seq), end, tcp.has(tcp_flag::PSH), now));
             return (0, u64::from(missed));
         }
         // Before the highest sequence number: it fills a hole or is a retransmission.

@@ -618,6 +618,32 @@ fn a_delayed_ack_is_never_a_queue_and_a_queue_is_seen_through_delayed_acks() {
     assert_eq!(delayed_acks(40, 300, false), Some(ms(100)));
 }
 
+/// Under a clamp of two segments, Linux pushes every second one, and a Linux receiver answers it at once. If it is the first of a pair, the
+/// other one is alone, and its ACK is delayed.
+#[test]
+fn a_pushed_segment_that_is_acknowledged_at_once_is_no_sign_of_quick_acks() {
+    let mut observer = observer();
+    for turn in 0..100_u64 {
+        let (at, seq) = (50 + 200 * turn, 2000 * turn as u32);
+        let is_pushed = turn >= 17;
+        for (number, is_pushed) in [(seq, is_pushed), (seq + 1000, false)] {
+            let mut payload = segment(number, 1, 1000);
+            if let (Payload::Tcp(fields), true) = (&mut payload, is_pushed) {
+                fields.flags |= tcp_flag::PSH;
+            }
+            observer.on_digest(&digest(ms(at), ToMesh, PROTOCOL_TCP, 80, 1040, payload));
+        }
+        if is_pushed {
+            observer.on_digest(&digest(ms(at + 20), FromMesh, PROTOCOL_TCP, 80, 40, segment(1, seq + 1000, 0)));
+        }
+        let delay = if is_pushed { 40 } else { 0 };
+        let answered = ms(at + 20 + delay);
+        observer.on_digest(&digest(answered, FromMesh, PROTOCOL_TCP, 80, 40, segment(1, seq + 2000, 0)));
+    }
+    observer.survey(ms(20_000));
+    assert_eq!(observer.mesh_excess(Some(MESH)), Some(Nanos::ZERO));
+}
+
 #[test]
 fn a_receiver_that_acknowledges_each_segment_at_once_shows_a_queue() {
     let mut observer = observer();
