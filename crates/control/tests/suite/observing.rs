@@ -634,7 +634,14 @@ fn a_pushed_segment_that_is_acknowledged_at_once_is_no_sign_of_quick_acks() {
             observer.on_digest(&digest(ms(at), ToMesh, PROTOCOL_TCP, 80, 1040, payload));
         }
         if is_pushed {
-            observer.on_digest(&digest(ms(at + 20), FromMesh, PROTOCOL_TCP, 80, 40, segment(1, seq + 1000, 0)));
+            observer.on_digest(&digest(
+                ms(at + 20),
+                FromMesh,
+                PROTOCOL_TCP,
+                80,
+                40,
+                segment(1, seq + 1000, 0),
+            ));
         }
         let delay = if is_pushed { 40 } else { 0 };
         let answered = ms(at + 20 + delay);
