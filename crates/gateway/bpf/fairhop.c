@@ -61,7 +61,7 @@ enum { TCP = 6, UDP = 17 };
 // Two fillers before timestamps, which most segments have.
 enum { USUAL_OPTIONS = 0x0101080a };
 enum { MAX_EXTENSIONS = 8, RTCP_BYTES = 256, MAX_OPENINGS = 32, MAX_SCALE = 14, DEFAULT_MSS = 536 };
-// Minor numbers of classes: see src/datapath/classes.rs.
+// Minor numbers of classes: see src/datapath/queues.rs and orders.rs.
 enum { CLASS_INTERACTIVE = 0x10, CLASS_LANE = 0x100, LANES = 16 };
 
 #define NONE (~0ULL)
@@ -656,13 +656,6 @@ INLINE u32 read_head(const u8 *tcp, u32 bytes, struct digest *digest)
 	return header;
 }
 
-INLINE void read_timestamps(const u8 *tcp, struct digest *digest)
-{
-	digest->present = 16;
-	digest->words[3] = be32(tcp + 24);
-	digest->words[4] = be32(tcp + 28);
-}
-
 // A segment of `bytes`, of which the packet has `length`. Zero if it cannot be read.
 INLINE u32 read_tcp(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32 length, u32 bytes)
 {
@@ -672,8 +665,11 @@ INLINE u32 read_tcp(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32 
 
 	// The usual headers are read in place: with timestamps, and without options.
 	if (tcp && tcp[12] >> 4 == 8 && be32(tcp + 20) == USUAL_OPTIONS) {
-		if (read_head(tcp, bytes, digest))
-			read_timestamps(tcp, digest);
+		if (read_head(tcp, bytes, digest)) {
+			digest->present = 16;
+			digest->words[3] = be32(tcp + 24);
+			digest->words[4] = be32(tcp + 28);
+		}
 		return 1;
 	}
 	tcp = piece(skb, at, 20);
@@ -690,9 +686,7 @@ INLINE u32 read_tcp(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32 
 		return 1;
 	}
 	header = min32(read_head(tcp, bytes, digest), read);
-	if (header == 32 && be32(tcp + 20) == USUAL_OPTIONS)
-		read_timestamps(tcp, digest);
-	else if (header > 20)
+	if (header > 20)
 		read_options(header);
 	return 1;
 }

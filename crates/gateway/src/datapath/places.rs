@@ -96,8 +96,8 @@ impl Places {
 
     fn free_place(&self, key: &RawKey) -> Option<u32> {
         let hash = self.seeds.hash(key);
-        let places = (0..PLACES).map(|step| hash.wrapping_add(step) % SIZE);
-        places.into_iter().find(|&place| matches!(self.marks[place as usize], 0 | LEFT))
+        let mut places = (0..PLACES).map(|step| hash.wrapping_add(step) % SIZE);
+        places.find(|&place| matches!(self.marks[place as usize], 0 | LEFT))
     }
 
     /// Frees a place. If nothing has ever been behind it, the same holds for it, and for those before it that were left.

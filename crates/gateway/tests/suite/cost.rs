@@ -7,11 +7,11 @@ use fairhop_gateway::datapath::Pacing;
 use fairhop_gateway::datapath::trial::{Constants, Program, Trial};
 use fairhop_model::units::{BitRate, Nanos};
 
+use crate::differential::open;
 use crate::frames::{datagram, key, segment};
 
 const TCP: u8 = 6;
 const ACK: u8 = 0x10;
-const SYN: u8 = 2;
 /// Runs on the same packet.
 const TIMES: u32 = 2_000;
 
@@ -23,16 +23,6 @@ fn with_timestamps(mut frame: Vec<u8>) -> Vec<u8> {
     frame[46] = 0x80;
     frame.splice(54..54, OPTIONS);
     frame
-}
-
-/// A flow whose SYNs have been seen, and its packets.
-fn open(trial: &mut Trial) {
-    let (to, from) = (Direction::ToMesh, Direction::FromMesh);
-    for (program, direction, flags) in
-        [(Program::ToMesh, to, SYN), (Program::FromMesh, from, SYN | ACK), (Program::ToMesh, to, ACK)]
-    {
-        trial.run(program, Nanos::ZERO, 0, &segment(1, direction, 1, flags, 0)).unwrap();
-    }
 }
 
 /// `… cost --ignored --nocapture`
@@ -58,7 +48,7 @@ fn a_run_takes() {
     ];
     for (name, policy, pacing) in ways {
         let mut trial = Trial::with_clock(Constants { pacing, ..Constants::default() }).unwrap();
-        open(&mut trial);
+        open(&mut trial, Nanos::ZERO, |direction, flags| segment(1, direction, 1, flags, 0));
         trial.order(&policy, Nanos::MAX, 200).unwrap();
         let times = packets.each_ref().map(|(what, program, packet)| {
             format!("{what} {}", trial.time(*program, packet, TIMES).unwrap())

@@ -22,6 +22,19 @@ pub(crate) fn trial(constants: Constants) -> Option<Trial> {
     }
 }
 
+/// The handshake of a flow with these segments, from the wired side.
+pub(crate) fn open(trial: &mut Trial, now: Nanos, segment: impl Fn(Direction, u8) -> Vec<u8>) {
+    const SYN: u8 = 2;
+    const ACK: u8 = 0x10;
+    for (program, direction, flags) in [
+        (Program::ToMesh, Direction::ToMesh, SYN),
+        (Program::FromMesh, Direction::FromMesh, SYN | ACK),
+        (Program::ToMesh, Direction::ToMesh, ACK),
+    ] {
+        trial.run(program, now, 0, &segment(direction, flags)).unwrap();
+    }
+}
+
 /// What the programs do, with the code of the laboratory.
 struct Reference {
     clamps: Clamps,

@@ -5,10 +5,9 @@ use fairhop_control::policy::{Policy, Treatment};
 use fairhop_gateway::datapath::trial::{Constants, Program, Trial};
 use fairhop_model::units::Nanos;
 
-use crate::differential::trial;
+use crate::differential::{self, trial};
 use crate::frames::segment;
 
-const SYN: u8 = 2;
 const ACK: u8 = 0x10;
 /// Offset of the window field in a frame of [`segment`].
 const WINDOW: usize = 48;
@@ -27,13 +26,7 @@ fn segment_of(flow: u32, direction: Direction, ack: u32, flags: u8) -> Vec<u8> {
 }
 
 fn open(trial: &mut Trial, now: Nanos, flow: u32) {
-    for (program, direction, flags) in [
-        (Program::ToMesh, Direction::ToMesh, SYN),
-        (Program::FromMesh, Direction::FromMesh, SYN | ACK),
-        (Program::ToMesh, Direction::ToMesh, ACK),
-    ] {
-        trial.run(program, now, 0, &segment_of(flow, direction, 1, flags)).unwrap();
-    }
+    differential::open(trial, now, |direction, flags| segment_of(flow, direction, 1, flags));
 }
 
 /// Whether windows of a flow are limited. Each time, it has acknowledged more.
