@@ -134,7 +134,7 @@ impl Survey {
             let kind = flow.kind(now);
             let (is_upload, rate, carried, packet_bytes, rtt) = match &flow.body {
                 FlowBody::Tcp(tcp) => {
-                    let is_upload = tcp.data_direction() == Direction::FromMesh;
+                    let is_upload = tcp.is_upload();
                     let rate = if is_upload { &tcp.up } else { &tcp.down }.rate(now).0 as f64;
                     let carried = if is_upload { rate } else { tcp.left_rate(now) };
                     (is_upload, rate, carried, tcp.packet_bytes(), &tcp.mesh_rtt)

@@ -28,6 +28,11 @@ use crate::digest::{Digest, Direction, TcpFields, tcp_flag};
 
 /// Packets that are larger have been put together by the receiving interface (GRO).
 const MAX_PACKET: u32 = 9000;
+/// Most bytes of options in a segment (RFC 9293 §3.1). They take the place of data in a full one.
+const MAX_OPTIONS: u32 = 40;
+/// Full segments that make data out of the mesh an upload. A request with large cookies has one; a control connection has none, so
+/// that half and twice as many change nothing for it.
+const UPLOAD_SEGMENTS: u64 = 2;
 /// Two segments within this time are close: shorter than any delay of an ACK, so that the receiver has both before it would
 /// acknowledge the first alone.
 const CLOSE: Nanos = Nanos::from_millis(15);
@@ -203,9 +208,8 @@ pub struct TcpFlow {
     pub up: Meter,
     /// Payload bytes into the mesh that have left it: acknowledged, or lost and sent again.
     pub left: Meter,
-    /// Packets with data into the mesh and out of it.
-    down_segments: u64,
-    up_segments: u64,
+    /// Full segments that have left the mesh.
+    full_up: u64,
     /// IP bytes of the largest packet with data.
     largest: u32,
     closed: bool,
@@ -231,8 +235,7 @@ impl TcpFlow {
             down: Meter::default(),
             up: Meter::default(),
             left: Meter::default(),
-            down_segments: 0,
-            up_segments: 0,
+            full_up: 0,
             largest: 0,
             closed: false,
         }
@@ -241,15 +244,16 @@ impl TcpFlow {
     /// Counts a segment.
     pub(crate) fn update(&mut self, digest: &Digest, tcp: &TcpFields) -> Progress {
         let Digest { at: now, waited, direction, bytes, .. } = *digest;
+        let is_full =
+            tcp.payload_bytes > 0 && tcp.payload_bytes.saturating_add(MAX_OPTIONS) >= u32::from(self.mss());
         let (sender, receiver) = match direction {
             Direction::ToMesh => {
                 self.down.add(now, u64::from(bytes));
-                self.down_segments += u64::from(tcp.payload_bytes > 0);
                 (&mut self.wired, &mut self.mesh)
             }
             Direction::FromMesh => {
                 self.up.add(now, u64::from(bytes));
-                self.up_segments += u64::from(tcp.payload_bytes > 0);
+                self.full_up += u64::from(is_full);
                 (&mut self.mesh, &mut self.wired)
             }
         };
@@ -353,9 +357,15 @@ impl TcpFlow {
         if self.largest > 0 { self.largest } else { u32::from(self.mss()) + 40 }
     }
 
-    /// The direction of its data.
+    /// The direction of most of its data.
     pub const fn data_direction(&self) -> Direction {
-        if self.up_segments > self.down_segments { Direction::FromMesh } else { Direction::ToMesh }
+        if self.mesh.sent > self.wired.sent { Direction::FromMesh } else { Direction::ToMesh }
+    }
+
+    /// Whether the mesh end sends data in bulk: most of it, and [`UPLOAD_SEGMENTS`]. A request, a login shell and the control
+    /// connection of a speed test never have so much in flight that a window could limit it.
+    pub const fn is_upload(&self) -> bool {
+        matches!(self.data_direction(), Direction::FromMesh) && self.full_up >= UPLOAD_SEGMENTS
     }
 
     /// Whether an end has sent FIN or RST.

@@ -571,6 +571,37 @@ fn hosts_are_remote_unless_they_are_local() {
     assert!(!observer.is_remote(WIRED) && observer.is_remote(Address::v4([198, 51, 100, 1])));
 }
 
+/// Uploads make a controller careful, so that small messages must not count as one. The messages, in bytes of payload out of the
+/// mesh and, negative, into it, are those of the control connection of iperf3, of a request, of a telemetry sensor.
+#[test]
+fn only_a_flow_that_sends_full_segments_out_of_the_mesh_is_an_upload() {
+    let is_upload = |messages: &[i32]| {
+        let mut observer = observer();
+        let (mut at, mut up, mut down) = (0, 1_u32, 1_u32);
+        for flags in [tcp_flag::SYN, tcp_flag::SYN | tcp_flag::ACK] {
+            let direction = if flags == tcp_flag::SYN { FromMesh } else { ToMesh };
+            let fields = TcpFields { flags, mss: Some(1460), ..TcpFields::default() };
+            observer.on_digest(&digest(ms(at), direction, PROTOCOL_TCP, 80, 44, Payload::Tcp(fields)));
+        }
+        for &message in messages {
+            at += 20;
+            let bytes = message.unsigned_abs();
+            let (direction, seq) = if message > 0 { (FromMesh, &mut up) } else { (ToMesh, &mut down) };
+            let payload = segment(*seq, 0, bytes);
+            observer.on_digest(&digest(ms(at), direction, PROTOCOL_TCP, 80, 52 + bytes, payload));
+            *seq += bytes;
+        }
+        observer.survey(ms(at));
+        observer.elastic()[0].is_upload
+    };
+    assert!(!is_upload(&[-37, 1, -4, -147, 1, 1, 1]), "more segments leave the mesh, but hardly a byte");
+    assert!(!is_upload(&[700]), "a request is all that a flow has sent until its response");
+    assert!(!is_upload(&[1448, 400]), "a request with a large cookie");
+    assert!(!is_upload(&[80; 1000]), "a sensor");
+    assert!(is_upload(&[1448, 1448]), "full but for the timestamps");
+    assert!(!is_upload(&[1448, 1448, -1448, -1448, -1448]), "it is a download by now");
+}
+
 #[test]
 fn a_flow_counts_as_held_for_half_a_second() {
     let mut observer = observer();

@@ -184,7 +184,7 @@ struct Shown<'e> {
 fn rate(now: Nanos, flow: &Flow) -> (u64, bool) {
     match &flow.body {
         FlowBody::Tcp(tcp) => {
-            let upload = tcp.data_direction() == fairhop_control::Direction::FromMesh;
+            let upload = tcp.is_upload();
             let meter = if upload { &tcp.up } else { &tcp.down };
             (meter.rate(now).0, upload)
         }

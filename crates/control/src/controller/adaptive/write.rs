@@ -8,7 +8,6 @@ use fairhop_model::units::{BitRate, Nanos};
 use super::stress::Stress;
 use super::{Adaptive, TICK};
 use crate::allocate::split;
-use crate::digest::Direction;
 use crate::gate::{Gate, GateSpec};
 use crate::observer::{Flow, FlowBody, MAX_ACK_DELAY, Observer, RoundTrip, TcpFlow};
 use crate::policy::{FlowPolicy, Means, Policy, State, Treatment};
@@ -131,7 +130,7 @@ impl Adaptive {
                 let with_delay = round_trip.saturating_add(MAX_ACK_DELAY).as_secs_f64();
                 let one = self.has_uploads && fair / 8.0 * with_delay < mss;
                 let mut window = if one { ONE_SEGMENT * mss } else { in_path + 2.0 * mss };
-                let is_upload = tcp.data_direction() == Direction::FromMesh;
+                let is_upload = tcp.is_upload();
                 if is_upload {
                     let known = self.flows_before.binary_search_by_key(&claim.key, |flow| flow.key);
                     let last = known.ok().and_then(|place| self.flows_before[place].treatment.window);
