@@ -81,6 +81,8 @@ pub struct Sender {
     /// SND.WND, its maximum so far, and SND.WL1.
     peer_window: u64,
     max_peer_window: u64,
+    /// End of the last pushed segment.
+    pushed: u64,
     window_update_seq: Seq,
     /// Negotiated.
     mss: u32,
@@ -156,6 +158,7 @@ impl Sender {
             fin_sent: false,
             peer_window: 0,
             max_peer_window: 0,
+            pushed: 0,
             window_update_seq: Seq(0),
             mss: config.mss,
             peer_shift: 0,

@@ -54,6 +54,9 @@ pub struct SenderConfig {
     pub clock_granularity: Nanos,
     /// Computation of the timeout from round-trip times.
     pub rtt_arithmetic: RttArithmetic,
+    /// Whether a segment is pushed (PSH) after every half of the largest window that was offered, as Linux does. The last
+    /// segment of what the application has written always is.
+    pub pushes: bool,
     /// Number of SYN retransmissions after which the connection fails (Linux: 6).
     pub syn_retries: u32,
     /// Number of consecutive timeouts that the connection survives; it fails at the next one (Linux: 15).
@@ -85,6 +88,7 @@ impl Default for SenderConfig {
             max_rto: rtt.max_rto,
             clock_granularity: rtt.clock_granularity,
             rtt_arithmetic: rtt.arithmetic,
+            pushes: false,
             syn_retries: 6,
             data_retries: 15,
             window_scale: 7,
@@ -94,7 +98,7 @@ impl Default for SenderConfig {
 }
 
 impl SenderConfig {
-    /// Linux 6.1: timestamps, RACK-TLP, PRR, undo with F-RTO, and timeouts of at least 200 ms over SRTT. ECN is off, because
+    /// Linux 6.1: timestamps, RACK-TLP, PRR, undo with F-RTO, pushes, and timeouts of at least 200 ms over SRTT. ECN is off, because
     /// Linux accepts but does not request it by default.
     pub fn linux() -> Self {
         Self {
@@ -105,6 +109,7 @@ impl SenderConfig {
             min_rto: Nanos::from_millis(200),
             max_rto: Nanos::from_secs(120),
             rtt_arithmetic: RttArithmetic::Linux,
+            pushes: true,
             ..Self::default()
         }
     }

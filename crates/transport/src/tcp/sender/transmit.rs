@@ -225,6 +225,14 @@ impl Sender {
         }
         self.validate_cwnd(now, self.board.in_flight() >= self.window.cwnd);
         let mut segment = self.segment(now, start, len, fin);
+        // RFC 9293 §3.9.1.2 leaves it to the sender where it pushes within a stream.
+        let end = start + u64::from(len);
+        if self.config.pushes && end > self.pushed + self.max_peer_window / 2 {
+            segment.flags = segment.flags | Flags::PSH;
+        }
+        if segment.flags.has(Flags::PSH) {
+            self.pushed = end;
+        }
         if self.ecn && len > 0 {
             // RFC 3168 §6.1.4 and §6.1.5: new data are ECN-capable, retransmissions and pure acknowledgments are not.
             segment.ecn = Ecn::Ect0;

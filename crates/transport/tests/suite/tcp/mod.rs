@@ -5,6 +5,7 @@ mod golden;
 mod handshake;
 mod pacing;
 mod pipe;
+mod pushes;
 mod racktlp;
 mod receiving;
 mod recovery;
