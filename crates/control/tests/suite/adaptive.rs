@@ -330,3 +330,18 @@ fn packets_that_wait_leave_at_the_rate_of_the_whole_budget_when_no_flow_has_been
         }
     }
 }
+
+/// Losses fall to a tenth when the budget has been small for some seconds, as where queues drain slowly: their mean since then is high,
+/// but TCP was the cause.
+#[test]
+fn tcp_is_not_ruled_out_while_losses_fall() {
+    let starved = |lasts_ms| {
+        let mut plant = mesh(adaptive(), 3, 3, 30);
+        plant.set_noise(secs(40), 0.3);
+        plant.set_noise(secs(40) + Nanos::from_millis(lasts_ms), 0.03);
+        plant.run(secs(50));
+        plant.log.iter().filter(|(_, state, ..)| *state == State::Starved).count()
+    };
+    assert_eq!(starved(3600), 0);
+    assert!(starved(8000) > 0, "they have not fallen");
+}

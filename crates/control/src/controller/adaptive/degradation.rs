@@ -79,9 +79,11 @@ impl Adaptive {
         if small_for > SLOW {
             degradation.after.add(stress.loss_or_late);
         }
+        // In the last second, too: where calls need most of the mesh, its queues drain more slowly than `small_s`.
+        let left = degradation.after.value().min(stress.loss_or_late);
         small_for >= secs(self.tuning.small_s)
             && stress.bad_call
-            && degradation.after.value() > self.tuning.starved_left * degradation.before.value()
+            && left > self.tuning.starved_left * degradation.before.value()
     }
 
     /// TCP is not the cause: it gets back the budget that it had.
