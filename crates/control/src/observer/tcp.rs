@@ -28,10 +28,10 @@ use crate::digest::{Digest, Direction, TcpFields, tcp_flag};
 
 /// Packets that are larger have been put together by the receiving interface (GRO).
 const MAX_PACKET: u32 = 9000;
-/// Most bytes of options in a segment (RFC 9293 §3.1). They take the place of data in a full one.
+/// Maximum bytes of options in a segment (RFC 9293 §3.1), which leave a full segment less room for data.
 const MAX_OPTIONS: u32 = 40;
-/// Full segments that make data out of the mesh an upload. A request with large cookies has one; a control connection has none, so
-/// that half and twice as many change nothing for it.
+/// An upload has sent at least this number of full segments. A request with large cookies has one; a control connection has none, so
+/// that half and twice the number change nothing for it.
 const UPLOAD_SEGMENTS: u64 = 2;
 /// Two segments within this time are close: shorter than any delay of an ACK, so that the receiver has both before it would
 /// acknowledge the first alone.
@@ -244,8 +244,6 @@ impl TcpFlow {
     /// Counts a segment.
     pub(crate) fn update(&mut self, digest: &Digest, tcp: &TcpFields) -> Progress {
         let Digest { at: now, waited, direction, bytes, .. } = *digest;
-        let is_full =
-            tcp.payload_bytes > 0 && tcp.payload_bytes.saturating_add(MAX_OPTIONS) >= u32::from(self.mss());
         let (sender, receiver) = match direction {
             Direction::ToMesh => {
                 self.down.add(now, u64::from(bytes));
@@ -253,7 +251,8 @@ impl TcpFlow {
             }
             Direction::FromMesh => {
                 self.up.add(now, u64::from(bytes));
-                self.full_up += u64::from(is_full);
+                let is_full = tcp.payload_bytes.saturating_add(MAX_OPTIONS) >= u32::from(self.mss());
+                self.full_up += u64::from(tcp.payload_bytes > 0 && is_full);
                 (&mut self.mesh, &mut self.wired)
             }
         };
@@ -362,8 +361,8 @@ impl TcpFlow {
         if self.mesh.sent > self.wired.sent { Direction::FromMesh } else { Direction::ToMesh }
     }
 
-    /// Whether the mesh end sends data in bulk: most of it, and [`UPLOAD_SEGMENTS`]. A request, a login shell and the control
-    /// connection of a speed test never have so much in flight that a window could limit it.
+    /// Whether the mesh end sends data in bulk: more than the wired end, and at least two full segments. A request, a login shell
+    /// and the control connection of a speed test never have so much in flight that a window could limit it.
     pub const fn is_upload(&self) -> bool {
         matches!(self.data_direction(), Direction::FromMesh) && self.full_up >= UPLOAD_SEGMENTS
     }
