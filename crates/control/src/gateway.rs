@@ -272,6 +272,11 @@ impl<P> Gateway<P> {
         (window, verdict)
     }
 
+    /// A packet that has waited too long in a pacer to be of use: the caller drops it. Due before [`Gateway::poll`].
+    pub fn poll_late(&mut self, now: Nanos) -> Option<P> {
+        self.data.poll_late(now)
+    }
+
     /// A packet that may leave a pacer now: data first, then ACKs into the mesh, then ACKs out of it.
     pub fn poll(&mut self, now: Nanos) -> Option<Released<P>> {
         if let Some(released) = self.data.poll(now) {

@@ -19,7 +19,7 @@
 //   UDP       ports 0..4, length 4..6, sum 6..8
 //
 // Left alone: fragments, more than eight extension headers of IPv6, whatever is cut or no IP. Nothing is dropped, except
-// what finds no place in the pacer.
+// what finds no place in the pacer, and interactive packets that would be late.
 #include <linux/bpf.h>
 
 typedef __u8 u8;
@@ -69,6 +69,7 @@ enum { CLASS_INTERACTIVE = 0x10, CLASS_LANE = 0x100, LANES = 16 };
 #define TOO_EARLY (~1ULL)
 #define SECOND 1000000000ULL
 #define URGENT_BURST (SECOND / 10)
+#define MAX_URGENT_WAIT (SECOND * 15 / 100)
 #define OPEN_FOR (SECOND / 1000)
 #define MAX_HELD (SECOND / 2)
 // Departures are fixed that long ahead, and packets that would leave later parked for so long. What is fixed is more than a
@@ -1215,12 +1216,12 @@ INLINE void unpark(struct lane *lane, u32 was_parked, u16 number)
 		lane->first++;
 }
 
-// When a packet with data may leave; NONE if the pacer is full, TOO_EARLY if that is to be decided later. `number` is that of a
-// parked packet: packets of a flow stay in their order.
+// When a packet with data may leave; NONE if the pacer is full or an urgent packet would be late, TOO_EARLY if that is to be decided
+// later. `number` is that of a parked packet: packets of a flow stay in their order.
 INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane *lane, u64 flow_rate, u32 in_pairs, u64 time, u32 bytes,
 	u32 is_urgent, u32 was_parked, u16 *number, u64 *paced)
 {
-	u64 flow_due, flow_next, aggregate_next, urgent_next, place, at, last, left, apart;
+	u64 flow_due, flow_next, aggregate_next, urgent_next, ahead, place, at, last, left, apart;
 	u64 slack = orders->gate_period;
 	u32 behind, is_second;
 
@@ -1232,20 +1233,27 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 	flow_next = flow_due & ((u64)is_second - 1);
 	aggregate_next = next_of(&schedule->aggregate, schedule->present & HAS_AGGREGATE, orders->down);
 	urgent_next = next_of(&schedule->urgent, schedule->present & HAS_URGENT, orders->interactive);
-	if (is_urgent && !behind && urgent_next <= time && flow_next <= time) {
+	// Urgent packets go ahead of what has been given its time, but on the account of the aggregate. Beyond their rate they get what
+	// the others leave.
+	ahead = max64(max64(urgent_next, flow_next), max64(time, lane->left));
+	if (is_urgent && !behind && ahead <= max64(max64(aggregate_next, schedule->last), time)) {
+		if (ahead - time > MAX_URGENT_WAIT) {
+			unlock(&schedule->lock);
+			return NONE;
+		}
 		unpark(lane, was_parked, *number);
-		// Ahead of what has been given its time, but on the account of the aggregate.
 		if (aggregate_next > time && schedule->aggregate.bytes < 1U << 30) {
 			schedule->aggregate.bytes += bytes;
 		} else {
 			record(&schedule->aggregate, aggregate_next, schedule->present & HAS_AGGREGATE, time, bytes, slack);
 			schedule->present |= HAS_AGGREGATE;
 		}
-		record(&schedule->urgent, urgent_next, schedule->present & HAS_URGENT, time, bytes, URGENT_BURST);
+		record(&schedule->urgent, urgent_next, schedule->present & HAS_URGENT, ahead, bytes, URGENT_BURST);
 		schedule->present |= HAS_URGENT;
-		record_of_flow(lane, flow_due, is_second, time, bytes, slack);
+		record_of_flow(lane, flow_due, is_second, ahead, bytes, slack);
+		*paced = ahead;
 		unlock(&schedule->lock);
-		return time;
+		return ahead;
 	}
 	// What the rates alone ask for.
 	*paced = max64(flow_next, aggregate_next);
@@ -1258,6 +1266,10 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 	left = lane->left + (apart & -(u64)(is_second & ((orders->gate_period - 1) >> 63)));
 	at = max64(park_index ? flow_next : min64(flow_next, time + MAX_HELD), left);
 	at = at >= place ? through_gate(orders, last, at) : place;
+	if (is_urgent && !behind && !was_parked && at - time > MAX_URGENT_WAIT) {
+		unlock(&schedule->lock);
+		return NONE;
+	}
 	if (park_index && (behind || at - time > HORIZON)) {
 		if (!was_parked)
 			*number = lane->next++;

@@ -7,8 +7,8 @@
 //! | [`AckPacer`] | a queue of ACKs, paced by the bytes that they acknowledge |
 //!
 //! Rates hold for the aggregate, for each flow, or for both. Flows take turns by bytes (deficit round robin, Shreedhar and
-//! Varghese 1995). The queue is bounded: when it is full, the newest packet of the longest queue is dropped. Packets that
-//! have waited long can be marked (RFC 3168).
+//! Varghese 1995). The queue is bounded: when it is full, the newest packet of the longest queue is dropped. Urgent packets are
+//! dropped when they have waited too long. Packets that have waited long can be marked (RFC 3168).
 //!
 //! All parts are sans-IO: packets are whatever the caller hands in, `poll` returns those that are due, `next_time` is when
 //! to poll again. A late poll does not catch up: over any interval, no more than the rate allows and one packet leave, or two of
@@ -28,7 +28,11 @@ use crate::flow::FlowKey;
 use crate::gate::Gate;
 
 /// Time by which urgent packets may be ahead of their rate: video sends a frame of packets at once.
-const URGENT_BURST: Nanos = Nanos::from_millis(100);
+pub const URGENT_BURST: Nanos = Nanos::from_millis(100);
+
+/// Longest wait of an urgent packet. Whoever looks at a picture waits no longer (ITU-T G.114), and the next ones come sooner
+/// without it.
+pub const MAX_URGENT_WAIT: Nanos = Nanos::from_millis(150);
 
 /// Sizes of a pacer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,13 +168,14 @@ impl<P> Pacer<P> {
         self.waiting == 0
     }
 
-    /// Number of packets dropped because the pacer was full.
+    /// Number of packets dropped because the pacer was full or they were late.
     pub const fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Takes a packet; one that is urgent goes ahead of others ([`Pacer::set_urgent`]). If the pacer is full, returns the packet that is dropped: the newest of the longest queue, which may
-    /// be this one. A packet that may leave at once is returned by the next [`Pacer::poll`].
+    /// Takes a packet; one that is urgent goes ahead of others ([`Pacer::set_urgent`]). If the pacer is full, returns the packet
+    /// that is dropped: the newest of the longest queue, which may be this one. A packet that may leave at once is returned by
+    /// the next [`Pacer::poll`].
     pub fn offer(&mut self, now: Nanos, key: &FlowKey, bytes: u32, is_urgent: bool, packet: P) -> Option<P> {
         let lane = self.lane(key);
         self.lanes[lane].is_urgent = is_urgent;
@@ -210,6 +215,20 @@ impl<P> Pacer<P> {
         let waiting = self.lanes.iter().filter(|lane| !lane.queue.is_empty());
         let first = waiting.min_by_key(|lane| lane.spacing.next())?;
         Some(self.schedule.departure(&first.spacing, now))
+    }
+
+    /// An urgent packet that has waited longer than [`MAX_URGENT_WAIT`]: it is dropped. Due before [`Pacer::poll`].
+    pub fn poll_late(&mut self, now: Nanos) -> Option<P> {
+        let is_late = |first: &Waiting<P>| now.saturating_sub(first.since) > MAX_URGENT_WAIT;
+        let pool = &self.pool;
+        let lane = self
+            .lanes
+            .iter_mut()
+            .find(|lane| lane.is_urgent && pool.first(&lane.queue).is_some_and(is_late))?;
+        let late = self.pool.pop_first(&mut lane.queue)?;
+        self.waiting -= 1;
+        self.dropped += 1;
+        Some(late.packet)
     }
 
     /// A packet that may leave now.

@@ -275,3 +275,24 @@ fn urgent_flows_go_ahead_of_others_within_their_rate() {
     assert!((30..=37).contains(&urgent), "{urgent} of {}", both.len());
     assert!(run(false).iter().all(|&packet| packet == 1) && run(false).len() == 61);
 }
+
+/// At 1 Mb/s, 15 packets of 10 ms have left within 150 ms. The rest is dropped, and the next one does not wait.
+#[test]
+fn urgent_packets_that_have_waited_too_long_are_dropped() {
+    for is_urgent in [true, false] {
+        let mut pacer = Pacer::new(PacerConfig::default());
+        pacer.set_aggregate(Some(BitRate(1_000_000)));
+        pacer.set_urgent(Some(BitRate(1_000_000)));
+        for packet in 0..40 {
+            assert!(pacer.offer(Nanos::ZERO, &key(1), 1250, is_urgent, packet).is_none());
+        }
+        let (mut left, mut late) = (Vec::new(), Vec::new());
+        while let Some(now) = pacer.next_time(Nanos::ZERO).filter(|_| !pacer.is_empty()) {
+            late.extend(std::iter::from_fn(|| pacer.poll_late(now)));
+            left.extend(pacer.poll(now).map(|released| released.packet));
+        }
+        let kept = if is_urgent { 16 } else { 40 };
+        assert_eq!((left, late), ((0..kept).collect::<Vec<_>>(), (kept..40).collect()));
+        assert_eq!(pacer.dropped(), 40 - kept);
+    }
+}

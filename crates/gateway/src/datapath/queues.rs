@@ -17,6 +17,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use fairhop_control::pacer::{MAX_URGENT_WAIT, URGENT_BURST};
 use fairhop_control::policy::Policy;
 use fairhop_model::units::BitRate;
 
@@ -83,6 +84,13 @@ fn wire_rate(rate: Option<BitRate>) -> u64 {
         let bytes = u128::from(rate.0) * u128::from(FULL_PACKET + ETHERNET) / (8 * u128::from(FULL_PACKET));
         (bytes.min(u128::from(UNLIMITED)) as u64).max(MIN_RATE)
     })
+}
+
+/// Bytes that the queue of interactive packets holds at a rate: what departure times would not drop as late either.
+fn interactive_limit(bytes_per_second: u64) -> u32 {
+    let wait = MAX_URGENT_WAIT.saturating_add(URGENT_BURST);
+    let bytes = u128::from(bytes_per_second) * u128::from(wait.0) / 1_000_000_000;
+    (bytes.min(u128::from(u32::MAX)) as u32).max(FULL_PACKET as u32 + ETHERNET as u32)
 }
 
 impl Queues {
@@ -264,6 +272,7 @@ impl Queues {
             .iter()
             .map(|&(minor, rate)| match minor {
                 DATA => self.class(minor, 0, rate, 0, 0),
+                INTERACTIVE => self.bucket(minor, rate, limit.min(interactive_limit(rate)), 0),
                 _ => self.bucket(minor, rate, limit, 0),
             })
             .collect();

@@ -229,14 +229,50 @@ fn interactive_packets_go_ahead_up_to_their_rate_and_calls_are_never_paced() {
     let datagrams = [(key(2, UDP), DatagramClass::Interactive), (key(3, UDP), DatagramClass::Elastic)];
     let orders = Orders { policy: &policy, datagrams: &datagrams };
     trial.order_all(&orders, Nanos::MAX, QUEUE).unwrap();
-    let mut run =
-        |frame: &[u8]| trial.run(Program::ToMesh, START, 0, frame).unwrap().departure.saturating_sub(START);
-    let milliseconds = Nanos::from_millis;
-    let bulk = datagram(3, 972);
+    let mut run = |frame: &[u8]| {
+        let outcome = trial.run(Program::ToMesh, START, 0, frame).unwrap();
+        outcome.passes.then(|| outcome.departure.saturating_sub(START).0 / 1_000_000)
+    };
+    let (bulk, picture) = (datagram(3, 972), datagram(2, 972));
     // 1000 bytes take 10 ms.
-    assert_eq!((run(&bulk), run(&bulk)), (milliseconds(0), milliseconds(10)));
-    assert_eq!(run(&datagram(2, 972)), milliseconds(0), "ahead");
-    assert_eq!(run(&bulk), milliseconds(30), "on the account of the others");
-    assert_eq!(run(&datagram(2, 972)), milliseconds(40), "no faster than its rate");
-    assert_eq!(run(&datagram(9, 160)), milliseconds(0), "unknown UDP, such as a call, is free");
+    assert_eq!((run(&bulk), run(&bulk)), (Some(0), Some(10)));
+    assert_eq!(run(&picture), Some(0), "ahead");
+    assert_eq!(run(&bulk), Some(30), "on the account of the others");
+    assert_eq!(run(&picture), Some(20), "no faster than its rate");
+    assert_eq!(run(&datagram(9, 160)), Some(0), "unknown UDP, such as a call, is free");
+    for place in (50..=190).step_by(10) {
+        assert_eq!(run(&bulk), Some(place));
+    }
+    for ahead in (40..=140).step_by(20) {
+        assert_eq!(run(&picture), Some(ahead));
+    }
+    assert_eq!(run(&picture), None, "it would be late");
+    assert_eq!(run(&bulk), Some(260));
+    assert_eq!(trial.counters().unwrap().dropped, 1);
+}
+
+/// Without a limit for interactive packets other than that of all, and with the pacer full of bulk.
+#[test]
+fn late_interactive_packets_are_dropped_where_bulk_is_parked() {
+    const UNPARK: u32 = 8;
+    let Some(mut trial) = trial(Constants { park: (7, UNPARK), ..departures() }) else { return };
+    let policy =
+        Policy { down: Some(BitRate(800_000)), interactive: Some(BitRate(40_000)), ..Policy::none() };
+    let datagrams = [(key(2, UDP), DatagramClass::Interactive), (key(3, UDP), DatagramClass::Elastic)];
+    let orders = Orders { policy: &policy, datagrams: &datagrams };
+    trial.order_all(&orders, Nanos::MAX, QUEUE).unwrap();
+    let (bulk, picture) = (datagram(3, 972), datagram(2, 972));
+    for _ in 0..15 {
+        assert!(trial.run_again(Program::ToMesh, START, 0, 0, &bulk).unwrap().parked.is_none());
+    }
+    let first = trial.run_again(Program::ToMesh, START, 0, 0, &picture).unwrap();
+    assert_eq!((first.passes, first.departure), (true, START), "ahead of all that");
+    assert!(trial.run_again(Program::ToMesh, START, 0, 0, &bulk).unwrap().parked.is_some());
+    // At its rate, a packet takes 200 ms.
+    let second = trial.run_again(Program::ToMesh, START, 0, 0, &picture).unwrap();
+    assert!(!second.passes && second.parked.is_none(), "it is never parked");
+    // Where the others have left, it gets what they leave.
+    let later = START.saturating_add(Nanos::from_millis(170));
+    let third = trial.run_again(Program::ToMesh, later, 0, 0, &picture).unwrap();
+    assert!(third.passes && third.departure <= later.saturating_add(Nanos::from_millis(10)), "{third:?}");
 }

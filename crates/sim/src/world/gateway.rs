@@ -196,6 +196,9 @@ impl Gateway {
             }
             return Some(image);
         }
+        while let Some(late) = self.pipeline.poll_late(now) {
+            self.refuse(core, late);
+        }
         let Some(released) = self.pipeline.poll(now) else {
             self.set_timer(core);
             return None;
