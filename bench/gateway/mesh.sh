@@ -25,15 +25,22 @@ fq_codel)
     tc -n fh-internet qdisc add dev fh0 parent 1:1 fq_codel
     ;;
 esac
-# A client of its own for each flow: one iperf3 opens its connections one after the other, thirty of them within 11 s.
+# Not iperf3: until the answer on its control connection has come, which takes seconds behind a full path, iperf3 3.12 waits
+# actively and sends nothing.
+ip netns exec fh-server sysctl -qw net.ipv4.tcp_congestion_control="$variant"
+# Nothing is ever written to it, so that nc does not end its side of the connection.
+silence=$(mktemp -u)
+mkfifo "$silence"
+exec 9<>"$silence"
+rm "$silence"
 for ((port = 5201; port < 5201 + flows; port++)); do
-    ip netns exec "$last" iperf3 -s -p "$port" >/dev/null &
+    ip netns exec "$last" busybox nc -l -p "$port" <&9 >/dev/null &
 done
 ip netns exec "$last" "$FAIRHOP" call answer --bind 0.0.0.0 >/dev/null 2>&1 &
 sleep 0.1
 ip netns exec fh-internet "$FAIRHOP" call make "$address" --count "$calls" --duration 10000 >/dev/null &
 sleep 0.9
 for ((port = 5201; port < 5201 + flows; port++)); do
-    ip netns exec fh-server iperf3 -c "$address" -p "$port" -C "$variant" -t 10000 >/dev/null &
+    ip netns exec fh-server bash -c "exec cat /dev/zero >/dev/tcp/$address/$port" &
 done
 wait

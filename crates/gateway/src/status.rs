@@ -218,7 +218,7 @@ pub struct CounterStatus {
     pub digests_invalid: u64,
     /// Windows that were lowered.
     pub clamped: u64,
-    /// Packets that the pacer dropped since it was full.
+    /// Packets that the pacer dropped: it was full, or they were interactive and late.
     pub dropped: u64,
     /// Packets that were left alone since they could not be parsed.
     pub unparsed: u64,

@@ -273,9 +273,13 @@ fn datapath(t: &mut String, status: &Status) {
         g.counters.digests_invalid
     });
     count(t, status, "fairhop_windows_clamped_total", "Windows that were lowered.", |g| g.counters.clamped);
-    count(t, status, "fairhop_pacer_dropped_total", "Packets that a full pacer dropped.", |g| {
-        g.counters.dropped
-    });
+    count(
+        t,
+        status,
+        "fairhop_pacer_dropped_total",
+        "Packets that a full pacer dropped, and interactive ones that were late.",
+        |g| g.counters.dropped,
+    );
     count(t, status, "fairhop_packets_unparsed_total", "Packets that could not be parsed and passed.", |g| {
         g.counters.unparsed
     });

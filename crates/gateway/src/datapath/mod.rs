@@ -202,7 +202,7 @@ pub struct Counters {
     pub digests_lost: u64,
     /// Windows that were lowered.
     pub clamped: u64,
-    /// Packets that were dropped because the pacer was full.
+    /// Packets that were dropped because the pacer was full, and interactive ones that would have been late.
     pub dropped: u64,
     /// Packets that the programs could not parse and left alone: fragments, unknown protocols, cut headers.
     pub unparsed: u64,

@@ -56,7 +56,7 @@ pub(super) struct Gateway {
     down: Option<Shaper>,
     up: Option<Shaper>,
     timer: Timer,
-    /// Packets that a full pacer or shaper has dropped, warm-up excluded.
+    /// Packets that a full pacer or shaper has dropped, or that were late in it, warm-up excluded.
     dropped: u64,
 }
 
