@@ -1221,7 +1221,7 @@ INLINE void unpark(struct lane *lane, u32 was_parked, u16 number)
 INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane *lane, u64 flow_rate, u32 in_pairs, u64 time, u32 bytes,
 	u32 is_urgent, u32 was_parked, u16 *number, u64 *paced)
 {
-	u64 flow_due, flow_next, aggregate_next, urgent_next, ahead, place, at, last, left, apart;
+	u64 flow_due, flow_next, aggregate_next, urgent_next, ahead, behind_all, place, at, last, left, apart;
 	u64 slack = orders->gate_period;
 	u32 behind, is_second;
 
@@ -1236,11 +1236,8 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 	// Urgent packets go ahead of what has been given its time, but on the account of the aggregate. Beyond their rate they get what
 	// the others leave.
 	ahead = max64(max64(urgent_next, flow_next), max64(time, lane->left));
-	if (is_urgent && !behind && ahead <= max64(max64(aggregate_next, schedule->last), time)) {
-		if (ahead - time > MAX_URGENT_WAIT) {
-			unlock(&schedule->lock);
-			return NONE;
-		}
+	behind_all = max64(aggregate_next, max64(time, schedule->last));
+	if (is_urgent && !behind && ahead <= behind_all && ahead - time <= MAX_URGENT_WAIT) {
 		unpark(lane, was_parked, *number);
 		if (aggregate_next > time && schedule->aggregate.bytes < 1U << 30) {
 			schedule->aggregate.bytes += bytes;
@@ -1259,7 +1256,7 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 	*paced = max64(flow_next, aggregate_next);
 	// A place in the aggregate; a slow flow leaves later and does not hold the others.
 	last = max64(schedule->last, lane->left);
-	place = through_gate(orders, last, max64(aggregate_next, max64(time, schedule->last)));
+	place = through_gate(orders, last, behind_all);
 	// Packets of a flow stay in their order, and the two of a pair are apart as those of two flows are.
 	// Without a gate, `(gate_period - 1) >> 63` is 1; without a rate, the quotient is 0.
 	apart = (lane->data.bytes * 8 * SECOND + orders->down - 1) / orders->down;

@@ -30,8 +30,8 @@ use crate::gate::Gate;
 /// Time by which urgent packets may be ahead of their rate: video sends a frame of packets at once.
 pub const URGENT_BURST: Nanos = Nanos::from_millis(100);
 
-/// Longest wait of an urgent packet. Whoever looks at a picture waits no longer (ITU-T G.114), and the next ones come sooner
-/// without it.
+/// Longest wait of an urgent packet: a conversation bears that delay (ITU-T G.114). Later it is of no use, and delays the next
+/// ones.
 pub const MAX_URGENT_WAIT: Nanos = Nanos::from_millis(150);
 
 /// Sizes of a pacer.
@@ -217,7 +217,7 @@ impl<P> Pacer<P> {
         Some(self.schedule.departure(&first.spacing, now))
     }
 
-    /// An urgent packet that has waited longer than [`MAX_URGENT_WAIT`]: it is dropped. Due before [`Pacer::poll`].
+    /// An urgent packet that has waited longer than [`MAX_URGENT_WAIT`]: the caller drops it. Due before [`Pacer::poll`].
     pub fn poll_late(&mut self, now: Nanos) -> Option<P> {
         let is_late = |first: &Waiting<P>| now.saturating_sub(first.since) > MAX_URGENT_WAIT;
         let pool = &self.pool;

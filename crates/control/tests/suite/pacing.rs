@@ -276,7 +276,7 @@ fn urgent_flows_go_ahead_of_others_within_their_rate() {
     assert!(run(false).iter().all(|&packet| packet == 1) && run(false).len() == 61);
 }
 
-/// At 1 Mb/s, 15 packets of 10 ms have left within 150 ms. The rest is dropped, and the next one does not wait.
+/// At 1 Mb/s a packet takes 10 ms: 16 leave from 0 to 150 ms, and the rest is dropped.
 #[test]
 fn urgent_packets_that_have_waited_too_long_are_dropped() {
     for is_urgent in [true, false] {

@@ -251,7 +251,7 @@ fn interactive_packets_go_ahead_up_to_their_rate_and_calls_are_never_paced() {
     assert_eq!(trial.counters().unwrap().dropped, 1);
 }
 
-/// Without a limit for interactive packets other than that of all, and with the pacer full of bulk.
+/// Bulk has got all departures that are fixed in advance, and more of it is parked.
 #[test]
 fn late_interactive_packets_are_dropped_where_bulk_is_parked() {
     const UNPARK: u32 = 8;
