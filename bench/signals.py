@@ -1,0 +1,154 @@
+"""How well each signal of a gateway tells the load: its change with the load, over its spread from second to second.
+
+Drawn worlds in which one pace of downloads is the best fixed setting. Each is run at parts of that pace, with a
+controller that only watches. Separation is the distance of two means over the spread of a single second (d'); a
+separation of 2 needs (2 / d')² seconds. The table of the worlds is made by `fairhop study adaptive worlds`.
+
+It needs the Python package (`make wheel`, then `pip install` with its path).
+
+    python3 bench/signals.py out/study/adaptive/worlds-train.csv [--worlds 60] [--seed 7]
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import re
+import statistics
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import fairhop
+from fairhop.studies.adaptive.store import CLEAR
+from fairhop.studies.adaptive.worlds import LEARNING_S, World, drawn
+from fairhop.studies.model import Table
+
+#: Pairs of loads that are told apart, as parts of the best pace.
+PAIRS = ((0.8, 1.0), (0.8, 1.2))
+PARTS = sorted({part for pair in PAIRS for part in pair})
+SIGNALS = {
+    "loss": "packets lost or late",
+    "delay": "mean delay of call packets",
+    "excess": "excess of TCP's round trips",
+}
+#: Classes of worlds in which the load or the calls change, or not all calls and data take the gateway's pace.
+LEFT_OUT = {
+    "calls 0",
+    "calls come and go",
+    "calls inside the mesh",
+    "internet slow",
+    "internet lossy",
+    "silence suppression",
+}
+NEEDED = {"no change", "data down"}
+HELP = "\n  help: make the table with `fairhop study adaptive worlds --split train`"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A world and the best pace in it."""
+
+    world: World
+    pace_mbps: float
+
+
+class Watcher:
+    """Paces data, and notes the signals of each second after learning."""
+
+    def __init__(self, pace_mbps: float) -> None:
+        self.policy = fairhop.Policy(down_mbps=pace_mbps)
+        self.seconds: dict[str, list[float]] = {name: [] for name in SIGNALS}
+
+    def __call__(self, seen: fairhop.Observation) -> fairhop.Policy:
+        tick = round(10 * seen.time_s)
+        if tick % 10 == 0 and tick > 10 * LEARNING_S and seen.calls:
+            self.note("loss", [(call.loss or 0) + (call.late or 0) for call in seen.calls if call.loss is not None])
+            self.note("delay", [call.delay_ms for call in seen.calls if call.delay_ms is not None])
+            self.note("excess", [] if seen.excess_ms is None else [seen.excess_ms])
+        return self.policy
+
+    def note(self, signal: str, values: list[float]) -> None:
+        if values:
+            self.seconds[signal].append(statistics.fmean(values))
+
+
+def cases(table: Path, count: int) -> list[Case]:
+    """The first worlds of a table in which a pace of data is the best fixed setting."""
+    found = []
+    with table.open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            classes = set(row["classes"].split("; "))
+            pace = re.search(r'"data-pacing", rate_kbps = ([\d.]+)', row["setting"])
+            if row["control"] != "best fixed setting" or not pace or float(row["clear"]) < CLEAR:
+                continue
+            if classes >= NEEDED and classes.isdisjoint(LEFT_OUT):
+                found.append(Case(drawn(row["split"], int(row["world"])), float(pace[1]) / 1e3))
+    return found[:count]
+
+
+def watch(case: Case, seed: int) -> dict[float, dict[str, list[float]]]:
+    """The seconds of each signal, by the part of the best pace."""
+    scenario = fairhop.Scenario.from_toml(case.world.text())
+    found = {}
+    for part in PARTS:
+        watcher = Watcher(part * case.pace_mbps)
+        fairhop.run(scenario, seeds=(seed,), control=watcher)
+        found[part] = watcher.seconds
+    return found
+
+
+def separation(low: list[float], high: list[float]) -> float | None:
+    """The distance of the means over the spread of a second; none where nothing varies or a signal is missing."""
+    if min(len(low), len(high)) < 2:
+        return None
+    spread = math.sqrt((statistics.pvariance(low) + statistics.pvariance(high)) / 2)
+    distance = statistics.fmean(high) - statistics.fmean(low)
+    return distance / spread if spread > 0 else None if distance else 0.0
+
+
+def rows(found: list[dict[float, dict[str, list[float]]]]) -> Iterator[list[str]]:
+    for signal, name in SIGNALS.items():
+        row = [name]
+        for low, high in PAIRS:
+            each = (separation(world[low][signal], world[high][signal]) for world in found)
+            values = [value for value in each if value is not None]
+            quartiles = statistics.quantiles(values, n=4) if len(values) > 1 else []
+            row.append(", ".join(f"{value:.2f}" for value in quartiles) or "none")
+        yield row
+
+
+def followed(all_cases: Iterable[Case], seed: int) -> list[dict[float, dict[str, list[float]]]]:
+    found = []
+    for case in all_cases:
+        found.append(watch(case, seed))
+        print(f"\r{len(found)} worlds", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("table", type=Path, help="worlds-SPLIT.csv of `fairhop study adaptive worlds`")
+    parser.add_argument("--worlds", type=int, default=60, help="maximum number of worlds [60]")
+    parser.add_argument("--seed", type=int, default=7, help="seed of the runs; it should not have chosen the paces [7]")
+    args = parser.parse_args()
+    try:
+        chosen = cases(args.table, args.worlds)
+        if not chosen:
+            sys.exit(f"{args.table} has no world in which a pace of data is the best fixed setting{HELP}")
+        found = followed(chosen, args.seed)
+    except KeyError as column:
+        sys.exit(f"{args.table} has no column {column}{HELP}")
+    except (OSError, ValueError, fairhop.RunError) as problem:
+        sys.exit(f"{problem}{HELP}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+    heads = [f"{low:g} and {high:g} of the best pace" for low, high in PAIRS]
+    print(Table(("signal", *heads), list(rows(found)), f"{len(found)} drawn worlds, quartiles").markdown())
+
+
+if __name__ == "__main__":
+    main()
