@@ -17,11 +17,13 @@ import math
 import re
 import statistics
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import fairhop
+from fairhop.studies.adaptive.parallel import Progress
 from fairhop.studies.adaptive.store import CLEAR
 from fairhop.studies.adaptive.worlds import LEARNING_S, World, drawn
 from fairhop.studies.model import Table
@@ -53,6 +55,10 @@ class Case:
 
     world: World
     pace_mbps: float
+
+
+#: Values of each signal, one a second, by the part of the best pace.
+Watched: TypeAlias = dict[float, dict[str, list[float]]]
 
 
 class Watcher:
@@ -89,27 +95,37 @@ def cases(table: Path, count: int) -> list[Case]:
     return found[:count]
 
 
-def watch(case: Case, seed: int) -> dict[float, dict[str, list[float]]]:
-    """The seconds of each signal, by the part of the best pace."""
+def watch(case: Case, seed: int) -> Watched:
     scenario = fairhop.Scenario.from_toml(case.world.text())
-    found = {}
+    watched: Watched = {}
     for part in PARTS:
         watcher = Watcher(part * case.pace_mbps)
         fairhop.run(scenario, seeds=(seed,), control=watcher)
-        found[part] = watcher.seconds
+        watched[part] = watcher.seconds
+    return watched
+
+
+def watch_all(chosen: Sequence[Case], seed: int) -> list[Watched]:
+    progress = Progress("signals", len(chosen), "worlds")
+    found = []
+    for case in chosen:
+        found.append(watch(case, seed))
+        progress.step()
     return found
 
 
 def separation(low: list[float], high: list[float]) -> float | None:
-    """The distance of the means over the spread of a second; none where nothing varies or a signal is missing."""
+    """The distance of the means over the spread of a second; none without a signal or a spread."""
     if min(len(low), len(high)) < 2:
         return None
-    spread = math.sqrt((statistics.pvariance(low) + statistics.pvariance(high)) / 2)
     distance = statistics.fmean(high) - statistics.fmean(low)
-    return distance / spread if spread > 0 else None if distance else 0.0
+    if distance == 0:
+        return 0.0
+    spread = math.sqrt((statistics.pvariance(low) + statistics.pvariance(high)) / 2)
+    return distance / spread if spread > 0 else None
 
 
-def rows(found: list[dict[float, dict[str, list[float]]]]) -> Iterator[list[str]]:
+def rows(found: Sequence[Watched]) -> Iterator[list[str]]:
     for signal, name in SIGNALS.items():
         row = [name]
         for low, high in PAIRS:
@@ -120,13 +136,10 @@ def rows(found: list[dict[float, dict[str, list[float]]]]) -> Iterator[list[str]
         yield row
 
 
-def followed(all_cases: Iterable[Case], seed: int) -> list[dict[float, dict[str, list[float]]]]:
-    found = []
-    for case in all_cases:
-        found.append(watch(case, seed))
-        print(f"\r{len(found)} worlds", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    return found
+def delays_at_best(found: Sequence[Watched]) -> str:
+    """The range of the mean delay of calls at the best pace."""
+    means = [statistics.fmean(delays) for world in found if (delays := world[1.0]["delay"])]
+    return f"{min(means):.2g} to {max(means):.2g} ms" if means else "none"
 
 
 def main() -> None:
@@ -139,7 +152,7 @@ def main() -> None:
         chosen = cases(args.table, args.worlds)
         if not chosen:
             sys.exit(f"{args.table} has no world in which a pace of data is the best fixed setting{HELP}")
-        found = followed(chosen, args.seed)
+        found = watch_all(chosen, args.seed)
     except KeyError as column:
         sys.exit(f"{args.table} has no column {column}{HELP}")
     except (OSError, ValueError, fairhop.RunError) as problem:
@@ -148,6 +161,7 @@ def main() -> None:
         sys.exit(130)
     heads = [f"{low:g} and {high:g} of the best pace" for low, high in PAIRS]
     print(Table(("signal", *heads), list(rows(found)), f"{len(found)} drawn worlds, quartiles").markdown())
+    print(f"Mean delay of call packets at the best pace: {delays_at_best(found)}")
 
 
 if __name__ == "__main__":
