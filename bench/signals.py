@@ -2,7 +2,8 @@
 
 Drawn worlds in which one pace of downloads is the best fixed setting. Each is run at parts of that pace, with a
 controller that only watches. Separation is the distance of two means over the spread of a single second (d'); a
-separation of 2 needs (2 / d')² seconds. The table of the worlds is made by `fairhop study adaptive worlds`.
+separation of 2 needs (2 / d')² seconds. The second table has the mean delay of calls over the pace, relative to that
+at 0.6 of the best pace. The table of the worlds is made by `fairhop study adaptive worlds`.
 
 It needs the Python package (`make wheel`, then `pip install` with its path).
 
@@ -30,10 +31,13 @@ from fairhop.studies.model import Table
 
 #: Pairs of loads that are told apart, as parts of the best pace.
 PAIRS = ((0.8, 1.0), (0.8, 1.2))
-PARTS = sorted({part for pair in PAIRS for part in pair})
+#: The part of the best pace to which the delays of calls at the others are compared.
+LIGHT = 0.6
+PARTS = (LIGHT, *sorted(set().union(*PAIRS)))
 SIGNALS = {
     "loss": "packets lost or late",
     "delay": "mean delay of call packets",
+    "jitter": "jitter of call packets",
     "excess": "excess of TCP's round trips",
 }
 #: Classes of worlds in which the load or the calls change, or not all calls and data take the gateway's pace.
@@ -73,6 +77,7 @@ class Watcher:
         if tick % 10 == 0 and tick > 10 * LEARNING_S and seen.calls:
             self.note("loss", [(call.loss or 0) + (call.late or 0) for call in seen.calls if call.loss is not None])
             self.note("delay", [call.delay_ms for call in seen.calls if call.delay_ms is not None])
+            self.note("jitter", [call.jitter_ms for call in seen.calls if call.jitter_ms is not None])
             self.note("excess", [] if seen.excess_ms is None else [seen.excess_ms])
         return self.policy
 
@@ -125,15 +130,25 @@ def separation(low: list[float], high: list[float]) -> float | None:
     return distance / spread if spread > 0 else None
 
 
+def quartiles(values: Sequence[float]) -> str:
+    found = statistics.quantiles(values, n=4) if len(values) > 1 else []
+    return ", ".join(f"{value:.2f}" for value in found) or "none"
+
+
 def rows(found: Sequence[Watched]) -> Iterator[list[str]]:
     for signal, name in SIGNALS.items():
         row = [name]
         for low, high in PAIRS:
             each = (separation(world[low][signal], world[high][signal]) for world in found)
-            values = [value for value in each if value is not None]
-            quartiles = statistics.quantiles(values, n=4) if len(values) > 1 else []
-            row.append(", ".join(f"{value:.2f}" for value in quartiles) or "none")
+            row.append(quartiles([value for value in each if value is not None]))
         yield row
+
+
+def delays_by_load(found: Sequence[Watched]) -> Iterator[list[str]]:
+    """The mean delay of calls over the pace, relative to that at the light load."""
+    for part in PARTS[1:]:
+        delays = [[statistics.fmean(world[at]["delay"] or [0]) for at in (part, LIGHT)] for world in found]
+        yield [f"{part:g}", quartiles([here / part / (light / LIGHT) for here, light in delays if light > 0])]
 
 
 def delays_at_best(found: Sequence[Watched]) -> str:
@@ -161,6 +176,8 @@ def main() -> None:
         sys.exit(130)
     heads = [f"{low:g} and {high:g} of the best pace" for low, high in PAIRS]
     print(Table(("signal", *heads), list(rows(found)), f"{len(found)} drawn worlds, quartiles").markdown())
+    heads = ["part of the best pace", "delay of calls over the pace"]
+    print(Table(tuple(heads), list(delays_by_load(found)), f"relative to {LIGHT:g} of it, quartiles").markdown())
     print(f"Mean delay of call packets at the best pace: {delays_at_best(found)}")
 
 

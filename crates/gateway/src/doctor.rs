@@ -242,9 +242,9 @@ fn interface(name: &str, side: &str) -> Check {
 /// Raw sockets, and a route to each host that is to be probed.
 fn probes(setting: &ProbeSetting) -> Vec<Check> {
     let what = "sockets of probes";
-    let sockets = match Prober::open(setting) {
-        Ok(_) => Check::new(what, Verdict::Good, "can be opened", ""),
-        Err(error) => Check::new(
+    let sockets = match Prober::open().set(Some(setting)) {
+        Ok(()) => Check::new(what, Verdict::Good, "can be opened", ""),
+        Err((_, error)) => Check::new(
             what,
             Verdict::Limited,
             error.to_string(),

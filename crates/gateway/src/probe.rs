@@ -3,7 +3,8 @@
 //! A thread of its own sends them, since the observer judges packets by their steady interval, which the daemon's loop does not
 //! keep. A request that left late is taken back out of its reply's time of arrival. Requests go where the machine's routes lead.
 //!
-//! Raw sockets need CAP_NET_RAW (`raw(7)`), so they are opened before the daemon gives its rights up.
+//! Raw sockets need CAP_NET_RAW (`raw(7)`), so they are opened before the daemon gives its rights up, hosts or not: a reload may
+//! bring the first one.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -20,6 +21,7 @@ use fairhop_control::raw::RawDigest;
 use fairhop_model::checksum::{complement, sum_words};
 use fairhop_model::units::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recvfrom, sendto, socket, sockopt,
 };
@@ -40,11 +42,16 @@ const MAX_WAITING: usize = 6_400;
 const MAX_LATE: Nanos = Nanos::from_millis(200);
 /// Longest time for which the thread sleeps: it looks for the end then.
 const MAX_SLEEP: Nanos = Nanos::from_millis(100);
+/// Memory of a socket for packets that wait, in bytes: 1 without probes, for which the kernel takes its minimum, since each raw
+/// socket gets a copy of all ICMP packets; with probes the kernel's default, which holds 250 replies.
+const IDLE_BUFFER: usize = 1;
+const BUFFER: usize = 106_496;
 
 /// Probes of one gateway.
 #[derive(Debug)]
 pub struct Prober {
-    setting: ProbeSetting,
+    /// None without hosts.
+    setting: Option<ProbeSetting>,
     sockets: Sockets,
     running: Option<Running>,
     /// The next digest, where it has been taken out of the channel and is later than what was asked for.
@@ -58,54 +65,63 @@ struct Running {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A raw socket for each family that there are hosts of.
+/// A raw socket for each family, or why there is none.
 #[derive(Clone, Debug)]
 struct Sockets {
-    v4: Option<Arc<OwnedFd>>,
-    v6: Option<Arc<OwnedFd>>,
+    v4: Result<Arc<OwnedFd>, Errno>,
+    v6: Result<Arc<OwnedFd>, Errno>,
 }
 
 impl Sockets {
-    fn of(&self, host: IpAddr) -> Option<&Arc<OwnedFd>> {
-        if host.is_ipv4() { self.v4.as_ref() } else { self.v6.as_ref() }
+    fn open() -> Self {
+        Self { v4: raw(AddressFamily::INET).map(Arc::new), v6: raw(AddressFamily::INET6).map(Arc::new) }
+    }
+
+    const fn of(&self, host: IpAddr) -> &Result<Arc<OwnedFd>, Errno> {
+        if host.is_ipv4() { &self.v4 } else { &self.v6 }
     }
 
     /// Whether it is for IPv4, and the socket.
     fn all(&self) -> impl Iterator<Item = (bool, &OwnedFd)> {
-        let of = |is_v4, fd| Option::map(Option::as_deref(fd), |fd| (is_v4, fd));
-        [of(true, &self.v4), of(false, &self.v6)].into_iter().flatten()
+        let families = [(true, &self.v4), (false, &self.v6)];
+        families.into_iter().filter_map(|(is_v4, fd)| Some((is_v4, fd.as_deref().ok()?)))
+    }
+
+    /// Without the memory, replies are lost while the thread is late, and nothing else.
+    fn hold(&self, bytes: usize) {
+        for (_, fd) in self.all() {
+            let _ = sockopt::set_socket_recv_buffer_size(fd, bytes);
+        }
     }
 }
 
 impl Prober {
-    /// Probes that have not begun.
+    /// Opens the sockets where this process may. Without hosts ([`Prober::set`]) nothing is sent.
+    pub fn open() -> Self {
+        let sockets = Sockets::open();
+        sockets.hold(IDLE_BUFFER);
+        Self { setting: None, sockets, running: None, next: None }
+    }
+
+    /// Changes hosts and interval.
     ///
     /// # Errors
-    /// The process has no right to open raw sockets.
-    pub fn open(setting: &ProbeSetting) -> io::Result<Self> {
-        let has = |is_v4: bool| setting.addresses().any(|host| host.is_ipv4() == is_v4);
-        let v4 = has(true).then(|| raw(AddressFamily::INET)).transpose()?;
-        let v6 = has(false).then(|| raw(AddressFamily::INET6)).transpose()?;
-        Ok(Self {
-            setting: setting.clone(),
-            sockets: Sockets { v4: v4.map(Arc::new), v6: v6.map(Arc::new) },
-            running: None,
-            next: None,
-        })
-    }
-
-    /// Changes hosts and interval. False where a socket is missing that only a restart can open.
-    pub fn set(&mut self, setting: &ProbeSetting) -> bool {
-        if *setting != self.setting {
-            self.setting = setting.clone();
+    /// The first host that cannot be probed, as there was no right to open a socket for it. The others are.
+    pub fn set(&mut self, setting: Option<&ProbeSetting>) -> Result<(), (IpAddr, io::Error)> {
+        if setting != self.setting.as_ref() {
+            self.setting = setting.cloned();
             (self.running, self.next) = (None, None);
+            self.sockets.hold(if setting.is_some() { BUFFER } else { IDLE_BUFFER });
         }
-        self.setting.addresses().all(|host| self.sockets.of(host).is_some())
+        let mut hosts = setting.into_iter().flat_map(ProbeSetting::addresses);
+        let problem = hosts.find_map(|host| self.sockets.of(host).as_ref().err().map(|&error| (host, error)));
+        problem.map_or(Ok(()), |(host, error)| Err((host, error.into())))
     }
 
-    /// The next digest up to a time. The first call starts the probes.
+    /// The next digest up to a time. The first call with hosts starts the probes.
     pub fn next_until(&mut self, at: Nanos) -> Option<RawDigest> {
-        let running = self.running.get_or_insert_with(|| Running::start(&self.setting, &self.sockets));
+        let setting = self.setting.as_ref()?;
+        let running = self.running.get_or_insert_with(|| Running::start(setting, &self.sockets));
         let next = self.next.take().or_else(|| running.digests.try_recv().ok())?;
         if next.at > at.0 {
             self.next = Some(next);
@@ -134,7 +150,7 @@ impl Drop for Running {
     }
 }
 
-fn raw(family: AddressFamily) -> io::Result<OwnedFd> {
+fn raw(family: AddressFamily) -> Result<OwnedFd, Errno> {
     let is_v4 = family == AddressFamily::INET;
     let fd = socket(family, SocketType::RAW, Some(if is_v4 { ipproto::ICMP } else { ipproto::ICMPV6 }))?;
     if is_v4 {
@@ -182,7 +198,7 @@ impl Worker {
     ) -> Self {
         let now = monotonic();
         // A host without a socket would always be due.
-        let hosts: Vec<IpAddr> = setting.addresses().filter(|host| sockets.of(*host).is_some()).collect();
+        let hosts: Vec<IpAddr> = setting.addresses().filter(|host| sockets.of(*host).is_ok()).collect();
         // Requests are spread over the interval.
         let apart = u64::from(setting.interval_ms) * 1_000_000 / hosts.len().max(1) as u64;
         let target = |(index, host): (usize, IpAddr)| Target {
@@ -231,7 +247,7 @@ impl Worker {
             }
             let due = target.due();
             let late = now.saturating_sub(due);
-            let Some(fd) = self.sockets.of(target.host) else { continue };
+            let Ok(fd) = self.sockets.of(target.host) else { continue };
             let mut bytes = [0; V4_BYTES];
             let length = request(&mut bytes, target);
             target.late[target.count as usize % Target::KEPT] = late;
@@ -334,7 +350,7 @@ mod tests {
     fn hosts_without_a_socket_are_never_due() {
         let setting = ProbeSetting { hosts: vec!["127.0.0.1".into(), "::1".into()], interval_ms: 40 };
         let (digests, _) = sync_channel(1);
-        let none = Sockets { v4: None, v6: None };
+        let none = Sockets { v4: Err(Errno::PERM), v6: Err(Errno::PERM) };
         assert!(Worker::new(&setting, &none, digests, Arc::default()).targets.is_empty());
     }
 

@@ -33,6 +33,8 @@ pub(crate) struct Call {
     late: Option<f64>,
     /// Mean delay over the fastest packet in ms, the worse direction.
     delay_ms: Option<f64>,
+    /// Jitter in ms (RFC 3550 §6.4.1), the worse direction.
+    jitter_ms: Option<f64>,
 }
 
 /// A flow whose data can wait: TCP, or UDP with a high rate.
@@ -166,6 +168,7 @@ fn observe(
             loss: worse(|quality| quality.loss),
             late: worse(|quality| quality.late),
             delay_ms: worse(|quality| quality.delay.as_millis_f64()),
+            jitter_ms: worse(|quality| quality.jitter.as_millis_f64()),
         };
         Py::new(py, call)
     });

@@ -219,6 +219,9 @@ impl<P> Pacer<P> {
 
     /// An urgent packet that has waited longer than [`MAX_URGENT_WAIT`]: the caller drops it. Due before [`Pacer::poll`].
     pub fn poll_late(&mut self, now: Nanos) -> Option<P> {
+        if self.waiting == 0 {
+            return None;
+        }
         let is_late = |first: &Waiting<P>| now.saturating_sub(first.since) > MAX_URGENT_WAIT;
         let pool = &self.pool;
         let lane = self

@@ -45,7 +45,7 @@ pub(super) struct Instance {
     journal_failed: bool,
     written_at: Option<Nanos>,
     recorder: Option<Recorder>,
-    prober: Option<Prober>,
+    prober: Prober,
     counters: Counters,
     counters_before: Option<(Nanos, Counters)>,
     queues: Vec<Queue>,
@@ -92,7 +92,7 @@ impl Instance {
             journal_failed: false,
             written_at: None,
             recorder: None,
-            prober: None,
+            prober: Prober::open(),
             counters: Counters::default(),
             counters_before: None,
             queues: Vec::new(),
@@ -128,25 +128,13 @@ impl Instance {
 
     /// Has the probes that the config asks for, or says why not.
     fn set_probes(&mut self) {
-        let Some(setting) = &self.gateway.probe else {
-            self.prober = None;
-            return;
-        };
-        if let Some(prober) = &mut self.prober {
-            if !prober.set(setting) {
-                self.warn(
-                    "no-probes",
-                    "some hosts need a socket that only a start can open; restart the gateway",
-                );
-            }
-            return;
-        }
-        match Prober::open(setting) {
-            Ok(prober) => self.prober = Some(prober),
-            Err(error) => self.warn(
+        if let Err((host, error)) = self.prober.set(self.gateway.probe.as_ref()) {
+            self.warn(
                 "no-probes",
-                format!("{error}: raw sockets need CAP_NET_RAW, which the gateway has at its start only; restart it"),
-            ),
+                format!(
+                    "{host}: {error}: probes need a raw socket, which a gateway opens at its start with CAP_NET_RAW; restart it"
+                ),
+            );
         }
     }
 
@@ -218,7 +206,7 @@ impl Instance {
         };
         // Probes and packets in the order of their times, which must not go back.
         let mut take_probes = |until, take: &mut dyn FnMut(&RawDigest)| {
-            while let Some(digest) = prober.as_mut().and_then(|prober| prober.next_until(until)) {
+            while let Some(digest) = prober.next_until(until) {
                 take(&digest);
             }
         };

@@ -259,15 +259,15 @@ impl Programs {
         Ok(())
     }
 
-    /// Writes the treatments of single flows. Only what has changed costs a system call. Returns the number of those that
-    /// found no place.
+    /// Writes the treatments of single flows. Only what has changed costs a system call.
     pub(super) fn set_treatments(
         &mut self,
         wanted: &HashMap<RawKey, RawTreatment>,
-    ) -> Result<u64, DatapathError> {
+    ) -> Result<(), DatapathError> {
         let table = &mut self.treatments;
         let write = |place: u32, treated: &RawTreated| table.set(place, treated, 0);
-        self.treated.set(wanted, write).map_err(|error| io("write treatments", error))
+        // A flow that finds no place is treated like those without a treatment of their own.
+        self.treated.set(wanted, write).map(|_| ()).map_err(|error| io("write treatments", error))
     }
 
     /// Hands over what is in the ring buffer.

@@ -219,13 +219,19 @@ fn probed_hosts_are_shown_with_what_their_replies_show_and_are_no_calls() {
     );
     assert!(status.gateways[0].calls.is_empty() && status.gateways[0].decision.mos.is_none());
     assert!(gateway.get("/metrics").body.contains("fairhop_probe_loss_ratio{gateway=\"roof\",host=\"::1\"}"));
-    // Fewer hosts need no new rights, which the daemon has given up.
-    write_config_with(&gateway.config(), "mode = \"dry-run\"", &probe("\"127.0.0.1\""));
-    gateway.signals.reload.store(true, Ordering::Relaxed);
-    gateway.wait_for("one host", |status| {
-        let probes = &status.gateways[0].probes;
-        status.reloads == 1 && probes.len() == 1 && probes[0].round_trip.is_some()
-    });
+    // Other hosts, none, and the first ones again need no new rights, which the daemon has given up.
+    for (reloads, hosts) in [(1, &["::1"][..]), (2, &[]), (3, &["127.0.0.1", "::1"])] {
+        let quoted = hosts.iter().map(|host| format!("\"{host}\"")).collect::<Vec<_>>().join(", ");
+        let setting = if hosts.is_empty() { String::new() } else { probe(&quoted) };
+        write_config_with(&gateway.config(), "mode = \"dry-run\"", &setting);
+        gateway.signals.reload.store(true, Ordering::Relaxed);
+        gateway.wait_for("the hosts of the reload", |status| {
+            let probes = &status.gateways[0].probes;
+            status.reloads == reloads
+                && probes.iter().map(|probe| probe.host.as_str()).eq(hosts.iter().copied())
+                && probes.iter().all(|probe| probe.round_trip.is_some())
+        });
+    }
     gateway.stop();
 }
 
