@@ -122,8 +122,10 @@ impl Instance {
     }
 
     pub(super) fn set_gateway(&mut self, gateway: &GatewayAt) {
-        self.gateway = gateway.clone();
-        self.set_probes();
+        if self.gateway != *gateway {
+            self.gateway = gateway.clone();
+            self.set_probes();
+        }
     }
 
     /// Has the probes that the config asks for, or says why not.
