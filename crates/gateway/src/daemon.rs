@@ -33,6 +33,7 @@ use crate::privileges;
 use crate::status::Status;
 
 use instance::Instance;
+use kernel::datapath_of;
 
 pub use kernel::start_kernel;
 pub use options::{DaemonError, Options, Signals};
@@ -262,7 +263,8 @@ impl<'o> Daemon<'o> {
                 Some(place) => kept.swap_remove(place),
                 None => Instance::new(&loaded, gateway, mode, None),
             };
-            let is_running = same.is_some() && mode == self.mode && instance.gateway() == gateway;
+            let before = datapath_of(&self.loaded.config, instance.gateway(), self.mode);
+            let is_running = same.is_some() && before == datapath_of(&loaded.config, gateway, mode);
             instance.set_gateway(gateway);
             instance.set(&loaded.config, mode);
             if !is_running && let Err(error) = instance.start(&loaded.config, mode, start) {

@@ -7,17 +7,10 @@ use crate::datapath::{Datapath, DatapathError, Pacing};
 /// Where queues that are replaced are written down: the folder that systemd makes for the service, and keeps over a crash.
 const STATE_DIR: &str = "/run/fairhop-gateway";
 
-/// Starts the datapath of the kernel. Only in live mode it may touch packets.
-///
-/// # Errors
-/// Those of [`Kernel::start`].
-pub fn start_kernel(
-    config: &Config,
-    gateway: &GatewayAt,
-    mode: Mode,
-) -> Result<Box<dyn Datapath>, DatapathError> {
+/// What the datapath of a gateway has to be. Only in live mode it may touch packets.
+pub(super) fn datapath_of(config: &Config, gateway: &GatewayAt, mode: Mode) -> Settings {
     let (_, queue_packets) = setting_of(&config.control_of(gateway));
-    let settings = Settings {
+    Settings {
         wired: gateway.wired.clone(),
         pacing: match gateway.pacing {
             PacingChoice::Auto => None,
@@ -30,6 +23,17 @@ pub fn start_kernel(
         observe_only: mode != Mode::Live,
         state_dir: STATE_DIR.into(),
         ..Settings::new(&gateway.mesh)
-    };
-    Ok(Box::new(Kernel::start(settings)?))
+    }
+}
+
+/// Starts the datapath of the kernel.
+///
+/// # Errors
+/// Those of [`Kernel::start`].
+pub fn start_kernel(
+    config: &Config,
+    gateway: &GatewayAt,
+    mode: Mode,
+) -> Result<Box<dyn Datapath>, DatapathError> {
+    Ok(Box::new(Kernel::start(datapath_of(config, gateway, mode))?))
 }

@@ -179,6 +179,12 @@ fn modes_reload_and_failures_of_a_running_daemon() {
     write_config(&gateway.config(), "mode = \"observe\"");
     assert_eq!(gateway.post("/api/v1/reload", Some(&token), "").status, 200);
     gateway.wait_for("observe", |status| status.mode == "observe" && status.reloads == 1);
+    assert_eq!(*gateway.modes.lock().unwrap(), [Mode::DryRun, Mode::Live, Mode::Observe]);
+
+    // What is for the datapath starts it anew, in whatever part of the config it is.
+    write_config(&gateway.config(), "mode = \"observe\"\nlimits = { flows = 1000 }");
+    assert_eq!(gateway.post("/api/v1/reload", Some(&token), "").status, 200);
+    assert_eq!(gateway.modes.lock().unwrap().len(), 4);
 
     // A datapath that fails is stopped at once, and started when it can be.
     gateway.seen.lock().unwrap().is_gone = true;
@@ -232,6 +238,8 @@ fn probed_hosts_are_shown_with_what_their_replies_show_and_are_no_calls() {
                 && probes.iter().all(|probe| probe.round_trip.is_some())
         });
     }
+    // None of them starts the datapath anew.
+    assert_eq!(gateway.modes.lock().unwrap().len(), 1);
     gateway.stop();
 }
 
