@@ -144,16 +144,22 @@ def rows(found: Sequence[Watched]) -> Iterator[list[str]]:
         yield row
 
 
-def delays_by_load(found: Sequence[Watched]) -> Iterator[list[str]]:
-    """The mean delay of calls over the pace, relative to that at the light load."""
+def mean_delays(found: Sequence[Watched]) -> list[dict[float, float]]:
+    """The mean delay of calls in ms at each part of the best pace, for the worlds that have one at all of them."""
+    watched = [world for world in found if all(world[part]["delay"] for part in PARTS)]
+    return [{part: statistics.fmean(world[part]["delay"]) for part in PARTS} for world in watched]
+
+
+def delays_by_load(delays: Sequence[dict[float, float]]) -> Iterator[list[str]]:
+    """The mean delay over the pace, relative to that at the light load."""
     for part in PARTS[1:]:
-        delays = [[statistics.fmean(world[at]["delay"] or [0]) for at in (part, LIGHT)] for world in found]
-        yield [f"{part:g}", quartiles([here / part / (light / LIGHT) for here, light in delays if light > 0])]
+        relative = [(world[part] / part) / (world[LIGHT] / LIGHT) for world in delays if world[LIGHT] > 0]
+        yield [f"{part:g}", quartiles(relative)]
 
 
-def delays_at_best(found: Sequence[Watched]) -> str:
-    """The range of the mean delay of calls at the best pace."""
-    means = [statistics.fmean(delays) for world in found if (delays := world[1.0]["delay"])]
+def delays_at_best(delays: Sequence[dict[float, float]]) -> str:
+    """The range of the mean delay at the best pace."""
+    means = [world[1.0] for world in delays]
     return f"{min(means):.2g} to {max(means):.2g} ms" if means else "none"
 
 
@@ -176,9 +182,10 @@ def main() -> None:
         sys.exit(130)
     heads = [f"{low:g} and {high:g} of the best pace" for low, high in PAIRS]
     print(Table(("signal", *heads), list(rows(found)), f"{len(found)} drawn worlds, quartiles").markdown())
-    heads = ["part of the best pace", "delay of calls over the pace"]
-    print(Table(tuple(heads), list(delays_by_load(found)), f"relative to {LIGHT:g} of it, quartiles").markdown())
-    print(f"Mean delay of call packets at the best pace: {delays_at_best(found)}")
+    delays = mean_delays(found)
+    by_load = ("part of the best pace", "delay of calls over the pace")
+    print(Table(by_load, list(delays_by_load(delays)), f"relative to {LIGHT:g} of it, quartiles").markdown())
+    print(f"Mean delay of call packets at the best pace: {delays_at_best(delays)}")
 
 
 if __name__ == "__main__":

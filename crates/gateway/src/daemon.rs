@@ -11,7 +11,6 @@
 
 mod instance;
 mod kernel;
-
 mod options;
 
 use std::io;
@@ -259,14 +258,16 @@ impl<'o> Daemon<'o> {
         let mut kept = std::mem::take(&mut self.instances);
         for gateway in &loaded.config.gateway {
             let same = kept.iter().position(|instance| instance.is_for(gateway));
-            let mut instance = match same {
-                Some(place) => kept.swap_remove(place),
-                None => Instance::new(&loaded, gateway, mode, None),
+            let (mut instance, is_running) = match same {
+                Some(place) => {
+                    let mut instance = kept.swap_remove(place);
+                    let before = datapath_of(&self.loaded.config, instance.gateway(), self.mode);
+                    instance.set_gateway(gateway);
+                    instance.set(&loaded.config, mode);
+                    (instance, before == datapath_of(&loaded.config, gateway, mode))
+                }
+                None => (Instance::new(&loaded, gateway, mode, None), false),
             };
-            let before = datapath_of(&self.loaded.config, instance.gateway(), self.mode);
-            let is_running = same.is_some() && before == datapath_of(&loaded.config, gateway, mode);
-            instance.set_gateway(gateway);
-            instance.set(&loaded.config, mode);
             if !is_running && let Err(error) = instance.start(&loaded.config, mode, start) {
                 instance.fail(monotonic(), &error);
             }

@@ -42,10 +42,11 @@ const MAX_WAITING: usize = 6_400;
 const MAX_LATE: Nanos = Nanos::from_millis(200);
 /// Longest time for which the thread sleeps: it looks for the end then.
 const MAX_SLEEP: Nanos = Nanos::from_millis(100);
-/// Memory of a socket for packets that wait, in bytes: 1 without probes, for which the kernel takes its minimum, since each raw
-/// socket gets a copy of all ICMP packets; with probes the kernel's default, which holds 250 replies.
-const IDLE_BUFFER: usize = 1;
+/// Memory of a socket for packets that wait, in bytes: the kernel's default, which holds 250 replies.
 const BUFFER: usize = 106_496;
+/// The same without probes. The kernel raises it to its minimum. Each raw socket gets a copy of all ICMP packets, which nobody reads
+/// then.
+const IDLE_BUFFER: usize = 1;
 
 /// Probes of one gateway.
 #[derive(Debug)]
@@ -87,8 +88,8 @@ impl Sockets {
         families.into_iter().filter_map(|(is_v4, fd)| Some((is_v4, fd.as_deref().ok()?)))
     }
 
-    /// Without the memory, replies are lost while the thread is late, and nothing else.
-    fn hold(&self, bytes: usize) {
+    /// Sets the memory of each. An error is ignored: with less memory, replies are lost while the thread is late.
+    fn set_buffers(&self, bytes: usize) {
         for (_, fd) in self.all() {
             let _ = sockopt::set_socket_recv_buffer_size(fd, bytes);
         }
@@ -99,7 +100,7 @@ impl Prober {
     /// Opens the sockets where this process may. Without hosts ([`Prober::set`]) nothing is sent.
     pub fn open() -> Self {
         let sockets = Sockets::open();
-        sockets.hold(IDLE_BUFFER);
+        sockets.set_buffers(IDLE_BUFFER);
         Self { setting: None, sockets, running: None, next: None }
     }
 
@@ -111,7 +112,7 @@ impl Prober {
         if setting != self.setting.as_ref() {
             self.setting = setting.cloned();
             (self.running, self.next) = (None, None);
-            self.sockets.hold(if setting.is_some() { BUFFER } else { IDLE_BUFFER });
+            self.sockets.set_buffers(if setting.is_some() { BUFFER } else { IDLE_BUFFER });
         }
         let mut hosts = setting.into_iter().flat_map(ProbeSetting::addresses);
         let problem = hosts.find_map(|host| self.sockets.of(host).as_ref().err().map(|&error| (host, error)));

@@ -122,10 +122,8 @@ impl Instance {
     }
 
     pub(super) fn set_gateway(&mut self, gateway: &GatewayAt) {
-        if self.gateway != *gateway {
-            self.gateway = gateway.clone();
-            self.set_probes();
-        }
+        self.gateway = gateway.clone();
+        self.set_probes();
     }
 
     /// Has the probes that the config asks for, or says why not.
