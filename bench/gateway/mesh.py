@@ -63,6 +63,12 @@ class Figures:
         return f"{self.mos:.2f}, {100 * self.clear:.0f} %, {self.mbps:.3f}"
 
 
+def mean_and_each(all_: list[Figures]) -> str:
+    """The mean and, of several runs, the part of good seconds in each."""
+    each = f" ({', '.join(f'{100 * figures.clear:.0f}' for figures in all_)})" if len(all_) > 1 else ""
+    return f"{Figures.mean(all_)}{each}"
+
+
 def times() -> tuple[str, ...]:
     return ("--set", f"duration_s={DURATION_S}", "--set", f"warmup_s={WARMUP_S}")
 
@@ -118,12 +124,12 @@ class Run:
         return f"{WAYS[self.way]}, {self.kernel}"
 
 
-def report(store: Store, cells: list[Cell], runs: list[Run], seeds: range, jobs: int) -> str:
+def report(store: Store, cells: list[Cell], runs: list[Run], seeds: list[int], jobs: int) -> str:
     wanted = [(cell, run) for cell in cells for run in runs]
 
-    def measured(one: tuple[Cell, Run]) -> Figures:
+    def measured(one: tuple[Cell, Run]) -> list[Figures]:
         cell, run = one
-        return Figures.mean([real(store, cell, run.way, run.kernel, seed) for seed in seeds])
+        return [real(store, cell, run.way, run.kernel, seed) for seed in seeds]
 
     with ThreadPoolExecutor(jobs) as pool:
         found = dict(zip(wanted, pool.map(measured, wanted), strict=True))
@@ -131,15 +137,16 @@ def report(store: Store, cells: list[Cell], runs: list[Run], seeds: range, jobs:
     rows = []
     for cell in cells:
         name = "K-MIX" if cell == K_MIX else cell.name().removesuffix(" direction=down")
-        rows.append((name, str(labs[cell]), *(str(found[cell, run]) for run in runs)))
+        rows.append((name, str(labs[cell]), *(mean_and_each(found[cell, run]) for run in runs)))
     text = table(("cell", "laboratory, adaptive", *map(str, runs)), rows)
     asked = [cell for cell in cells if labs[cell].clear >= CLEAR_BOUND]
     if not asked:
         return text
     kept = []
     for run in runs:
-        good = sum(found[cell, run].clear >= CLEAR_BOUND for cell in asked)
-        parts = sorted(found[cell, run].mbps / labs[cell].mbps for cell in asked)
+        means = {cell: Figures.mean(found[cell, run]) for cell in asked}
+        good = sum(mean.clear >= CLEAR_BOUND for mean in means.values())
+        parts = sorted(mean.mbps / labs[cell].mbps for cell, mean in means.items())
         kept.append((str(run), str(good), f"{statistics.median(parts):.2f}", f"{parts[0]:.2f} to {parts[-1]:.2f}"))
     alone = [figures for cell in asked for figures in laboratory(store, cell, ALONE)]
     text += (
@@ -162,13 +169,15 @@ def main() -> None:
         metavar="WAY:KERNEL",
         help=f"columns of the table: {', '.join(WAYS)}, each with a kernel; default {' '.join(RUNS)}",
     )
-    parser.add_argument("--seeds", type=int, default=1, help="seeds of each cell, of which the means are shown")
+    parser.add_argument(
+        "--seeds", nargs="+", type=int, default=[1], metavar="SEED", help="of each cell, with means; default 1"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
     parser.add_argument("--write", action="store_true", help="update docs/validation/gateway.md")
     args = parser.parse_args()
     store = Store(args.program.resolve(), ROOT / "out" / "gateway" / "runs.jsonl", FOLDER)
     cells = [K_MIX, *[cell for cell in whole_grid("down") if cell.calls > 0][: args.cells]]
-    text = report(store, cells, args.runs, range(1, args.seeds + 1), args.jobs)
+    text = report(store, cells, args.runs, args.seeds, args.jobs)
     print(text)
     if args.write:
         replace_between(PAGE, "mesh", text)

@@ -9,8 +9,8 @@
 //! | `POST /api/v1/mode`, `/reload`, `/record` | changes; they need the token |
 //!
 //! The server is small on purpose ([`http`]): the daemon has 30 MB and a few per cent of a core. Requests never touch the
-//! datapath or the controller: they read the last status, or leave a [`Command`] for the loop, which carries it out between
-//! two ticks.
+//! datapath or the controller: they wait for the loop to make a [`Status`], or leave a [`Command`] that it carries out between
+//! two ticks. A status is made only for a request, since with 10,000 flows it takes as long as a third of a tick.
 
 pub mod client;
 mod http;
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use token::Token;
 
@@ -41,6 +41,11 @@ const DECISIONS: usize = 1000;
 const COMMANDS: usize = 8;
 /// How long a request waits for its command: the loop looks every tick, and starting a datapath takes a second.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
+/// A status is shown again for that time, however many ask.
+const STATUS_AGE: Duration = Duration::from_millis(500);
+/// How long a request waits for a new status before it gets the old one: the loop looks every 20 ms, and starting a datapath
+/// takes a second.
+const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
 /// Connections at a time, those of event streams included; further ones are refused.
 const MAX_CONNECTIONS: usize = 32;
 
@@ -81,8 +86,12 @@ impl Pending {
 #[derive(Debug, Default)]
 struct Board {
     status: Arc<Status>,
+    /// When it was made; none before the first one.
+    made: Option<Instant>,
     /// Number of statuses so far.
     version: u64,
+    /// A request waits for the next one.
+    is_wanted: bool,
     decisions: VecDeque<Arc<Entry>>,
     /// Number of decisions so far.
     decided: u64,
@@ -126,6 +135,7 @@ impl Shared {
     pub fn publish(&self, status: Status) {
         let mut board = self.board();
         board.status = Arc::new(status);
+        (board.made, board.is_wanted) = (Some(Instant::now()), false);
         board.version += 1;
         self.news.notify_all();
     }
@@ -141,9 +151,27 @@ impl Shared {
         self.news.notify_all();
     }
 
-    /// The last status.
-    pub fn status(&self) -> Arc<Status> {
-        self.board().status.clone()
+    /// Whether a request waits for a status.
+    pub fn is_status_wanted(&self) -> bool {
+        self.board().is_wanted
+    }
+
+    /// A status that is at most half a second old; an older one if the loop does not make one in time.
+    fn status(&self) -> Arc<Status> {
+        self.with_fresh_status(self.board()).status.clone()
+    }
+
+    /// The board once its status is fresh, or the loop has not made one in time.
+    fn with_fresh_status<'b>(&self, mut board: MutexGuard<'b, Board>) -> MutexGuard<'b, Board> {
+        if board.made.is_some_and(|made| made.elapsed() < STATUS_AGE) {
+            return board;
+        }
+        board.is_wanted = true;
+        let is_awaited = |board: &mut Board| board.is_wanted && !board.is_over;
+        self.news
+            .wait_timeout_while(board, STATUS_TIMEOUT, is_awaited)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
     }
 
     /// The last decisions, oldest first.

@@ -39,8 +39,8 @@ pub use options::{DaemonError, Options, Signals};
 
 /// Time between polls of the datapaths.
 const POLL: Duration = Duration::from_millis(20);
-/// Ticks between two statuses.
-const STATUS_TICKS: u64 = 5;
+/// Ticks between two looks at counters, queues and addresses.
+const LOOK_TICKS: u64 = 5;
 
 /// Starts the datapath of a gateway; `observe_only` in modes in which it must not touch a packet.
 pub type Start<'s> = dyn FnMut(&Config, &GatewayAt, Mode) -> Result<Box<dyn Datapath>, DatapathError> + 's;
@@ -120,7 +120,7 @@ impl<'o> Daemon<'o> {
             ticks: 0,
             loaded,
         };
-        // The first request finds a status.
+        // A request finds a status even while the loop starts a datapath.
         daemon.publish(monotonic());
         if let Some(address) = listen {
             let address =
@@ -154,6 +154,9 @@ impl<'o> Daemon<'o> {
                 // After a pause (a suspended machine), ticks are not made up for.
                 next_tick = next_tick.saturating_add(INTERVAL).max(now);
             }
+            if self.shared.is_status_wanted() {
+                self.publish(monotonic());
+            }
             if take(&signals.reload) {
                 // The reason of a refusal is in the log.
                 let _ = self.reload(start);
@@ -174,11 +177,10 @@ impl<'o> Daemon<'o> {
             }
         }
         self.ticks += 1;
-        if self.ticks.is_multiple_of(STATUS_TICKS) {
+        if self.ticks.is_multiple_of(LOOK_TICKS) {
             for instance in &mut self.instances {
                 instance.observe(now);
             }
-            self.publish(now);
         }
         self.notify.alive();
     }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
@@ -156,33 +156,36 @@ fn events(stream: &mut TcpStream, shared: &Shared) -> std::io::Result<()> {
     const SECOND: Duration = Duration::from_secs(1);
     http::begin_events(stream)?;
     let (mut version, mut decided) = (0, shared.board().decided);
-    let mut shown_at: Option<std::time::Instant> = None;
+    let mut due = Instant::now();
     loop {
         let mut text = String::new();
-        {
-            let mut board = shared.board();
-            if board.version == version && board.decided == decided && !board.is_over {
-                board = shared.news.wait_timeout(board, SECOND).unwrap_or_else(PoisonError::into_inner).0;
-            }
-            if board.is_over {
-                return Ok(());
-            }
-            let fresh = (board.decided - decided).min(board.decisions.len() as u64) as usize;
-            decided = board.decided;
-            for entry in board.decisions.iter().rev().take(fresh).rev() {
-                push(&mut text, "decision", &**entry);
-            }
-            if shown_at.is_none_or(|at| at.elapsed() >= SECOND) && board.version != version {
+        let mut board = shared.board();
+        let until_due = due.saturating_duration_since(Instant::now());
+        if until_due.is_zero() {
+            board = shared.with_fresh_status(board);
+            if board.version == version {
+                // The loop is busy. A comment line finds out whether the client is still there.
+                text += ":\n\n";
+            } else {
                 push(&mut text, "status", &*board.status);
-                shown_at = Some(std::time::Instant::now());
+                due = Instant::now() + SECOND;
             }
             version = board.version;
+        } else if board.decided == decided && !board.is_over {
+            board = shared.news.wait_timeout(board, until_due).unwrap_or_else(PoisonError::into_inner).0;
         }
-        // A comment line finds out whether the client is still there.
-        stream.write_all(if text.is_empty() { b":\n\n" } else { text.as_bytes() })?;
-        stream.flush()?;
-        if text.is_empty() {
-            std::thread::sleep(Duration::from_millis(200));
+        if board.is_over {
+            return Ok(());
+        }
+        let fresh = (board.decided - decided).min(board.decisions.len() as u64) as usize;
+        decided = board.decided;
+        for entry in board.decisions.iter().rev().take(fresh).rev() {
+            push(&mut text, "decision", &**entry);
+        }
+        drop(board);
+        if !text.is_empty() {
+            stream.write_all(text.as_bytes())?;
+            stream.flush()?;
         }
     }
 }

@@ -348,7 +348,7 @@ impl Instance {
         }
     }
 
-    /// Reads addresses, counters and queues for the next status.
+    /// Looks at addresses, counters and queues.
     pub(super) fn observe(&mut self, now: Nanos) {
         self.find_networks();
         if self.datapath.is_some()
@@ -361,8 +361,8 @@ impl Instance {
         match counters {
             Ok(counters) => {
                 let before = std::mem::replace(&mut self.counters, counters);
-                // Rates are over two statuses.
-                self.counters_before = Some((now.saturating_sub(STATUS_EVERY), before));
+                // Rates are over two looks.
+                self.counters_before = Some((now.saturating_sub(LOOK_EVERY), before));
             }
             Err(error) => {
                 self.fail(now, &error);
@@ -466,8 +466,8 @@ fn index_of(name: &str) -> Option<u32> {
     name_to_index(socket, name).ok()
 }
 
-/// Time between two statuses.
-const STATUS_EVERY: Nanos = Nanos(super::STATUS_TICKS * crate::engine::INTERVAL.0);
+/// Time between two looks at counters.
+const LOOK_EVERY: Nanos = Nanos(super::LOOK_TICKS * crate::engine::INTERVAL.0);
 
 impl Drop for Instance {
     fn drop(&mut self) {

@@ -346,13 +346,19 @@ fn the_api_has_what_its_document_says_and_survives_what_it_does_not() {
     assert_eq!(gateway.get("/metrics").status, 200);
     drop(silent);
 
-    // The stream has a status at once.
+    // A status is made for the request that asks for it.
+    let before = gateway.status().uptime_s;
+    std::thread::sleep(Duration::from_millis(700));
+    let after = gateway.status().uptime_s;
+    assert!(after - before > 0.6, "{before}, then {after}");
+
+    // The stream has a status at once, and another one a second later.
     let mut stream = TcpStream::connect(gateway.address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     stream.write_all(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut text = String::new();
     let mut chunk = [0; 4096];
-    while !text.contains("event: status\ndata: {") {
+    while text.matches("event: status\ndata: {").count() < 2 {
         let count = stream.read(&mut chunk).unwrap();
         assert!(count > 0, "{text}");
         text += &String::from_utf8_lossy(&chunk[..count]);
