@@ -10,7 +10,7 @@
 //!
 //! The server is small on purpose ([`http`]): the daemon has 30 MB and a few per cent of a core. Requests never touch the
 //! datapath or the controller: they wait for the loop to make a [`Status`], or leave a [`Command`] that it carries out between
-//! two ticks. A status is made only for a request, since with 10,000 flows it takes as long as a third of a tick.
+//! two ticks. A status is made only for a request, since with 10,000 flows it takes as long as a tick.
 
 pub mod client;
 mod http;
