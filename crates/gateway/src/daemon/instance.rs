@@ -47,6 +47,7 @@ pub(super) struct Instance {
     recorder: Option<Recorder>,
     prober: Prober,
     counters: Counters,
+    /// Those of the look before, and the time between the two.
     counters_before: Option<(Nanos, Counters)>,
     queues: Vec<Queue>,
     mode: Mode,
@@ -361,8 +362,7 @@ impl Instance {
         match counters {
             Ok(counters) => {
                 let before = std::mem::replace(&mut self.counters, counters);
-                // Rates are over two looks.
-                self.counters_before = Some((now.saturating_sub(LOOK_EVERY), before));
+                self.counters_before = Some((LOOK_EVERY, before));
             }
             Err(error) => {
                 self.fail(now, &error);

@@ -18,8 +18,8 @@ use crate::engine::{Engine, reason_name};
 const SHOWN: Nanos = Nanos::from_secs(5);
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// The status of a gateway, without its name and control. `counters` are those of the datapath, and `classes` their state at
-/// the last call, for rates.
+/// The status of a gateway, without its name and control. `counters` are those of the datapath; `before` is their state some time
+/// earlier, with that time, for rates.
 pub fn collect(
     engine: &Engine,
     now: Nanos,
@@ -54,7 +54,7 @@ pub fn collect(
             })
             .collect(),
         distrusted_total: engine.guard().total(),
-        classes: classes(now, counters, before),
+        classes: classes(counters, before),
         counters: counts(engine, counters),
         queues: queues.into_iter().map(queue).collect(),
         ..GatewayStatus::default()
@@ -228,10 +228,10 @@ fn by_class(counts: &ByClass) -> [(&'static str, Count); 5] {
     ]
 }
 
-fn classes(now: Nanos, counters: &Counters, before: Option<&(Nanos, Counters)>) -> Vec<ClassStatus> {
+fn classes(counters: &Counters, before: Option<&(Nanos, Counters)>) -> Vec<ClassStatus> {
     let zero = Counters::default();
-    let (since, old) = before.map_or((now, &zero), |(at, old)| (*at, old));
-    let seconds = now.saturating_sub(since).as_secs_f64();
+    let (span, old) = before.map_or((Nanos::ZERO, &zero), |(span, old)| (*span, old));
+    let seconds = span.as_secs_f64();
     let directions =
         [("to-mesh", &counters.to_mesh, &old.to_mesh), ("from-mesh", &counters.from_mesh, &old.from_mesh)];
     let mut classes = Vec::with_capacity(10);
@@ -279,5 +279,20 @@ fn queue(queue: Queue) -> QueueStatus {
         sent: queue.sent.packets,
         dropped: queue.dropped,
         waiting: queue.waiting,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_over_the_time_between_two_looks_at_the_counters() {
+        let (mut before, mut now) = (Counters::default(), Counters::default());
+        (before.to_mesh.tcp.bytes, now.to_mesh.tcp.bytes) = (10_000, 60_000);
+        let shown = classes(&now, Some(&(Nanos::from_millis(500), before)));
+        let tcp = shown.iter().find(|class| class.direction == "to-mesh" && class.class == "tcp");
+        assert_eq!(tcp.map(|tcp| tcp.kbps), Some(800.0));
+        assert!(classes(&now, None).iter().all(|class| class.kbps == 0.0));
     }
 }
