@@ -21,7 +21,7 @@ use std::fmt;
 use fairhop_control::Network;
 use fairhop_control::digest::{Digest, Payload};
 use fairhop_control::flow::{Address, FlowKey};
-use fairhop_control::observer::{Flow, FlowBody, Observer, UdpFlow};
+use fairhop_control::observer::{Flow, FlowBody, FlowKind, Observer, UdpFlow};
 use fairhop_model::units::Nanos;
 
 /// Checks in a row that a bound must be exceeded: one second at 10 Hz.
@@ -146,7 +146,10 @@ impl VoiceGuard {
     pub fn check(&mut self, now: Nanos, observer: &Observer) -> Vec<Distrusted> {
         let calls: Vec<Measured> = observer
             .call_flows()
-            .filter(|(key, _)| !key.is_of_probe() && !self.distrusted.contains_key(*key))
+            // A call with video on its ports has the place of video.
+            .filter(|(key, flow)| {
+                flow.kind(now) == FlowKind::Call && !key.is_of_probe() && !self.distrusted.contains_key(*key)
+            })
             .filter_map(|(key, flow)| self.measure(now, key, flow))
             .collect();
         let mut strikes = BTreeMap::new();

@@ -2,7 +2,9 @@
 //!
 //! **Recognition by shape.** RTP of version 2 with one SSRC, [`PROBATION`] packets with consecutive sequence numbers, and
 //! timestamps that advance by a constant step. The step is 10 to 60 ms by the codec's clock, and matches the time between
-//! arrivals. Ports do not matter. Video does not match: it has many packets with one timestamp, and a higher rate.
+//! arrivals. Ports do not matter. Video does not match: it has many packets with one timestamp, or a clock of 90 kHz. Where several
+//! sources share the ports, as in calls of browsers (RFC 8843), the first one that matches is the call; see
+//! [`Stream::has_other_sources`].
 //!
 //! **Loss** is gaps in sequence numbers (RFC 3550 §A.3). **Delay** is relative: how much longer a packet took than the fastest
 //! packet of the last one to two minutes (clocks may drift), by timestamp and arrival. A packet is **late** if its delay is
@@ -20,9 +22,33 @@ use crate::digest::RtpFields;
 /// Consecutive packets before a stream counts as a call: 160 ms at 20 ms each.
 pub const PROBATION: u8 = 8;
 
-/// Maximum number of lost packets in a row; a larger gap is a new stream (RFC 3550 §A.1 has 3000; a call that lost two
-/// seconds is over).
+/// Maximum number of lost packets in a row, and of packets by which one is behind; beyond that, the sender has begun to number anew
+/// (RFC 3550 §A.1 has 3000 and 100; a call that lost two seconds is over).
 const MAX_GAP: u16 = 100;
+
+/// Packets of another payload type in a row after which the codec has changed: telephone events, which have a type of their own
+/// (RFC 4733), last no two seconds.
+const MAX_OTHERS: u8 = 100;
+
+/// The payload type of comfort noise (RFC 3389).
+const COMFORT_NOISE: u8 = 13;
+
+/// A longer jump of the timestamps is no pause of the speaker.
+const MAX_PAUSE: Nanos = Nanos::from_secs(30);
+
+/// Timestamps that disagree with the arrivals by more have been set anew, as after a transfer of the call: no queue holds so much.
+const MAX_STEP: Nanos = Nanos::from_secs(5);
+
+/// A call that is silent for longer gives its place to another source of the same ports: packets of comfort noise are 400 ms apart
+/// (RFC 6716 §2.1.9).
+const REPLACED: Nanos = Nanos::from_millis(500);
+
+/// The same for a source that is not yet recognised: three packets of 60 ms.
+const GIVEN_UP: Nanos = Nanos::from_millis(200);
+
+/// Count of packets of other sources, from which they are more than some strays. Each counts four, and each one of the call takes
+/// one away, so that a quarter of the call's packets is enough.
+const OTHER_SOURCES: u8 = 64;
 
 /// A stream that is silent for longer is not overdue any more: the speaker may suppress silence, which only the next packet
 /// tells.
@@ -66,6 +92,11 @@ pub struct Stream {
     began: Nanos,
     recognised: bool,
     suppresses_silence: bool,
+    /// Packets of another payload type in a row, and the count of those of other sources ([`OTHER_SOURCES`]).
+    others: u8,
+    foreign: u8,
+    /// The sequence number that shows that the sender has begun to number anew.
+    resumes_at: Option<u16>,
     codec: Codec,
     clock_hz: u32,
     /// The clock has been compared with the arrivals of [`CLOCK_SHOWN`].
@@ -125,6 +156,9 @@ impl Stream {
             began: Nanos::ZERO,
             recognised: false,
             suppresses_silence: false,
+            others: 0,
+            foreign: 0,
+            resumes_at: None,
             codec: Codec::G711,
             clock_hz: 8000,
             is_clock_known: false,
@@ -150,30 +184,76 @@ impl Stream {
 
     /// Counts a packet.
     pub(crate) fn update(&mut self, now: Nanos, rtp: &RtpFields, playout: Nanos) {
-        let same = self.streak > 0 && rtp.ssrc == self.ssrc && rtp.payload_type == self.payload_type;
+        if self.streak == 0 || rtp.ssrc != self.ssrc {
+            self.on_other_source(now, rtp);
+            return;
+        }
+        self.foreign = self.foreign.saturating_sub(1);
         let ahead = rtp.sequence.wrapping_sub(self.highest);
-        let gap = ahead.wrapping_sub(1);
-        // Telephone events and comfort noise have their own payload type (RFC 4733, RFC 3389).
-        if self.recognised && rtp.ssrc == self.ssrc && !same {
-            self.account(now, ahead, None, playout);
-            return;
-        }
-        if !same || (ahead < 0x8000 && gap > MAX_GAP && ahead != 0) {
-            self.restart(now, rtp);
-            return;
-        }
         if !self.recognised {
             self.on_probation(now, rtp, ahead);
             return;
         }
-        if ahead == 1 && rtp.timestamp.wrapping_sub(self.timestamp) > 2 * self.step && rtp.marker {
+        let distance = if ahead < 0x8000 { ahead } else { ahead.wrapping_neg() };
+        if distance > MAX_GAP {
+            let resumes_at = self.resumes_at.replace(rtp.sequence.wrapping_add(1));
+            if resumes_at == Some(rtp.sequence) {
+                self.resume(now, rtp);
+            }
+            return;
+        }
+        self.resumes_at = None;
+        if rtp.payload_type == COMFORT_NOISE && self.payload_type != COMFORT_NOISE {
+            self.suppresses_silence = true;
+            self.account(now, ahead, None, playout);
+            return;
+        }
+        if rtp.payload_type != self.payload_type {
+            self.others += 1;
+            if self.others == MAX_OTHERS {
+                self.restart(now, rtp);
+            } else {
+                self.account(now, ahead, None, playout);
+            }
+            return;
+        }
+        // With all packets there, time without any is a pause. Some senders set no marker after it. Telephone events take time, too.
+        let follows_speech = std::mem::take(&mut self.others) == 0;
+        let step = rtp.timestamp.wrapping_sub(self.timestamp);
+        if ahead == 1 && follows_speech && step > 2 * self.step && self.time_of(step) < MAX_PAUSE {
             self.suppresses_silence = true;
         }
         self.account(now, ahead, Some(rtp.timestamp), playout);
     }
 
+    /// Takes a packet of another source than the one that is followed.
+    fn on_other_source(&mut self, now: Nanos, rtp: &RtpFields) {
+        let kept_for = if self.recognised { REPLACED } else { GIVEN_UP };
+        if self.streak > 0 && now.saturating_sub(self.last_at) < kept_for {
+            self.foreign = self.foreign.saturating_add(4);
+            return;
+        }
+        if self.recognised {
+            self.foreign = 0;
+        }
+        self.restart(now, rtp);
+    }
+
+    /// The sender numbers anew: what was counted stays, and delays are measured from here.
+    fn resume(&mut self, now: Nanos, rtp: &RtpFields) {
+        self.resumes_at = None;
+        (self.highest, self.seen, self.timestamp) = (rtp.sequence, u64::MAX, rtp.timestamp);
+        self.last_at = now;
+        self.begin(now, (self.codec, self.clock_hz));
+        self.compare(now, 0);
+    }
+
+    fn time_of(&self, ticks: u32) -> Nanos {
+        Nanos(u64::from(ticks) * 1_000_000_000 / u64::from(self.clock_hz))
+    }
+
     fn restart(&mut self, now: Nanos, rtp: &RtpFields) {
-        let lost = self.lost;
+        let (lost, foreign) = (self.lost, self.foreign);
         *self = Self {
             ssrc: rtp.ssrc,
             payload_type: rtp.payload_type,
@@ -183,6 +263,7 @@ impl Stream {
             streak: 1,
             began: now,
             last_at: now,
+            foreign,
             lost,
             ..Self::new()
         };
@@ -190,9 +271,10 @@ impl Stream {
 
     fn on_probation(&mut self, now: Nanos, rtp: &RtpFields, ahead: u16) {
         let step = rtp.timestamp.wrapping_sub(self.timestamp);
-        let steady = ahead == 1 && step != 0 && (self.streak == 1 || step == self.step);
-        if !steady {
-            self.restart(now, rtp);
+        let is_same = rtp.payload_type == self.payload_type && ahead == 1;
+        let is_steady = is_same && step != 0 && (self.streak == 1 || step == self.step);
+        if !is_steady {
+            self.fail_probation(now, rtp);
             return;
         }
         self.highest = rtp.sequence;
@@ -204,13 +286,21 @@ impl Stream {
             return;
         }
         let apart = Nanos(now.saturating_sub(self.began).0 / u64::from(PROBATION - 1));
-        if let Some(clock) = codec_of(rtp.payload_type, step, apart) {
+        if let Cadence::Voice(codec, clock_hz) = Cadence::of(rtp.payload_type, step, apart) {
             self.recognised = true;
             self.seen = u64::MAX;
-            self.begin(now, clock);
+            self.begin(now, (codec, clock_hz));
             self.compare(now, 0);
         } else {
-            self.restart(now, rtp);
+            self.fail_probation(now, rtp);
+        }
+    }
+
+    /// Tries again from this packet. Where there are other sources, the next packet decides which one is tried.
+    fn fail_probation(&mut self, now: Nanos, rtp: &RtpFields) {
+        self.restart(now, rtp);
+        if self.foreign > 0 {
+            self.streak = 0;
         }
     }
 
@@ -225,19 +315,22 @@ impl Stream {
     }
 
     /// A call that begins while a queue grows or drains may seem to have another clock. Its delays would then seem to fall or
-    /// grow for ever.
+    /// grow for ever. The clock is known once it agrees with the arrivals. Video that seemed to be a call is one no more.
     fn check_clock(&mut self, now: Nanos) {
         let elapsed = now.saturating_sub(self.began);
         if self.is_clock_known || elapsed < CLOCK_SHOWN {
             return;
         }
-        self.is_clock_known = true;
         let ticks = u64::try_from(self.ticks).unwrap_or(0).max(1);
         let apart = Nanos(elapsed.0.saturating_mul(u64::from(self.step)) / ticks);
-        if let Some(clock) =
-            codec_of(self.payload_type, self.step, apart).filter(|(_, hz)| *hz != self.clock_hz)
-        {
-            self.begin(now, clock);
+        self.is_clock_known = misfit(self.interval, apart) < CLOCK_AGREES;
+        match Cadence::of(self.payload_type, self.step, apart) {
+            Cadence::Voice(codec, hz) if hz != self.clock_hz => {
+                self.is_clock_known = false;
+                self.begin(now, (codec, hz));
+            }
+            Cadence::Video => (self.recognised, self.streak) = (false, 0),
+            _ => {}
         }
     }
 
@@ -261,11 +354,18 @@ impl Stream {
         }
         self.buckets[bucket].received = self.buckets[bucket].received.saturating_add(1);
         self.received += 1;
-        self.last_at = now;
+        let previous = std::mem::replace(&mut self.last_at, now);
         if let Some(timestamp) = timestamp {
             let ticks = i64::from(timestamp.wrapping_sub(self.timestamp).cast_signed());
             if ahead != 0 && ahead < 0x8000 {
                 self.timestamp = timestamp;
+                let expected = i64::try_from(now.saturating_sub(previous).0).unwrap_or(i64::MAX);
+                let step = ticks.saturating_mul(1_000_000_000) / i64::from(self.clock_hz);
+                if step.abs_diff(expected) > MAX_STEP.0 {
+                    self.begin(now, (self.codec, self.clock_hz));
+                    self.compare(now, 0);
+                    return;
+                }
                 self.ticks += ticks;
                 self.check_clock(now);
                 self.compare(now, 0);
@@ -308,7 +408,12 @@ impl Stream {
 
     /// Whether it belongs to a call and a packet has arrived since `horizon`.
     pub fn is_alive(&self, horizon: Nanos) -> bool {
-        self.recognised && self.last_at >= horizon
+        self.recognised && self.is_heard(horizon)
+    }
+
+    /// Whether a packet of this source has arrived since `horizon`.
+    pub(crate) fn is_heard(&self, horizon: Nanos) -> bool {
+        self.last_at >= horizon
     }
 
     /// The SSRC.
@@ -324,6 +429,11 @@ impl Stream {
     /// Whether it is a stream of a call that is old enough to know, and its speaker does not pause.
     pub fn is_continuous(&self) -> bool {
         self.recognised && !self.suppresses_silence && self.last_at.saturating_sub(self.began) > CONTINUOUS
+    }
+
+    /// Whether other sources send on the same ports about as much or more, such as the video of the call.
+    pub const fn has_other_sources(&self) -> bool {
+        self.recognised && self.foreign >= OTHER_SOURCES
     }
 
     /// The codec whose impairments are used for MOS.
@@ -404,27 +514,59 @@ impl Stream {
     }
 }
 
-/// Codec and clock of a payload type (RFC 3551 table 4); for dynamic types, the clock with which the step fits the arrivals
-/// best. None if the packets do not have the cadence of a call.
-fn codec_of(payload_type: u8, step: u32, apart: Nanos) -> Option<(Codec, u32)> {
-    /// Codecs have 10 to 60 ms per packet.
-    const MIN: Nanos = Nanos::from_millis(9);
-    const MAX: Nanos = Nanos::from_millis(65);
-    let of_clock = |hz: u32| Nanos(u64::from(step) * 1_000_000_000 / u64::from(hz));
-    // Arrivals may be off by a factor of two: queued packets arrive in bursts.
-    let fits = |hz: u32| {
-        let interval = of_clock(hz);
-        (MIN..=MAX).contains(&interval) && apart.0 * 2 >= interval.0 && apart.0 <= interval.0 * 2
-    };
-    let (codec, clocks): (_, &[u32]) = match payload_type {
-        0 | 8 | 9 => (Codec::G711, &[8000]),
-        4 => (Codec::G7231, &[8000]),
-        18 => (Codec::G729a, &[8000]),
-        96.. => (Codec::Opus, &[48_000, 8000, 16_000]),
-        _ => (Codec::G711, &[8000, 16_000]),
-    };
-    let off = |hz: u32| of_clock(hz).0.abs_diff(apart.0);
-    let clock = clocks.iter().copied().filter(|&hz| fits(hz)).min_by_key(|&hz| off(hz))?;
-    // A dynamic type with a narrowband clock is a narrowband codec.
-    Some((if codec == Codec::Opus && clock == 8000 { Codec::G711 } else { codec }, clock))
+/// Relative distance of the time between packets by the clock from that between arrivals, at which a clock is confirmed.
+const CLOCK_AGREES: f64 = 0.15;
+
+/// What the distances of packets and of their timestamps show.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Cadence {
+    /// A codec and the clock of its timestamps in Hz.
+    Voice(Codec, u32),
+    /// A clock of 90 kHz (RFC 3551 §5).
+    Video,
+    /// Neither.
+    Other,
+}
+
+impl Cadence {
+    /// That of a payload type (RFC 3551 tables 4 and 5). For dynamic types, the clock with which the step fits the arrivals best; one
+    /// that is rare among codecs, or that of video, only if it fits well and no common one does.
+    fn of(payload_type: u8, step: u32, apart: Nanos) -> Self {
+        /// Codecs have 10 to 60 ms per packet.
+        const MIN: Nanos = Nanos::from_millis(9);
+        const MAX: Nanos = Nanos::from_millis(65);
+        /// Misfit of a clock that is possible, since queued packets arrive in bursts; that rules a common one out; and of a good fit.
+        const POSSIBLE: f64 = 1.0;
+        const DOUBTFUL: f64 = 0.25;
+        const GOOD: f64 = 0.1;
+        const VIDEO_HZ: u32 = 90_000;
+        let of_clock = |hz: u32| Nanos(u64::from(step) * 1_000_000_000 / u64::from(hz));
+        let misfit = |hz: u32| misfit(of_clock(hz), apart);
+        let (codec, common, rare): (_, &[u32], &[u32]) = match payload_type {
+            0 | 8 | 9 => (Codec::G711, &[8000], &[]),
+            4 => (Codec::G7231, &[8000], &[]),
+            18 => (Codec::G729a, &[8000], &[]),
+            25 | 26 | 28 | 31..=34 => return Self::Video,
+            // Opus, wideband and narrowband codecs; rarely those between, such as G.722.1C.
+            96.. => (Codec::Opus, &[48_000, 8000, 16_000], &[32_000, 24_000, 12_000, VIDEO_HZ]),
+            _ => (Codec::G711, &[8000, 16_000], &[]),
+        };
+        let is_voice = |hz: u32| (MIN..=MAX).contains(&of_clock(hz));
+        let possible = common.iter().copied().filter(|&hz| is_voice(hz) && misfit(hz) <= POSSIBLE);
+        let common = possible.min_by_key(|&hz| of_clock(hz).0.abs_diff(apart.0));
+        let rare = rare.iter().copied().find(|&hz| misfit(hz) < GOOD);
+        match rare.filter(|_| common.is_none_or(|hz| misfit(hz) > DOUBTFUL)).or(common) {
+            Some(VIDEO_HZ) => Self::Video,
+            // A dynamic type with a narrowband clock is a narrowband codec.
+            Some(8000) if codec == Codec::Opus => Self::Voice(Codec::G711, 8000),
+            Some(hz) if is_voice(hz) => Self::Voice(codec, hz),
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Relative difference of two times between packets, over the shorter one.
+fn misfit(a: Nanos, b: Nanos) -> f64 {
+    let (a, b) = (a.0.max(1) as f64, b.0.max(1) as f64);
+    (a / b).max(b / a) - 1.0
 }

@@ -5,7 +5,7 @@
 //! | call | shape of its RTP ([`call`]) | loss, delay, jitter and MOS by direction |
 //! | probe | made by the gateway ([`crate::digest::Probe`]) | as a call, whose way out of the mesh is both ways |
 //! | TCP | protocol | round trips of both sides, losses in the mesh, window scales ([`tcp`]) |
-//! | interactive UDP, such as video of a call | as bulk UDP, and marked by DSCP ([`is_interactive`]) | rate |
+//! | interactive UDP, such as video of a call | as bulk UDP, and marked by DSCP ([`is_interactive`]); or a call with other sources on its ports | rate |
 //! | bulk UDP, such as QUIC | large packets, or over 100 kb/s | rate |
 //! | other | the rest | rate |
 //!
@@ -77,7 +77,8 @@ pub enum FlowKind {
     Tcp,
     /// A call.
     Call,
-    /// UDP at a high rate or with large packets that is marked as interactive ([`is_interactive`]): video of a call.
+    /// UDP at a high rate or with large packets that is marked as interactive ([`is_interactive`]), or a call whose ports other
+    /// sources share ([`Stream::has_other_sources`]): video of a call.
     Interactive,
     /// Other UDP at a high rate or with large packets that is no call.
     BulkUdp,
@@ -128,8 +129,8 @@ pub struct UdpFlow {
     pub up_meter: Meter,
     packets: u64,
     bytes: u64,
-    /// DSCP of the last packet.
-    dscp: u8,
+    /// DSCP of the last packet into the mesh and of the last one out of it: a provider may clear it on one way.
+    dscp: [u8; 2],
 }
 
 /// A flow.
@@ -186,7 +187,8 @@ pub struct CallNow {
     pub cadence: Option<(Nanos, Nanos)>,
     /// Quality of the stream into the mesh as it arrives at the gateway; none without one.
     pub wired: Option<Quality>,
-    /// More packets out of the mesh are expected: its speaker did not pause until now, and the wired end goes on.
+    /// More packets out of the mesh are expected: its speaker did not pause until now and has not been silent for long, and the
+    /// wired end goes on.
     pub is_awaited: bool,
     /// When its first packet passed.
     pub began: Nanos,
@@ -277,10 +279,7 @@ impl Observer {
         let playout = self.config.playout;
         let flow = self.flows.touch(&key, at, || Flow::new(at, &digest.payload));
         if direction == Direction::FromMesh {
-            // No packet arrives with 0: it stands for one that was not seen.
-            if digest.ttl > 0 {
-                flow.hops = hops_from_ttl(digest.ttl);
-            }
+            flow.hops = hops_from_ttl(digest.ttl).unwrap_or(flow.hops);
             flow.heard = Some(at);
         }
         match (&mut flow.body, &digest.payload) {
@@ -310,7 +309,10 @@ impl Observer {
             ..*key
         };
         let place = if self.flows.get(key).is_some() { *key } else { beside };
-        if let Some(Flow { body: FlowBody::Udp(udp), .. }) = self.flows.get_mut(&place) {
+        if let Some(Flow { body: FlowBody::Udp(udp), heard, .. }) = self.flows.get_mut(&place) {
+            if direction == Direction::FromMesh {
+                *heard = Some(at);
+            }
             udp.on_rtcp(at, direction, rtcp);
         }
     }
@@ -416,6 +418,8 @@ impl Observer {
     pub fn calls(&self, now: Nanos, span: Nanos) -> impl Iterator<Item = CallNow> {
         /// A wired end that is silent for longer has hung up: five packets of 20 ms.
         const HUNG_UP: Nanos = Nanos::from_millis(100);
+        /// A mesh end that is silent for longer holds the call: a routing protocol finds a route again within seconds.
+        const HOLDS: Nanos = Nanos::from_secs(10);
         let horizon = now.saturating_sub(SILENT);
         self.survey.calls.iter().filter_map(move |key| {
             let flow = self.flow(key)?;
@@ -450,14 +454,14 @@ impl Observer {
                     .then(|| udp.down.quality(now, span, listening, false))
                     .flatten()
                     .filter(|quality| quality.expected > 0),
-                is_awaited: goes_on && udp.up.is_continuous(),
+                is_awaited: goes_on && udp.up.is_continuous() && udp.up.is_heard(now.saturating_sub(HOLDS)),
                 began: flow.began,
                 packets_per_second: rate(&udp.up) + rate(&udp.down),
                 codec: stream.codec(),
                 interval: stream.interval(),
                 listening,
                 suppresses_silence: udp.up.suppresses_silence() || udp.down.suppresses_silence(),
-                packet_bytes: udp.bytes as f64 / udp.packets.max(1) as f64,
+                packet_bytes: udp.voice_bytes(),
             })
         })
     }
@@ -553,13 +557,13 @@ impl UdpFlow {
             up_meter: Meter::NONE,
             packets: 0,
             bytes: 0,
-            dscp: 0,
+            dscp: [0; 2],
         }
     }
 
     fn update(&mut self, digest: &Digest, playout: Nanos) {
         let Digest { at, direction, bytes, ref payload, .. } = *digest;
-        self.dscp = digest.traffic_class >> 2;
+        self.dscp[usize::from(direction == Direction::FromMesh)] = digest.traffic_class >> 2;
         self.packets += 1;
         self.bytes += u64::from(bytes);
         let (stream, meter) = match direction {
@@ -584,6 +588,17 @@ impl UdpFlow {
         u32::try_from(self.bytes / self.packets.max(1)).unwrap_or(u32::MAX)
     }
 
+    /// Mean size of the call's packets in IP bytes; where other sources share its ports, that of G.711 with 20 ms.
+    fn voice_bytes(&self) -> f64 {
+        const USUAL: f64 = 200.0;
+        if self.has_other_sources() { USUAL } else { self.bytes as f64 / self.packets.max(1) as f64 }
+    }
+
+    /// Whether it is a call whose ports other sources share, such as its video.
+    pub const fn has_other_sources(&self) -> bool {
+        self.up.has_other_sources() || self.down.has_other_sources()
+    }
+
     /// Whether it is a call with a packet since `horizon`.
     pub fn is_call(&self, horizon: Nanos) -> bool {
         self.up.is_alive(horizon) || self.down.is_alive(horizon)
@@ -597,13 +612,16 @@ impl UdpFlow {
         const BULK_RATE: u64 = 100_000;
         /// Packets before the mean size counts.
         const ENOUGH_PACKETS: u64 = 20;
+        if self.has_other_sources() {
+            return FlowKind::Interactive;
+        }
         if self.up.is_recognised() || self.down.is_recognised() {
             return FlowKind::Call;
         }
         let large = self.packets >= ENOUGH_PACKETS && self.bytes / self.packets >= BULK_BYTES;
         let fast = self.down_meter.rate(now).0 + self.up_meter.rate(now).0 >= BULK_RATE;
         match large || fast {
-            true if is_interactive(self.dscp) => FlowKind::Interactive,
+            true if self.dscp.into_iter().any(is_interactive) => FlowKind::Interactive,
             true => FlowKind::BulkUdp,
             false => FlowKind::Other,
         }
@@ -662,8 +680,11 @@ pub const fn is_interactive(dscp: u8) -> bool {
 }
 
 /// Hops from a time to live, assuming an initial value of 32, 64, 128 or 255. After one hop, a packet still has its initial
-/// value.
-fn hops_from_ttl(ttl: u8) -> u8 {
-    let began = [32, 64, 128, 255].into_iter().find(|&began| began >= ttl).unwrap_or(255);
-    (began - ttl).saturating_add(1)
+/// value. None for 0, which stands for a value that was not seen, and where there would be too many: programs that trace a path
+/// begin with 1, 2, 3.
+fn hops_from_ttl(ttl: u8) -> Option<u8> {
+    /// More hops than any mesh has that carries a call.
+    const MAX_HOPS: u8 = 16;
+    let began = [32, 64, 128, 255].into_iter().find(|&began| began >= ttl)?;
+    Some((began - ttl).saturating_add(1)).filter(|&hops| ttl > 0 && hops <= MAX_HOPS)
 }

@@ -28,8 +28,11 @@ use crate::digest::{Digest, Direction, TcpFields, tcp_flag};
 
 /// Packets that are larger have been put together by the receiving interface (GRO).
 const MAX_PACKET: u32 = 9000;
-/// Maximum bytes of options in a segment (RFC 9293 §3.1), which leave a full segment less room for data.
-const MAX_OPTIONS: u32 = 40;
+/// Part of the maximum segment size that a full segment has at least: beside options of 40 bytes (RFC 9293 §3.1), a tunnel on the
+/// path may take room (1,280 bytes at least, RFC 8200 §5).
+const FULL_PART: f64 = 0.75;
+/// Data that decide the direction of a flow, in bytes: a connection that has downloaded for an hour may begin to upload.
+const RECENT_BYTES: u32 = 256 << 10;
 /// An upload has sent at least this number of full segments. A request with large cookies has one; a control connection has none, so
 /// that half and twice the number change nothing for it.
 const UPLOAD_SEGMENTS: u64 = 2;
@@ -183,6 +186,8 @@ pub struct End {
     largest_payload: u32,
     /// Payload bytes sent, retransmissions included.
     pub sent: u64,
+    /// The same lately: those of both ends are halved whenever one has [`RECENT_BYTES`].
+    recent: u32,
     /// Payload bytes that the other end has acknowledged.
     pub delivered: u64,
     /// Payload bytes that passed a second time.
@@ -251,8 +256,8 @@ impl TcpFlow {
             }
             Direction::FromMesh => {
                 self.up.add(now, u64::from(bytes));
-                let is_full = tcp.payload_bytes.saturating_add(MAX_OPTIONS) >= u32::from(self.mss());
-                self.full_up += u64::from(tcp.payload_bytes > 0 && is_full);
+                let is_full = f64::from(tcp.payload_bytes) >= FULL_PART * f64::from(self.mss());
+                self.full_up += u64::from(is_full);
                 (&mut self.mesh, &mut self.wired)
             }
         };
@@ -318,6 +323,9 @@ impl TcpFlow {
         // What it sends.
         let is_needed = !receiver.has_acked || before(receiver.acked, tcp.seq_end());
         let (repeated, missed) = sender.send(now, tcp);
+        if sender.recent >= RECENT_BYTES {
+            (sender.recent, receiver.recent) = (sender.recent / 2, receiver.recent / 2);
+        }
         let repeated = if is_needed { repeated } else { 0 };
         progress.lost_in_mesh = match direction {
             Direction::ToMesh => repeated,
@@ -356,9 +364,9 @@ impl TcpFlow {
         if self.largest > 0 { self.largest } else { u32::from(self.mss()) + 40 }
     }
 
-    /// The direction of most of its data.
+    /// The direction of most of its recent data.
     pub const fn data_direction(&self) -> Direction {
-        if self.mesh.sent > self.wired.sent { Direction::FromMesh } else { Direction::ToMesh }
+        if self.mesh.recent > self.wired.recent { Direction::FromMesh } else { Direction::ToMesh }
     }
 
     /// Whether the mesh end sends data in bulk: more than the wired end, and at least two full segments. A request, a login shell
@@ -488,6 +496,7 @@ impl End {
             return (0, 0);
         }
         self.sent += u64::from(tcp.payload_bytes);
+        self.recent += tcp.payload_bytes.min(u32::from(u16::MAX));
         if !before(seq, self.next) {
             let missed = seq.wrapping_sub(self.next);
             if missed > 0 {

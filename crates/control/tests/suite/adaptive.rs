@@ -134,6 +134,32 @@ fn changes_of_calls_capacity_and_flows_are_handled_within_two_seconds() {
     }
 }
 
+/// Downloads end, calls begin in the pause, and downloads begin again. Without calls the budget was several times as large.
+#[test]
+fn calls_that_begin_in_a_pause_of_the_downloads_are_as_good_as_without_the_earlier_downloads() {
+    let good_seconds = |has_early: bool, calls_before: usize| {
+        let mut plant = Plant::new(adaptive(), 30, 1);
+        if has_early {
+            (0..3).for_each(|flow| plant.transfer_of(Nanos::from_millis(1000 + 37 * flow), 1_500_000));
+        }
+        (0..calls_before).for_each(|_| plant.call(Nanos::ZERO, Nanos::MAX));
+        (calls_before..5).for_each(|_| plant.call(secs(50), Nanos::MAX));
+        (0..3).for_each(|flow| plant.transfer(secs(60) + Nanos::from_millis(37 * flow)));
+        plant.run(secs(80));
+        let state = plant.log.iter().find(|(at, state, ..)| *at > secs(60) && *state != State::Off);
+        (plant.good_seconds(60, 70), state.map(|(_, state, ..)| *state), plant.goodput(61, 66))
+    };
+    let (without, with) = (good_seconds(false, 0), good_seconds(true, 0));
+    println!("good seconds after the pause: {without:?} without earlier downloads, {with:?} with them");
+    assert_eq!(with.1, Some(State::Learning));
+    assert!(with.0 >= without.0 - 0.02 && with.0 > 0.9, "{with:?}, {without:?}");
+    // One call joins four others: what was learnt beside them holds, less its load.
+    let joined = good_seconds(true, 4);
+    println!("where one call joins four: {joined:?}");
+    assert_eq!(joined.1, Some(State::Steady));
+    assert!(joined.0 > 0.9 && joined.2 > without.2, "{joined:?}");
+}
+
 #[test]
 fn where_tcp_does_not_cause_bad_calls_the_state_is_starved_and_tcp_gets_its_budget_back() {
     let noisy = |config| {

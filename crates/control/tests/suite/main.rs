@@ -14,6 +14,7 @@ mod pacing;
 mod packets;
 mod plant;
 mod routes;
+mod voices;
 
 #[path = "../../../../fuzz/check_packet.rs"]
 mod check_packet;

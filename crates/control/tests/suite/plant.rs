@@ -163,9 +163,13 @@ impl Plant {
     }
 
     pub(crate) fn transfer(&mut self, from: Nanos) {
+        self.transfer_of(from, u64::MAX);
+    }
+
+    pub(crate) fn transfer_of(&mut self, from: Nanos, bytes: u64) {
         let flow = self.flows.len();
         let mut sender = Sender::new(SenderConfig::default());
-        sender.offer(u64::MAX);
+        sender.offer(bytes);
         let receiver = Receiver::new(ReceiverConfig { buffer: 1 << 20, ..ReceiverConfig::default() });
         self.flows.push(Transfer { from, sender, receiver, delivered: Vec::new(), timers: [None; 2] });
         self.at(from, Event::Sender(flow));

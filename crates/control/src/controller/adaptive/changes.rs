@@ -17,13 +17,16 @@ const MANY_FLOWS: usize = 4;
 /// Part of the budget that is kept at least when the first calls begin.
 const MIN_KEPT: f64 = 0.25;
 
+/// Part of the load of the calls above which it is that of all of them, with the error of a sum.
+pub(super) const ALL: f64 = 0.99;
+
 impl Adaptive {
     /// A call began: its load is taken from the budget. A call ended: the ceiling rises by its load.
     pub(super) fn on_calls_changed(&mut self, now: Nanos, change: CallsChange) {
         let CallsChange { load, came, went } = change;
         if load > 0.0 && self.state != State::Starved {
-            let new_part = (load / self.calls.iter().map(|known| known.load).sum::<f64>()).min(1.0);
-            let are_first = new_part > 0.99;
+            let new_part = self.new_part(load);
+            let are_first = new_part > ALL;
             if are_first {
                 // These are the first calls: what was learnt without calls does not hold for them.
                 self.ceiling = f64::INFINITY;
@@ -56,6 +59,11 @@ impl Adaptive {
                 self.reason = Reason::CallEnded;
             }
         }
+    }
+
+    /// The part that this load is of that of all calls.
+    pub(super) fn new_part(&self, load: f64) -> f64 {
+        (load / self.calls.iter().map(|known| known.load).sum::<f64>()).min(1.0)
     }
 
     /// Reacts to many flows that began at once, or to a path that has become longer.

@@ -34,6 +34,7 @@ mod write;
 
 use fairhop_model::units::Nanos;
 
+use self::changes::ALL;
 use self::degradation::Degradation;
 use self::inputs::KnownCall;
 use self::noise::Noise;
@@ -142,6 +143,8 @@ pub(super) struct Adaptive {
     has_learnt: bool,
     /// Stress is still caused by what was sent before the control began.
     is_first: bool,
+    /// The budget is that of before a restart, and no elastic flow has used it since.
+    is_continued: bool,
     /// When elastic flows began, and when the last one ended.
     active_since: Nanos,
     idle_since: Nanos,
@@ -227,6 +230,7 @@ impl Adaptive {
             stressed_at: Nanos::ZERO,
             has_learnt: false,
             is_first: true,
+            is_continued: false,
             active_since: Nanos::ZERO,
             idle_since: Nanos::ZERO,
             is_idle: true,
@@ -277,7 +281,7 @@ impl Adaptive {
         self.budget = budget.max(self.config.min_per_flow);
         self.ceiling = self.budget;
         (self.ceiling_at, self.idle_since) = (now, now);
-        self.has_learnt = true;
+        (self.has_learnt, self.is_continued) = (true, true);
     }
 
     /// See [`super::Controller::set_weights`].
@@ -338,20 +342,28 @@ impl Adaptive {
         self.write(now, observer, &stress, policy);
     }
 
-    /// No elastic flow. What has been learnt stays valid while the calls are the same.
+    /// No elastic flow. What has been learnt stays valid for the calls of then and those that join them; the first calls begin anew.
     fn idle(&mut self, now: Nanos, change: Option<inputs::CallsChange>) {
         if self.state != State::Off {
             self.idle_since = now;
         }
-        // A route that replaces a broken one may have other hops; a change of calls it is not.
-        let is_same = change.is_none_or(|change| !change.came && !change.went);
-        self.has_learnt &= if self.routes.is_interrupted() { is_same } else { change.is_none() };
+        // The first calls after a restart are those of before.
+        if let Some(change) = change.filter(|_| !self.is_continued) {
+            self.has_learnt &= !change.came || self.new_part(change.load) <= ALL;
+            if self.has_learnt {
+                self.on_calls_changed(now, change);
+            } else {
+                self.budget = self.budget.min(self.config.first_budget);
+                self.ceiling = f64::INFINITY;
+            }
+        }
         self.enter(State::Off, Reason::NoElasticTraffic);
     }
 
     /// Elastic flows again. Flows that were silent for a short time, after a loss for example, continue with what has been
     /// learnt.
     fn resume(&mut self, now: Nanos) {
+        self.is_continued = false;
         if now < self.starved_until {
             self.enter(State::Starved, Reason::TcpIsNotTheCause);
         } else if self.has_learnt && now.saturating_sub(self.idle_since) < REMEMBERED {

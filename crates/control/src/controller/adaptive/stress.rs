@@ -181,6 +181,7 @@ impl Adaptive {
                 }
             }
             let of_calls = self.tolerable.combined(losses);
+            let worse = losses[0].max(losses[1]).min(1.0);
             if !ignores_calls {
                 // Voice packets that the own queue drops are lost on the way into the mesh.
                 losses[0] += own_loss;
@@ -198,7 +199,7 @@ impl Adaptive {
                 let reason = if of_calls < 0.5 * combined {
                     Reason::OwnQueue { wait }
                 } else {
-                    Reason::CallDegraded { loss_or_late: combined, delay: Nanos::ZERO }
+                    Reason::CallDegraded { loss_or_late: worse, delay: Nanos::ZERO }
                 };
                 let tolerance = self.tolerance * confidence(measured, self.tuning.enough_packets);
                 raise(combined / tolerance, lower / tolerance, reason);
