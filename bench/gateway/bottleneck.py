@@ -8,7 +8,9 @@ A second is good if its MOS is at least 3.6. TCP is the kernel's.
 No capacity is configured.
 
     python3 bench/gateway/bottleneck.py --program target/release/fairhop [--at internet] [--flows 1 3 10] [--seconds 40]
-        [--without]
+        [--without] [--live-after 12]
+
+With --live-after, the gateway is in a dry run for some seconds, as in the guide, and seconds count from SETTLE after its end.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ SETTLE = 10.0
 NAMES = ("fhb-server", "fhb-gateway", "fhb-middle", "fhb-client")
 SERVER, CLIENT = "10.9.1.1", "10.9.3.2"
 CONFIG = """\
-mode = "live"
+mode = "{mode}"
 [[gateway]]
 name = "bench"
 mesh = "mesh"
@@ -79,20 +81,20 @@ def set_up(at: str) -> None:
         )
 
 
-def judge(lines: str) -> list[dict[str, int]]:
-    """For each call that an end of `fairhop call --json` has heard: the good seconds and all seconds after SETTLE."""
+def judge(lines: str, settled: float) -> list[dict[str, int]]:
+    """For each call that an end of `fairhop call --json` has heard: the good seconds and all seconds after `settled`."""
     figures = []
     for line in lines.splitlines():
         call = json.loads(line)
-        seconds = range(round(SETTLE), call["whole_seconds"])
+        seconds = range(round(settled), call["whole_seconds"])
         good = len(seconds) - sum(second in seconds for second in call["bad_seconds"])
         missing = call["lost"] + call["late"]
         figures.append({"good": good, "seconds": len(seconds), "missing": missing, "expected": call["expected"]})
     return figures
 
 
-def sink(address: str, seconds: float) -> None:
-    """Accepts TCP and prints the bytes that came after SETTLE."""
+def sink(address: str, seconds: float, settled: float) -> None:
+    """Accepts TCP and prints the bytes that came after `settled`."""
     chooser = selectors.DefaultSelector()
     listener = socket.create_server((address, 5001), backlog=64)
     listener.setblocking(False)
@@ -106,9 +108,9 @@ def sink(address: str, seconds: float) -> None:
             data = key.fileobj.recv(1 << 16)  # type: ignore[union-attr]
             if not data:
                 chooser.unregister(key.fileobj)
-            elif time.monotonic() > began + SETTLE:
+            elif time.monotonic() > began + settled:
                 received += len(data)
-    print(json.dumps({"kbps": 8 * received / (seconds - SETTLE) / 1e3}))
+    print(json.dumps({"kbps": 8 * received / (seconds - settled) / 1e3}))
 
 
 def source(address: str, flows: int, seconds: float) -> None:
@@ -127,8 +129,16 @@ def source(address: str, flows: int, seconds: float) -> None:
 
 
 def measure(
-    program: Path, at: str, flows: int, direction: str, seconds: float, with_gateway: bool, keep: Path | None = None
+    program: Path,
+    at: str,
+    flows: int,
+    direction: str,
+    seconds: float,
+    with_gateway: bool,
+    keep: Path | None = None,
+    live_after: float = 0.0,
 ) -> dict[str, float]:
+    settled = live_after + SETTLE
     me = [sys.executable, str(Path(__file__).resolve())]
     remove(NAMES)
     with contextlib.ExitStack() as stack:
@@ -140,11 +150,11 @@ def measure(
             if keep is not None:
                 keep.mkdir(parents=True, exist_ok=True)
                 recording = ["--record", str(keep / f"{flows}-{direction}.recording")]
-            config = CONFIG.format(folder=folder)
+            config = CONFIG.format(folder=folder, mode="dry-run" if live_after else "live")
             stack.enter_context(Daemon(program, "fhb-gateway", folder, config, recording))
         to, fro = ("fhb-client", "fhb-server") if direction == "down" else ("fhb-server", "fhb-client")
         address = CLIENT if direction == "down" else SERVER
-        sinks = start(to, *me, "--sink", address, "--seconds", str(seconds + 2))
+        sinks = start(to, *me, "--sink", address, str(settled), "--seconds", str(seconds + 2))
         time.sleep(0.5)
         phone = [str(program), "call"]
         answers = start("fhb-client", *phone, "answer", "--bind", CLIENT, "--json")
@@ -152,9 +162,12 @@ def measure(
         words = ["--count", str(CALLS), "--duration", str(seconds), "--json"]
         makes = start("fhb-server", *phone, "make", CLIENT, *words)
         sources = start(fro, *me, "--source", address, str(flows), "--seconds", str(seconds + 1))
+        if live_after and with_gateway:
+            time.sleep(live_after)
+            run(*inside("fhb-gateway", str(program), "gateway", "mode", "live", "--token-file", f"{folder}/token"))
         heard = makes.communicate()[0]
         answers.send_signal(signal.SIGINT)
-        calls = [figures for lines in (heard, answers.communicate()[0]) for figures in judge(lines.decode())]
+        calls = [figures for lines in (heard, answers.communicate()[0]) for figures in judge(lines.decode(), settled)]
         tcp = json.loads(sinks.communicate()[0])
         sources.kill()
         sources.wait()
@@ -179,11 +192,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--without", action="store_true", help="also measure without the gateway")
     parser.add_argument("--keep", type=Path, help="folder for the gateway's logs and recordings")
-    parser.add_argument("--sink", help=argparse.SUPPRESS)
+    parser.add_argument("--live-after", type=float, default=0.0, metavar="S", help="seconds of a dry run before live mode")
+    parser.add_argument("--sink", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--source", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.sink:
-        sink(args.sink, args.seconds)
+        sink(args.sink[0], args.seconds, float(args.sink[1]))
     elif args.source:
         source(args.source[0], int(args.source[1]), args.seconds)
     else:
@@ -193,7 +207,9 @@ def main() -> None:
             for flows in args.flows:
                 for with_gateway in [False, True] if args.without else [True]:
                     program = args.program.resolve()
-                    m = measure(program, args.at, flows, direction, args.seconds, with_gateway, args.keep)
+                    m = measure(
+                        program, args.at, flows, direction, args.seconds, with_gateway, args.keep, args.live_after
+                    )
                     print(
                         f"| {flows} {direction} | {'live' if with_gateway else 'none'} | {100 * m['worst']:.0f} % "
                         f"| {100 * m['mean']:.1f} % | {100 * m['missing']:.2f} % | {m['kbps']:.0f} kb/s |",

@@ -181,6 +181,11 @@ impl<V> FlowTable<V> {
         Some(&mut self.flows[place as usize].1)
     }
 
+    /// All values, those of removed flows among them.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.flows.iter_mut().map(|(_, value)| value)
+    }
+
     /// The value of a flow with a packet at `now`; `new` makes it if the flow is new.
     pub fn touch(&mut self, key: &FlowKey, now: Nanos, new: impl FnOnce() -> V) -> &mut V {
         let place = match self.place_of(key) {

@@ -45,10 +45,13 @@ pub struct Settings {
 impl Settings {
     /// The settings of one of the gateways of a config. With [`Mode::Observe`], there is no controller.
     pub fn of(config: &Config, gateway: &GatewayAt, mode: Mode) -> Self {
-        let controller = match mode {
+        let mut controller = match mode {
             Mode::Observe => ControllerConfig::None,
             Mode::DryRun | Mode::Live => config::setting_of(&config.control_of(gateway)).0,
         };
+        if let ControllerConfig::Adaptive(adaptive) = &mut controller {
+            adaptive.is_obeyed = mode == Mode::Live;
+        }
         Self {
             observer: config.observer(),
             controller,
@@ -61,6 +64,12 @@ impl Settings {
                 per_call: 1e3 * config.voice.kbps_per_call,
             },
         }
+    }
+}
+
+impl Settings {
+    const fn is_obeyed(&self) -> bool {
+        matches!(&self.controller, ControllerConfig::Adaptive(adaptive) if adaptive.is_obeyed)
     }
 }
 
@@ -127,9 +136,9 @@ impl Engine {
     }
 
     /// Changes the settings. What the observer knows stays, unless its own sizes change; the controller stays if it is the
-    /// same.
+    /// same. One that begins or ceases to be obeyed begins anew: what traffic did that obeyed nobody shows no budget.
     pub fn set(&mut self, settings: Settings) {
-        let budget = self.controller.budget();
+        let budget = self.controller.budget().filter(|_| settings.is_obeyed() == self.settings.is_obeyed());
         if settings.observer != self.settings.observer {
             let connected = std::mem::take(&mut self.connected);
             *self = Self::new(settings);
@@ -163,6 +172,11 @@ impl Engine {
         if digest.waited > HELD && !is_ack {
             self.controller.on_held(digest.at, &digest.flow());
         }
+    }
+
+    /// The datapath was replaced: packets have passed unseen.
+    pub fn on_blind(&mut self) {
+        self.controller.on_blind();
     }
 
     /// Decides. `waiting` packets wait in the data pacer. Returns the flows that are distrusted from now on.

@@ -134,6 +134,11 @@ impl Controller {
         self.observer.on_digest(digest);
     }
 
+    /// See [`Observer::on_blind`].
+    pub fn on_blind(&mut self) {
+        self.observer.on_blind();
+    }
+
     /// See [`Observer::on_held`].
     pub fn on_held(&mut self, now: Nanos, key: &FlowKey) {
         self.observer.on_held(now, key);

@@ -97,6 +97,8 @@ pub struct Stream {
     foreign: u8,
     /// The sequence number that shows that the sender has begun to number anew.
     resumes_at: Option<u16>,
+    /// Packets have passed unseen since the last one.
+    was_blind: bool,
     codec: Codec,
     clock_hz: u32,
     /// The clock has been compared with the arrivals of [`CLOCK_SHOWN`].
@@ -159,6 +161,7 @@ impl Stream {
             others: 0,
             foreign: 0,
             resumes_at: None,
+            was_blind: false,
             codec: Codec::G711,
             clock_hz: 8000,
             is_clock_known: false,
@@ -194,6 +197,10 @@ impl Stream {
             self.on_probation(now, rtp, ahead);
             return;
         }
+        if std::mem::take(&mut self.was_blind) {
+            self.resume(now, rtp);
+            return;
+        }
         let distance = if ahead < 0x8000 { ahead } else { ahead.wrapping_neg() };
         if distance > MAX_GAP {
             let resumes_at = self.resumes_at.replace(rtp.sequence.wrapping_add(1));
@@ -224,6 +231,11 @@ impl Stream {
             self.suppresses_silence = true;
         }
         self.account(now, ahead, Some(rtp.timestamp), playout);
+    }
+
+    /// Packets have passed unseen: the next one begins the numbers anew.
+    pub(crate) const fn on_blind(&mut self) {
+        self.was_blind = true;
     }
 
     /// Takes a packet of another source than the one that is followed.

@@ -301,6 +301,19 @@ impl Observer {
         }
     }
 
+    /// Packets have passed unseen, as while a datapath is replaced. They are no losses.
+    pub fn on_blind(&mut self) {
+        for flow in self.flows.values_mut() {
+            match &mut flow.body {
+                FlowBody::Tcp(tcp) => tcp.on_blind(),
+                FlowBody::Udp(udp) => {
+                    udp.down.on_blind();
+                    udp.up.on_blind();
+                }
+            }
+        }
+    }
+
     fn on_rtcp(&mut self, at: Nanos, direction: Direction, key: &FlowKey, rtcp: &RtcpFields) {
         // On the ports of its RTP (RFC 5761), or on the next higher ones (RFC 3550 §11).
         let beside = FlowKey {

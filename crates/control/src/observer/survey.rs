@@ -89,8 +89,9 @@ struct Sum {
     base: Option<Nanos>,
     /// The shortest round trip now, in place of its excess.
     round_trip: Option<Excess>,
-    /// Payload bytes in the mesh and its queues, and their rate in bits per second: see [`standing()`].
-    standing: (u64, u64),
+    /// Payload bytes in the mesh and its queues, their rate in bits per second, and the longest time that one is there: see
+    /// [`standing()`].
+    standing: (u64, u64, Nanos),
 }
 
 /// The result of the last pass. Its memory grows to the number of calls and nodes, and stays.
@@ -252,17 +253,20 @@ impl Sum {
             self.base = Some(self.base.map_or(base, |least| least.min(base)));
             self.round_trip = Some(self.round_trip.map_or(whole, |other| other.common(whole)));
         }
-        if let Some((bytes, rate)) = standing(now, flow) {
-            self.standing = (self.standing.0 + u64::from(bytes), self.standing.1 + rate);
+        if let Some((bytes, rate, age)) = standing(now, flow) {
+            let (all, rates, oldest) = self.standing;
+            self.standing = (all + u64::from(bytes), rates + rate, oldest.max(age));
         }
     }
 
-    /// The data that stands in the mesh, as time at its rate; none where that is not known.
+    /// The data that stands in the mesh, as time at its rate, which is no longer than any of it has been there; none where that is
+    /// not known.
     fn backlog(&self) -> Option<Nanos> {
         /// One packet more or less is chance: at a few packets a second it is longer than any queue that matters.
         const CHANCE: u64 = 1460;
-        let (bytes, rate) = self.standing;
-        (rate > 0).then(|| Nanos::from_secs_f64(8.0 * bytes.saturating_sub(CHANCE) as f64 / rate as f64))
+        let (bytes, rate, oldest) = self.standing;
+        let seconds = 8.0 * bytes.saturating_sub(CHANCE) as f64 / rate as f64;
+        (rate > 0).then(|| Nanos::from_secs_f64(seconds).min(oldest))
     }
 }
 
@@ -322,11 +326,11 @@ impl MeshNode {
 }
 
 /// What a download shows of it. While a queue grows, it is sent faster than it is acknowledged; while it shrinks, more slowly.
-fn standing(now: Nanos, flow: &Flow) -> Option<(u32, u64)> {
+fn standing(now: Nanos, flow: &Flow) -> Option<(u32, u64, Nanos)> {
     let FlowBody::Tcp(tcp) = &flow.body else { return None };
     let is_download = tcp.data_direction() == Direction::ToMesh;
     let rate = tcp.down.rate(now).0.max(tcp.left.rate(now).0);
-    tcp.standing(now).filter(|_| is_download).map(|bytes| (bytes, rate))
+    tcp.standing(now).filter(|_| is_download).map(|(bytes, age)| (bytes, rate, age))
 }
 
 /// The base of round trips, and how far they are over it now.

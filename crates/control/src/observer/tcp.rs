@@ -97,7 +97,7 @@ impl Unacked {
         (self.first as usize + index) % Self::MAX
     }
 
-    fn clear(&mut self) {
+    const fn clear(&mut self) {
         (self.first, self.count, self.thinning, self.skipped) = (0, 0, 0, 0);
     }
 
@@ -120,6 +120,11 @@ impl Unacked {
         }
         self.segments[self.place(self.count as usize)] = pass;
         self.count += 1;
+    }
+
+    /// When the first one passed.
+    fn first_at(&self) -> Option<Nanos> {
+        (self.count > 0).then(|| self.segments[self.first as usize].at)
     }
 
     /// Removes the segments that an ACK covers. Returns the last of them, and when the one before it passed.
@@ -337,6 +342,12 @@ impl TcpFlow {
         progress
     }
 
+    /// Packets have passed unseen: both ends begin anew with their next segments, but what their SYNs said still holds.
+    pub(crate) const fn on_blind(&mut self) {
+        self.wired.on_blind();
+        self.mesh.on_blind();
+    }
+
     /// Scales of the windows of the wired and the mesh end; none unless both SYNs have passed.
     pub const fn window_scales(&self) -> Option<(u8, u8)> {
         if !(self.wired.syn && self.mesh.syn) {
@@ -415,17 +426,26 @@ impl TcpFlow {
         self.left.complete_rate(now).0 as f64 * (f64::from(self.packet_bytes()) / payload).max(1.0)
     }
 
-    /// Payload bytes that are certainly in the mesh or in its queues; none while a loss is repaired, or nothing is acknowledged.
-    pub fn standing(&self, now: Nanos) -> Option<u32> {
+    /// Payload bytes that are certainly in the mesh or in its queues, and the time since the first of them passed; none while a loss is
+    /// repaired, or nothing is acknowledged.
+    pub fn standing(&self, now: Nanos) -> Option<(u32, Nanos)> {
         let sender = &self.wired;
         let is_acknowledged = now.saturating_sub(sender.progress_at) < Self::QUEUED_FOR;
         let is_known = is_acknowledged && sender.gap_until.is_none();
         // RFC 5681 §4.2: a receiver acknowledges at least every second full segment.
-        is_known.then(|| self.in_flight().saturating_sub(sender.largest_payload))
+        let age = now.saturating_sub(sender.unacked.first_at()?);
+        is_known.then(|| (self.in_flight().saturating_sub(sender.largest_payload), age))
     }
 }
 
 impl End {
+    const fn on_blind(&mut self) {
+        (self.started, self.has_acked) = (false, false);
+        self.holes = [(0, 0); 2];
+        self.unacked.clear();
+        (self.acked_at, self.gap_until, self.waiting_echo) = (None, None, None);
+    }
+
     /// Takes an ACK of this end's data, which acknowledges more than the last one if it `is_new`.
     fn follow_gap(&mut self, now: Nanos, tcp: &TcpFields, is_new: bool) {
         if is_new {

@@ -332,3 +332,35 @@ fn the_direction_of_a_flow_is_that_of_its_recent_data() {
     }
     assert!(is_upload(&observer), "after 256 kB");
 }
+
+/// While a datapath is replaced, packets pass that the observer does not see.
+#[test]
+fn packets_that_pass_unseen_are_no_losses() {
+    let mut packets = Packets::default();
+    packets.g711(0..10_000, ToMesh, 0, 0);
+    packets.g711(0..10_000, FromMesh, 0, 0);
+    let mut seq = 0;
+    for at in (0..10_000).step_by(10) {
+        let fields = TcpFields { seq, flags: tcp_flag::ACK, payload_bytes: 1448, ..TcpFields::default() };
+        seq += 1448;
+        packets.add(ms(at), FromMesh, 1500, Payload::Tcp(fields));
+        packets.0.last_mut().expect("a packet").protocol = 6;
+    }
+    packets.0.sort_by_key(|digest| digest.at);
+    let mut observer = Observer::new(ObserverConfig { flows: 100, ..ObserverConfig::default() });
+    let lost = |observer: &mut Observer, at: u64| {
+        observer.survey(ms(at));
+        let call = observer.calls(ms(at), ms(1000)).next().and_then(|call| call.up);
+        (call.map(|up| up.loss + up.late), observer.totals().lost_in_mesh)
+    };
+    for digest in packets.0.iter().filter(|digest| !(ms(5000)..ms(5170)).contains(&digest.at)) {
+        if digest.at == ms(5170) {
+            observer.on_blind();
+        }
+        observer.on_digest(digest);
+        if digest.at == ms(5600) {
+            assert_eq!(lost(&mut observer, 5600), (Some(0.0), 0));
+        }
+    }
+    assert_eq!(lost(&mut observer, 9990), (Some(0.0), 0));
+}

@@ -171,6 +171,7 @@ impl Instance {
             .field("gate", self.features.has_gate)
             .write();
         self.datapath = Some(datapath);
+        self.engine.on_blind();
         self.indices = self.interfaces().map(index_of);
         self.fault = None;
         (self.counters, self.counters_before) = (Counters::default(), None);

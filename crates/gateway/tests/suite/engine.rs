@@ -230,6 +230,24 @@ fn after_a_restart_the_budget_is_that_of_before() {
     assert!(anew.controller().budget().is_some_and(|budget| budget < 3.0e6));
 }
 
+/// In a dry run traffic obeys nobody, so that its budget says nothing; a reload in live mode keeps what was found.
+#[test]
+fn live_mode_begins_anew_after_a_dry_run_and_goes_on_over_a_reload() {
+    let config = config(CONFIG);
+    let settings = |mode| Settings::of(&config, &config.gateway[0], mode);
+    for (mode, budget_of) in [(Mode::DryRun, 0.2e6..1.1e6), (Mode::Live, 2.0e6..1e9)] {
+        let mut engine = Engine::new(settings(mode));
+        engine.resume(3.3e6);
+        let digests = traffic(3, 2);
+        let half = digests.len() / 2;
+        run(&mut engine, &digests[..half], |_, _| {});
+        engine.set(settings(Mode::Live));
+        run(&mut engine, &digests[half..half + 100], |_, _| {});
+        let budget = engine.controller().budget().expect("a budget");
+        assert!(budget_of.contains(&budget), "{mode:?}: {budget}");
+    }
+}
+
 /// The bytes of a recording of a run.
 fn recording(digests: &[RawDigest]) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder");

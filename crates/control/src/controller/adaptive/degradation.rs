@@ -81,7 +81,8 @@ impl Adaptive {
         }
         // In the last second, too: where calls need most of the mesh, its queues drain more slowly than `small_s`.
         let left = degradation.after.value().min(stress.loss_or_late);
-        small_for >= secs(self.tuning.small_s)
+        self.config.is_obeyed
+            && small_for >= secs(self.tuning.small_s)
             && stress.bad_call
             && left > self.tuning.starved_left * degradation.before.value()
     }

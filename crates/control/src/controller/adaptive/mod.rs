@@ -73,6 +73,8 @@ pub struct AdaptiveConfig {
     pub packet_overhead: u32,
     /// Maximum number of flows that are treated one by one.
     pub flows: usize,
+    /// Whether its policy is in force. In a dry run it is not, and that calls stay bad after a cut says nothing of TCP.
+    pub is_obeyed: bool,
     /// Constants of the law, for studies.
     pub tuning: Tuning,
 }
@@ -90,6 +92,7 @@ impl Default for AdaptiveConfig {
             shared_links: 4,
             packet_overhead: 200,
             flows: 256,
+            is_obeyed: true,
             tuning: Tuning::default(),
         }
     }
