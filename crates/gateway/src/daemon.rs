@@ -256,30 +256,40 @@ impl<'o> Daemon<'o> {
         if loaded.config.api != self.loaded.config.api {
             Line::new(Level::Warn, "restart-needed").field("for", "[api]").write();
         }
+        self.take_over(loaded, start);
+        Ok(())
+    }
+
+    /// Puts a config into force. Datapaths that end or change are stopped before any is started: they find their queues, park and
+    /// filters by fixed handles and names of interfaces, which may be those of a new one, too.
+    fn take_over(&mut self, loaded: Loaded, start: &mut Start<'_>) {
         let mode = loaded.config.mode;
-        let mut kept = std::mem::take(&mut self.instances);
+        let mut before = std::mem::take(&mut self.instances);
+        let mut kept = Vec::new();
         for gateway in &loaded.config.gateway {
-            let same = kept.iter().position(|instance| instance.is_for(gateway));
-            let (mut instance, is_running) = match same {
-                Some(place) => {
-                    let mut instance = kept.swap_remove(place);
-                    let before = datapath_of(&self.loaded.config, instance.gateway(), self.mode);
-                    instance.set_gateway(gateway);
-                    instance.set(&loaded.config, mode);
-                    (instance, before == datapath_of(&loaded.config, gateway, mode))
+            let same = before.iter().position(|instance| instance.is_for(gateway));
+            kept.push(same.map(|place| {
+                let mut instance = before.swap_remove(place);
+                let needed = datapath_of(&self.loaded.config, instance.gateway(), self.mode);
+                instance.set_gateway(gateway);
+                instance.set(&loaded.config, mode);
+                if needed != datapath_of(&loaded.config, gateway, mode) {
+                    instance.stop();
                 }
-                None => (Instance::new(&loaded, gateway, mode, None), false),
-            };
-            if !is_running && let Err(error) = instance.start(&loaded.config, mode, start) {
+                instance
+            }));
+        }
+        drop(before);
+        for (gateway, kept) in loaded.config.gateway.iter().zip(kept) {
+            let mut instance = kept.unwrap_or_else(|| Instance::new(&loaded, gateway, mode, None));
+            if !instance.is_running()
+                && let Err(error) = instance.start(&loaded.config, mode, start)
+            {
                 instance.fail(monotonic(), &error);
             }
             self.instances.push(instance);
         }
-        for mut instance in kept {
-            instance.stop();
-        }
         (self.loaded, self.mode) = (loaded, mode);
-        Ok(())
     }
 
     fn stop(&mut self) {

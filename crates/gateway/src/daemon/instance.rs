@@ -113,6 +113,11 @@ impl Instance {
         self.gateway.name()
     }
 
+    /// Whether it has a datapath.
+    pub(super) const fn is_running(&self) -> bool {
+        self.datapath.is_some()
+    }
+
     pub(super) const fn gateway(&self) -> &GatewayAt {
         &self.gateway
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fairhop_gateway::api::{self, client, metrics};
 use fairhop_gateway::config::Mode;
 use fairhop_gateway::daemon::{self, Options, Signals, monotonic};
-use fairhop_gateway::datapath::{Datapath, DatapathError};
+use fairhop_gateway::datapath::Datapath;
 use fairhop_gateway::status::Status;
 use fairhop_model::units::Nanos;
 
@@ -47,13 +47,10 @@ impl Running {
                 report_address: Some(Box::new(move |address| sender.send(address).unwrap())),
                 ..Options::default()
             };
-            let result = daemon::run(&options, &signals_of_thread, &mut |_, _, mode| {
-                if of_thread.lock().unwrap().is_gone {
-                    let (missing, fix) = ("the interface is gone".into(), "ip link set up".into());
-                    return Err(DatapathError::Missing { missing, fix });
-                }
+            let result = daemon::run(&options, &signals_of_thread, &mut |_, gateway, mode| {
+                let fake = Fake::start(&of_thread, &gateway.mesh, mode)?;
                 modes_of_thread.lock().unwrap().push(mode);
-                Ok(Box::new(Fake::new(&of_thread)) as Box<dyn Datapath>)
+                Ok(Box::new(fake) as Box<dyn Datapath>)
             });
             result.unwrap();
         });
@@ -203,6 +200,42 @@ fn modes_reload_and_failures_of_a_running_daemon() {
     assert!(std::fs::metadata(path).unwrap().len() > 500);
     assert!(gateway.seen.lock().unwrap().stopped >= 4);
     assert!(gateway.folder.path().join("journal/roof.journal").exists());
+}
+
+/// Queues and filters have the same handles and names in every gateway: one that stops late would remove those of its successor.
+#[test]
+fn a_reload_stops_what_changes_before_it_starts_anything_and_leaves_the_rest_alone() {
+    let mut gateway =
+        Running::start_with("mode = \"dry-run\"", "[[gateway]]\nmesh = \"wlan1\"\nwired = \"eth0\"");
+    let token = gateway.token();
+    let reload = |text: &str| {
+        gateway.seen.lock().unwrap().events.clear();
+        let config = std::fs::read_to_string(gateway.config()).unwrap();
+        let (_, rest) = config.split_once("\n[api]").unwrap();
+        std::fs::write(gateway.config(), format!("mode = \"dry-run\"\n{text}\n[api]{rest}")).unwrap();
+        let answer = gateway.post("/api/v1/reload", Some(&token), "");
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        gateway.seen.lock().unwrap().events.clone()
+    };
+    let at = |name: &str, mesh: &str, more: &str| {
+        format!("[[gateway]]\nname = \"{name}\"\nmesh = \"{mesh}\"\n{more}\n")
+    };
+    let wired = "wired = \"eth0\"";
+    // A new name for the same interface.
+    let events = reload(&(at("attic", "wlan0", "") + &at("wlan1", "wlan1", wired)));
+    assert_eq!(events, ["stop wlan0", "start wlan0"]);
+    // An interface that goes from one gateway to another, in either order of the two.
+    let events = reload(&(at("attic", "wlan0", wired) + &at("wlan1", "wlan1", "")));
+    assert_eq!(events, ["stop wlan0", "stop wlan1", "start wlan0", "start wlan1"]);
+    let events = reload(&(at("wlan1", "wlan1", wired) + &at("attic", "wlan0", "")));
+    assert_eq!(events, ["stop wlan1", "stop wlan0", "start wlan1", "start wlan0"]);
+    // Two that change their places.
+    let events = reload(&(at("wlan1", "wlan0", wired) + &at("attic", "wlan1", "")));
+    assert_eq!(events[2..], ["start wlan0", "start wlan1"]);
+    // What one that ends has, is free for one that begins.
+    assert_eq!(reload(&at("cellar", "wlan0", "")), ["stop wlan0", "stop wlan1", "start wlan0"]);
+    assert_eq!(reload(&at("cellar", "wlan0", "")), [""; 0]);
+    gateway.stop();
 }
 
 #[test]

@@ -29,10 +29,10 @@ struct Daemon<'n> {
     child: Child,
 }
 
-fn write_config(folder: &Path, mode: &str) {
+fn write_config(folder: &Path, mode: &str, name: &str) {
     let path = folder.display();
     let text = format!(
-        "mode = \"{mode}\"\n[[gateway]]\nname = \"roof\"\nmesh = \"m0\"\nwired = \"w0\"\n\
+        "mode = \"{mode}\"\n[[gateway]]\nname = \"{name}\"\nmesh = \"m0\"\nwired = \"w0\"\n\
          [control]\nkind = \"data-pacing\"\nrate_kbps = 1000\n[limits]\nflows = 64\n\
          [api]\ntoken_file = \"{path}/token\"\n[journal]\nfolder = \"{path}/journal\"\n"
     );
@@ -43,7 +43,7 @@ impl<'n> Daemon<'n> {
     /// `is_bare`: the disk is full from the start, and the kernel has no BTF of its own (both in the daemon's own mounts).
     fn start(network: &'n Network, attachment: Attachment, is_bare: bool) -> Self {
         let folder = network.state.path();
-        write_config(folder, "live");
+        write_config(folder, "live", "roof");
         let child = Command::new("ip")
             .args(["netns", "exec", &network.gateway])
             .arg(std::env::current_exe().unwrap())
@@ -167,10 +167,19 @@ fn full_disk_no_btf_stop_overrun_reload_and_new_addresses() {
         daemon.log()
     );
 
-    write_config(network.state.path(), "liv");
+    write_config(network.state.path(), "liv", "roof");
     daemon.signal(Signal::HUP);
     daemon.wait_for("the refusal", |_, status| status.is_some_and(|status| status.reloads_refused == 1));
     daemon.flows_and_is_limited("a config with an error");
+
+    // A gateway with another name on the same interface: the queues and filters of both have the same handles and names.
+    write_config(network.state.path(), "live", "attic");
+    daemon.signal(Signal::HUP);
+    daemon.wait_for("the new name", |_, status| {
+        status.is_some_and(|status| status.gateways[0].name == "attic" && status.gateways[0].fault.is_none())
+    });
+    daemon.flows_and_is_limited("a new name");
+    assert!(!daemon.log().contains("event=datapath-failed"), "{}", daemon.log());
 
     for (name, device, old, new) in
         [(&network.gateway, "m0", "10.9.2.2", "10.9.2.3"), (&network.client, "c0", "10.9.2.1", "10.9.2.4")]

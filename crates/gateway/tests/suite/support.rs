@@ -8,6 +8,7 @@ use fairhop_control::digest::{
 };
 use fairhop_control::flow::Address;
 use fairhop_control::raw::RawDigest;
+use fairhop_gateway::config::Mode;
 use fairhop_gateway::datapath::{Counters, Datapath, DatapathError, Features, Orders, Queue};
 use fairhop_model::units::Nanos;
 
@@ -104,8 +105,12 @@ pub(crate) struct Seen {
     pub(crate) applied: u64,
     pub(crate) down: Option<u64>,
     pub(crate) stopped: u32,
+    /// Starts and stops with the interfaces to the mesh, in their order.
+    pub(crate) events: Vec<String>,
     /// Whether every call fails.
     pub(crate) is_gone: bool,
+    /// Which gateways cannot be started, by the interface to the mesh and the mode.
+    pub(crate) refuses: Option<fn(&str, Mode) -> bool>,
 }
 
 /// A datapath that hands over what a test gives it.
@@ -113,11 +118,21 @@ pub(crate) struct Seen {
 pub(crate) struct Fake {
     seen: Arc<Mutex<Seen>>,
     features: Features,
+    mesh: String,
 }
 
 impl Fake {
-    pub(crate) fn new(seen: &Arc<Mutex<Seen>>) -> Self {
-        Self { seen: Arc::clone(seen), features: Features::default() }
+    pub(crate) fn start(seen: &Arc<Mutex<Seen>>, mesh: &str, mode: Mode) -> Result<Self, DatapathError> {
+        let fake = Self { seen: Arc::clone(seen), features: Features::default(), mesh: mesh.to_owned() };
+        fake.check()?;
+        let mut of_fake = seen.lock().unwrap();
+        if of_fake.refuses.is_some_and(|refuses| refuses(mesh, mode)) {
+            let (missing, fix) = (format!("{mesh} cannot be {}", mode.name()), "choose another mode".into());
+            return Err(DatapathError::Missing { missing, fix });
+        }
+        of_fake.events.push(format!("start {mesh}"));
+        drop(of_fake);
+        Ok(fake)
     }
 
     fn check(&self) -> Result<(), DatapathError> {
@@ -162,7 +177,9 @@ impl Datapath for Fake {
     }
 
     fn stop(&mut self) -> Result<(), DatapathError> {
-        self.seen.lock().unwrap().stopped += 1;
+        let mut seen = self.seen.lock().unwrap();
+        seen.stopped += 1;
+        seen.events.push(format!("stop {}", self.mesh));
         Ok(())
     }
 }
