@@ -89,7 +89,8 @@ pub struct GatewayAt {
     /// Interface to the mesh, such as wlan0 or bat0.
     #[schemars(length(min = 1, max = 15))]
     pub mesh: String,
-    /// Interface to the Internet, for queues of ACKs out of the mesh. Left out: these ACKs are not paced.
+    /// Interface to the Internet, for the queue of ACKs out of the mesh, which control `ack-pacing` needs. No other gateway may have
+    /// this interface. Left out: these ACKs are not paced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 15))]
     pub wired: Option<String>,

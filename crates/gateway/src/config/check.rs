@@ -74,15 +74,8 @@ impl Config {
             check_interface(&format!("{path}.mesh"), &gateway.mesh, findings);
             if let Some(wired) = &gateway.wired {
                 check_interface(&format!("{path}.wired"), wired, findings);
-                if *wired == gateway.mesh {
-                    findings.add(
-                        format!("{path}.wired"),
-                        format!("`wired` and `mesh` are both {wired}"),
-                        "the same interface",
-                        "name the interface to the Internet, or leave `wired` out",
-                    );
-                }
             }
+            self.check_wired(index, findings);
             for (place, network) in gateway.local.iter().enumerate() {
                 check_network(&format!("{path}.local.{place}"), network, findings);
             }
@@ -118,6 +111,40 @@ impl Config {
             if let Some(control) = &gateway.control {
                 check_control(&format!("{path}.control"), control, findings);
             }
+        }
+    }
+
+    /// An interface has one root queue, and filters with fixed names: a second gateway on it would remove those of the first one.
+    fn check_wired(&self, index: usize, findings: &mut Findings) {
+        let gateway = &self.gateway[index];
+        let Some(wired) = &gateway.wired else { return };
+        let path = format!("gateway.{index}.wired");
+        if *wired == gateway.mesh {
+            findings.add(
+                path,
+                format!("`wired` and `mesh` are both {wired}"),
+                "the same interface",
+                "name the interface to the Internet, or leave `wired` out",
+            );
+            return;
+        }
+        let others = || self.gateway.iter().enumerate().filter(|(other, _)| *other != index);
+        if let Some((_, other)) = others().find(|(_, other)| other.mesh == *wired) {
+            findings.add(
+                path,
+                format!("{wired} is `mesh` of the gateway {}", other.name()),
+                "an interface has the queues of one gateway",
+                "leave `wired` out here: only control \"ack-pacing\" needs it",
+            );
+        } else if let Some((_, other)) =
+            others().find(|(other, at)| *other < index && at.wired.as_ref() == Some(wired))
+        {
+            findings.add(
+                path,
+                format!("{wired} is `wired` of the gateway {}, too", other.name()),
+                "an interface has the queues of one gateway",
+                "leave `wired` out of one of the two: only control \"ack-pacing\" needs it",
+            );
         }
     }
 }

@@ -71,6 +71,21 @@ fn two_gateways_need_two_interfaces_and_two_names() {
 }
 
 #[test]
+fn an_interface_has_the_queues_of_one_gateway() {
+    let second = |lines: &str| format!("wired = \"eth0\"\n[[gateway]]\nmesh = \"wlan1\"\n{lines}");
+    assert!(with(&second("")).is_ok() && with(&second("wired = \"eth1\"\n")).is_ok());
+    let shared = message(&second("wired = \"eth0\"\n"));
+    assert!(shared.contains("gateway.toml:6:9: eth0 is `wired` of the gateway wlan0, too"), "{shared}");
+    assert!(shared.contains("leave `wired` out of one of the two"), "{shared}");
+    assert_eq!(shared.matches("eth0").count(), 1, "one error for the two: {shared}");
+    let mesh = message(&second("wired = \"wlan0\"\n"));
+    assert!(mesh.contains("gateway.toml:6:9: wlan0 is `mesh` of the gateway wlan0"), "{mesh}");
+    // In either order.
+    let mesh = message("wired = \"wlan1\"\n[[gateway]]\nmesh = \"wlan1\"\n");
+    assert!(mesh.contains("gateway.toml:3:9: wlan1 is `mesh` of the gateway wlan1"), "{mesh}");
+}
+
+#[test]
 fn networks_contain_the_addresses_that_begin_with_their_prefix() {
     let network = |text| Network::read(text).expect("a network");
     let address = |text: &str| text.parse::<std::net::IpAddr>().expect("an address").into();
