@@ -54,7 +54,7 @@ pub fn monotonic() -> Nanos {
 /// Runs until a signal ends it.
 ///
 /// # Errors
-/// The config has errors, no datapath can be started, or the address of the API is in use.
+/// The config has errors, no gateway can be started, or the address of the API is in use.
 pub fn run(options: &Options, signals: &Signals, start: &mut Start<'_>) -> Result<(), DaemonError> {
     let loaded = options.load()?;
     let mut daemon = Daemon::new(options, loaded, start)?;
@@ -95,14 +95,7 @@ impl<'o> Daemon<'o> {
                 Token::new("")
             })
         };
-        let mut instances = Vec::new();
-        for gateway in &config.gateway {
-            let mut instance = Instance::new(&loaded, gateway, mode, options.record.as_deref());
-            instance
-                .start(config, mode, start)
-                .map_err(|source| DaemonError::Datapath { gateway: gateway.name().to_owned(), source })?;
-            instances.push(instance);
-        }
+        let instances = start_all(options, &loaded, start)?;
         // The address is taken before rights are given up, and threads are started after.
         let listen = config.api.listen.parse().ok();
         privileges::drop_others().map_err(DaemonError::Privileges)?;
@@ -299,6 +292,35 @@ impl<'o> Daemon<'o> {
         }
         self.shared.end();
         Line::new(Level::Info, "stopped").write();
+    }
+}
+
+/// Starts the gateways of a config. One that cannot be started is tried again later, as it would be after a failure.
+///
+/// # Errors
+/// None can be started: the error of the first one.
+fn start_all(
+    options: &Options,
+    loaded: &Loaded,
+    start: &mut Start<'_>,
+) -> Result<Vec<Instance>, DaemonError> {
+    let mode = loaded.config.mode;
+    let mut instances: Vec<Instance> = Vec::new();
+    let mut failed = None;
+    for gateway in &loaded.config.gateway {
+        // A file holds one recording: that of the first gateway.
+        let record = options.record.as_deref().filter(|_| instances.is_empty());
+        let mut instance = Instance::new(loaded, gateway, mode, record);
+        if let Err(source) = instance.start(&loaded.config, mode, start) {
+            instance.fail(monotonic(), &source);
+            failed
+                .get_or_insert_with(|| DaemonError::Datapath { gateway: gateway.name().to_owned(), source });
+        }
+        instances.push(instance);
+    }
+    match failed {
+        Some(error) if !instances.iter().any(Instance::is_running) => Err(error),
+        _ => Ok(instances),
     }
 }
 

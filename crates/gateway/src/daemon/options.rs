@@ -65,10 +65,10 @@ pub enum DaemonError {
     /// The config has errors.
     #[error(transparent)]
     Config(Errors),
-    /// A datapath cannot be started.
+    /// No datapath can be started: the first one.
     #[error("gateway {gateway}: {source}")]
     Datapath {
-        /// Name of the gateway.
+        /// Name of its gateway.
         gateway: String,
         /// Why.
         source: DatapathError,

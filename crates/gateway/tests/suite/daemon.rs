@@ -33,17 +33,24 @@ impl Running {
     }
 
     fn start_with(lines: &str, of_gateway: &str) -> Self {
+        Self::start_where(lines, of_gateway, Seen::default(), None)
+    }
+
+    /// `record` is the name of a file for a recording from the start.
+    fn start_where(lines: &str, of_gateway: &str, seen: Seen, record: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("gateway.toml");
         write_config_with(&path, lines, of_gateway);
-        let (seen, modes) = (Arc::<Mutex<Seen>>::default(), Arc::<Mutex<Vec<Mode>>>::default());
+        let (seen, modes) = (Arc::new(Mutex::new(seen)), Arc::<Mutex<Vec<Mode>>>::default());
         let signals = Signals::default();
+        let record = record.map(|name| folder.path().join(name));
         let (sender, addresses) = mpsc::channel();
         let (of_thread, modes_of_thread, signals_of_thread) =
             (Arc::clone(&seen), Arc::clone(&modes), signals.clone());
         let thread = std::thread::spawn(move || {
             let options = Options {
                 config: path,
+                record,
                 report_address: Some(Box::new(move |address| sender.send(address).unwrap())),
                 ..Options::default()
             };
@@ -200,6 +207,51 @@ fn modes_reload_and_failures_of_a_running_daemon() {
     assert!(std::fs::metadata(path).unwrap().len() > 500);
     assert!(gateway.seen.lock().unwrap().stopped >= 4);
     assert!(gateway.folder.path().join("journal/roof.journal").exists());
+}
+
+#[test]
+fn a_gateway_that_cannot_start_leaves_the_others_running_and_comes_later() {
+    let seen = Seen { refuses: Some(|mesh, _| mesh != "wlan1"), ..Seen::default() };
+    let mut gateway = Running::start_where(
+        "mode = \"live\"",
+        "[[gateway]]\nmesh = \"wlan1\"",
+        seen,
+        Some("start.recording"),
+    );
+    let status = gateway.wait_for("a tick", |status| status.gateways[1].decision.state == "off");
+    let fault = status.gateways[0].fault.as_deref();
+    assert!(fault.is_some_and(|fault| fault.contains("wlan0 cannot be live")), "{fault:?}");
+    assert_eq!(status.gateways[1].fault, None);
+    gateway.seen.lock().unwrap().refuses = None;
+    gateway.wait_for("the other one", |status| status.gateways[0].fault.is_none());
+    assert_eq!(gateway.seen.lock().unwrap().events, ["start wlan1", "start wlan0"]);
+    gateway.stop();
+    // The recording is of the first gateway alone: both would write into one file.
+    let file = gateway.folder.path().join("start.recording");
+    let mut reader = fairhop_gateway::record::Reader::open(&file).unwrap();
+    assert_eq!(reader.header().gateway, "roof");
+    let mut ticks = 0;
+    while reader.next_frame().is_some() {
+        ticks += 1;
+    }
+    // Without traffic there are ticks alone, and nothing of another recording is between or after them.
+    let tick_bytes = 1 + 12 + 57;
+    let header = std::fs::read(&file).unwrap().iter().position(|byte| *byte == b'\n').unwrap() as u64 + 1;
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), header + ticks * tick_bytes);
+}
+
+#[test]
+fn a_daemon_of_which_no_gateway_starts_ends_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("gateway.toml");
+    write_config_with(&config, "", "[[gateway]]\nmesh = \"wlan1\"");
+    let seen = Arc::new(Mutex::new(Seen { refuses: Some(|_, _| true), ..Seen::default() }));
+    let options = Options { config, ..Options::default() };
+    let result = daemon::run(&options, &Signals::default(), &mut |_, gateway, mode| {
+        Ok(Box::new(Fake::start(&seen, &gateway.mesh, mode)?) as Box<dyn Datapath>)
+    });
+    let error = result.unwrap_err().to_string();
+    assert!(error.starts_with("gateway roof: wlan0 cannot be dry-run"), "{error}");
 }
 
 /// Queues and filters have the same handles and names in every gateway: one that stops late would remove those of its successor.
