@@ -211,22 +211,54 @@ impl<'o> Daemon<'o> {
         }
     }
 
-    /// Changes the mode. If a datapath cannot be started in the new one, its gateway lets packets pass and tries again.
+    /// Changes the mode. If a datapath that runs cannot be started in the new one, nothing changes. A gateway that has failed before
+    /// is no reason to refuse: it is tried again in the new mode.
     fn set_mode(&mut self, mode: Mode, start: &mut Start<'_>) -> Result<(), String> {
         if mode == self.mode {
             return Ok(());
         }
+        if let Err(why) = self.restart_for(mode, start) {
+            Line::new(Level::Warn, "mode-refused")
+                .field("mode", mode.name())
+                .field("why", &why)
+                .field("effect", format!("{} stays in force", self.mode.name()))
+                .write();
+            return Err(why);
+        }
         Line::new(Level::Info, "mode").field("from", self.mode.name()).field("to", mode.name()).write();
-        self.mode = mode;
-        self.notify.send(&format!("STATUS={}", mode.name()));
-        let mut fault = None;
+        // Engines change last: what a controller has found would be lost on the way back.
         for instance in &mut self.instances {
             instance.set(&self.loaded.config, mode);
-            if let Err(error) = instance.start(&self.loaded.config, mode, start) {
-                fault.get_or_insert_with(|| format!("{}: {error}", instance.name()));
+        }
+        self.mode = mode;
+        self.notify.send(&format!("STATUS={}", mode.name()));
+        Ok(())
+    }
+
+    /// Starts the datapaths anew that have to be others in a mode. After an error all are as before.
+    fn restart_for(&mut self, mode: Mode, start: &mut Start<'_>) -> Result<(), String> {
+        let config = &self.loaded.config;
+        let mut restarted = Vec::new();
+        for place in 0..self.instances.len() {
+            let instance = &mut self.instances[place];
+            let needed = datapath_of(config, instance.gateway(), self.mode);
+            let was_running = instance.is_running();
+            if was_running && needed == datapath_of(config, instance.gateway(), mode) {
+                continue;
+            }
+            match instance.start(config, mode, start) {
+                Ok(()) => restarted.push(place),
+                Err(error) if was_running => {
+                    let why = format!("{}: {error}", instance.name());
+                    for place in restarted.into_iter().chain([place]) {
+                        self.instances[place].start_or_fail(config, self.mode, start);
+                    }
+                    return Err(why);
+                }
+                Err(error) => instance.fail(monotonic(), &error),
             }
         }
-        fault.map_or(Ok(()), Err)
+        Ok(())
     }
 
     /// Reads the config again. One with errors changes nothing.
@@ -275,10 +307,8 @@ impl<'o> Daemon<'o> {
         drop(before);
         for (gateway, kept) in loaded.config.gateway.iter().zip(kept) {
             let mut instance = kept.unwrap_or_else(|| Instance::new(&loaded, gateway, mode, None));
-            if !instance.is_running()
-                && let Err(error) = instance.start(&loaded.config, mode, start)
-            {
-                instance.fail(monotonic(), &error);
+            if !instance.is_running() {
+                instance.start_or_fail(&loaded.config, mode, start);
             }
             self.instances.push(instance);
         }

@@ -183,6 +183,13 @@ impl Instance {
         Ok(())
     }
 
+    /// Starts the datapath, or tries again later.
+    pub(super) fn start_or_fail(&mut self, config: &Config, mode: Mode, start: &mut Start<'_>) {
+        if let Err(error) = self.start(config, mode, start) {
+            self.fail(monotonic(), &error);
+        }
+    }
+
     /// Stops the datapath: packets pass as if it had never been there.
     pub(super) fn stop(&mut self) {
         if let Some(mut datapath) = self.datapath.take()

@@ -254,6 +254,50 @@ fn a_daemon_of_which_no_gateway_starts_ends_with_the_reason() {
     assert!(error.starts_with("gateway roof: wlan0 cannot be dry-run"), "{error}");
 }
 
+#[test]
+fn a_mode_that_is_refused_changes_nothing_and_is_refused_again() {
+    let second = "[[gateway]]\nmesh = \"wlan1\"";
+    let seen = Seen { refuses: Some(|mesh, mode| mesh == "wlan1" && mode == Mode::Live), ..Seen::default() };
+    let mut gateway = Running::start_where("mode = \"dry-run\"", second, seen, None);
+    let token = gateway.token();
+    let post = |mode: &str| {
+        gateway.seen.lock().unwrap().events.clear();
+        gateway.modes.lock().unwrap().clear();
+        gateway.post("/api/v1/mode", Some(&token), &format!("{{\"mode\":\"{mode}\"}}"))
+    };
+    let events = || gateway.seen.lock().unwrap().events.clone();
+    for _ in 0..2 {
+        let answer = post("live");
+        assert!(answer.status == 409 && answer.body.contains("wlan1 cannot be live"), "{}", answer.body);
+        // The first one was live already, and both are as before.
+        assert_eq!(*gateway.modes.lock().unwrap(), [Mode::Live, Mode::DryRun, Mode::DryRun]);
+        let wanted = ["stop wlan0", "start wlan0", "stop wlan1", "stop wlan0", "start wlan0", "start wlan1"];
+        assert_eq!(events(), wanted);
+        // Younger than what was shown before the request.
+        std::thread::sleep(Duration::from_millis(600));
+        let status = gateway.status();
+        assert_eq!(status.mode, "dry-run");
+        assert!(status.gateways.iter().all(|gateway| gateway.fault.is_none()));
+    }
+    // Modes that touch no packet have the same datapath.
+    assert_eq!(post("observe").status, 200);
+    assert_eq!(post("dry-run").status, 200);
+    assert_eq!(events(), [""; 0]);
+    // A gateway that has failed before does not keep the others from a mode, and comes back in it.
+    gateway.seen.lock().unwrap().refuses = Some(|mesh, _| mesh == "wlan1");
+    write_config_with(&gateway.config(), "mode = \"dry-run\"\nlimits = { flows = 1000 }", second);
+    assert_eq!(gateway.post("/api/v1/reload", Some(&token), "").status, 200);
+    gateway.wait_for("the fault", |status| status.gateways[1].fault.is_some());
+    assert_eq!(post("live").body, "{\"mode\":\"live\"}");
+    assert_eq!(events(), ["stop wlan0", "start wlan0"]);
+    gateway.seen.lock().unwrap().refuses = None;
+    gateway.wait_for("the way back", |status| {
+        status.mode == "live" && status.gateways.iter().all(|gateway| gateway.fault.is_none())
+    });
+    assert_eq!(*gateway.modes.lock().unwrap(), [Mode::Live, Mode::Live]);
+    gateway.stop();
+}
+
 /// Queues and filters have the same handles and names in every gateway: one that stops late would remove those of its successor.
 #[test]
 fn a_reload_stops_what_changes_before_it_starts_anything_and_leaves_the_rest_alone() {
