@@ -11,6 +11,7 @@
 
 mod instance;
 mod kernel;
+mod news;
 mod options;
 
 use std::io;

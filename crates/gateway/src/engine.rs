@@ -85,7 +85,6 @@ pub struct Engine {
     /// A budget from before a restart, and for how many more ticks it is held.
     resume: Option<(f64, u32)>,
     decision: Option<Decision>,
-    is_new: bool,
     invalid: u64,
     /// Time of the last digest or tick: the observer's time must not go back.
     now: Nanos,
@@ -102,7 +101,6 @@ impl Engine {
             datagrams: Vec::new(),
             resume: None,
             decision: None,
-            is_new: true,
             invalid: 0,
             now: Nanos::ZERO,
         };
@@ -191,9 +189,7 @@ impl Engine {
         self.controller.tick(now, waiting);
         let distrusted = self.guard.check(now, self.controller.observer());
         self.collect_datagrams();
-        let decision = Decision::of(&self.controller, now, waiting);
-        self.is_new = self.decision.is_none_or(|before| !before.is_like(&decision));
-        self.decision = Some(decision);
+        self.decision = Some(Decision::of(&self.controller, now, waiting));
         distrusted
     }
 
@@ -248,11 +244,6 @@ impl Engine {
     /// The last decision; none before the first tick.
     pub const fn decision(&self) -> Option<&Decision> {
         self.decision.as_ref()
-    }
-
-    /// Whether the last tick changed the state or the kind of its reason.
-    pub const fn has_news(&self) -> bool {
-        self.is_new
     }
 
     /// The controller.

@@ -9,6 +9,7 @@ use fairhop_model::units::Nanos;
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType, socket};
 
+use super::news::{News, Report};
 use super::{Start, monotonic};
 use crate::config::{Config, GatewayAt, Loaded, Mode};
 use crate::datapath::{self, Counters, Datapath, DatapathError, Features, Orders, Queue};
@@ -22,10 +23,6 @@ use crate::voice::Distrusted;
 
 /// How long after a failure the datapath is started anew.
 const RETRY: Nanos = Nanos::from_secs(2);
-/// Time between entries of the journal while nothing changes.
-const JOURNAL_EVERY: Nanos = Nanos::from_secs(10);
-/// Minimum time between two decisions in log and journal; the states of a controller change at most twice a second.
-const NEWS_EVERY: Nanos = Nanos::from_millis(500);
 /// Maximum size of a recording: 3 minutes at 20,000 digests a second.
 const MAX_RECORDING: u64 = 400 << 20;
 
@@ -43,7 +40,7 @@ pub(super) struct Instance {
     journal: Option<Journal>,
     /// An error of the journal has been logged, and is not repeated.
     journal_failed: bool,
-    written_at: Option<Nanos>,
+    news: News,
     recorder: Option<Recorder>,
     prober: Prober,
     counters: Counters,
@@ -91,7 +88,7 @@ impl Instance {
             retry_at: Nanos::ZERO,
             journal,
             journal_failed: false,
-            written_at: None,
+            news: News::default(),
             recorder: None,
             prober: Prober::open(),
             counters: Counters::default(),
@@ -296,14 +293,9 @@ impl Instance {
             .write();
     }
 
-    /// Logs a decision that differs from the one before, and writes it into the journal; without news every ten seconds.
+    /// Logs a decision that differs from the last one in the log, and writes it into the journal; without news every ten seconds.
     fn news(&mut self, now: Nanos) -> Option<Entry> {
-        let since = self.written_at.map(|at| now.saturating_sub(at));
-        let is_news = self.engine.has_news() && since.is_none_or(|since| since >= NEWS_EVERY);
-        if !is_news && since.is_none_or(|since| since < JOURNAL_EVERY) {
-            return None;
-        }
-        self.written_at = Some(now);
+        let is_news = self.news.report(self.engine.decision()?)? == Report::Changed;
         let decision = status::decision(&self.engine, now);
         let calls = self.engine.controller().observer().calls(now, Nanos::from_secs(1));
         let calls = calls.filter(|call| !call.is_probe()).count();
