@@ -24,7 +24,7 @@ use fairhop_model::units::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::api::{self, Answer, Command, Pending, Shared, Token};
-use crate::config::{self, Config, GatewayAt, Loaded, Mode};
+use crate::config::{self, Api, Config, GatewayAt, Loaded, Mode};
 use crate::datapath::{Datapath, DatapathError};
 use crate::engine::INTERVAL;
 use crate::log::{Level, Line, unix_s};
@@ -68,6 +68,8 @@ pub fn run(options: &Options, signals: &Signals, start: &mut Start<'_>) -> Resul
 struct Daemon<'o> {
     options: &'o Options,
     loaded: Loaded,
+    /// What the API was started with: a reload does not change it.
+    api: Api,
     mode: Mode,
     instances: Vec<Instance>,
     shared: Arc<Shared>,
@@ -103,6 +105,7 @@ impl<'o> Daemon<'o> {
         let (shared, pending) = Shared::new(token);
         let daemon = Self {
             options,
+            api: loaded.config.api.clone(),
             mode,
             instances,
             shared,
@@ -266,9 +269,14 @@ impl<'o> Daemon<'o> {
     fn reload(&mut self, start: &mut Start<'_>) -> Result<(), String> {
         let micros = monotonic().0 / 1000;
         self.notify.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
-        let loaded = self.options.load();
+        let result = self.load_again(start);
+        // With it the reload is over for the service manager (sd_notify(3)).
         self.notify.send(&format!("READY=1\nSTATUS={}", self.mode.name()));
-        let loaded = loaded.map_err(|error| {
+        result
+    }
+
+    fn load_again(&mut self, start: &mut Start<'_>) -> Result<(), String> {
+        let loaded = self.options.load().map_err(|error| {
             self.reloads_refused += 1;
             let why = error.to_string();
             Line::new(Level::Warn, "reload-refused")
@@ -279,7 +287,7 @@ impl<'o> Daemon<'o> {
         })?;
         self.reloads += 1;
         Line::new(Level::Info, "reloaded").field("mode", loaded.config.mode.name()).write();
-        if loaded.config.api != self.loaded.config.api {
+        if loaded.config.api != self.api {
             Line::new(Level::Warn, "restart-needed").field("for", "[api]").write();
         }
         self.take_over(loaded, start);

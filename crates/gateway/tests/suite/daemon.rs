@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, mpsc};
@@ -331,6 +332,52 @@ fn a_reload_stops_what_changes_before_it_starts_anything_and_leaves_the_rest_alo
     // What one that ends has, is free for one that begins.
     assert_eq!(reload(&at("cellar", "wlan0", "")), ["stop wlan0", "stop wlan1", "start wlan0"]);
     assert_eq!(reload(&at("cellar", "wlan0", "")), [""; 0]);
+    gateway.stop();
+}
+
+/// The address of the service manager is in the environment, so that the daemon needs a process of its own.
+#[test]
+fn the_service_manager_gets_ready_when_a_reload_is_in_force() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "daemon::daemon_under_a_service_manager", "--ignored", "--nocapture"])
+        .env("NOTIFY_SOCKET", folder.path().join("notify"))
+        .output()
+        .unwrap();
+    let output = [child.stdout, child.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(child.status.success() && output[0].contains("1 passed"), "{output:?}");
+}
+
+/// Not a test of its own: the process of the test above.
+#[test]
+#[ignore = "part of another test"]
+fn daemon_under_a_service_manager() {
+    let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let manager = UnixDatagram::bind(socket).unwrap();
+    manager.set_nonblocking(true).unwrap();
+    let seen = Seen { manager: Some(manager), ..Seen::default() };
+    let mut gateway = Running::start_where("mode = \"dry-run\"", "", seen, None);
+    let token = gateway.token();
+    let reload = |lines: &str| {
+        write_config(&gateway.config(), lines);
+        let status = gateway.post("/api/v1/reload", Some(&token), "").status;
+        let mut seen = gateway.seen.lock().unwrap();
+        seen.hear();
+        let mut events = std::mem::take(&mut seen.events);
+        // RELOADING=1 has a time, too.
+        events
+            .iter_mut()
+            .filter(|event| event.starts_with("RELOADING=1\n"))
+            .for_each(|event| event.truncate(11));
+        (status, events)
+    };
+    let (status, events) = reload("mode = \"liv\"");
+    assert_eq!(status, 409);
+    let wanted = ["start wlan0", "READY=1\nSTATUS=dry-run", "RELOADING=1", "READY=1\nSTATUS=dry-run"];
+    assert_eq!(events, wanted);
+    let (status, events) = reload("mode = \"live\"");
+    assert_eq!(status, 200);
+    assert_eq!(events, ["RELOADING=1", "stop wlan0", "start wlan0", "READY=1\nSTATUS=live"]);
     gateway.stop();
 }
 

@@ -1,6 +1,7 @@
 //! Packets and a datapath without a kernel.
 
 use std::collections::VecDeque;
+use std::os::unix::net::UnixDatagram;
 use std::sync::{Arc, Mutex};
 
 use fairhop_control::digest::{
@@ -111,6 +112,21 @@ pub(crate) struct Seen {
     pub(crate) is_gone: bool,
     /// Which gateways cannot be started, by the interface to the mesh and the mode.
     pub(crate) refuses: Option<fn(&str, Mode) -> bool>,
+    /// The service manager, whose messages are put among the events.
+    pub(crate) manager: Option<UnixDatagram>,
+}
+
+impl Seen {
+    /// Takes the messages that the service manager has got, without those of the watchdog.
+    pub(crate) fn hear(&mut self) {
+        let mut buffer = [0; 256];
+        while let Some(Ok(count)) = self.manager.as_ref().map(|manager| manager.recv(&mut buffer)) {
+            let message = String::from_utf8_lossy(&buffer[..count]).into_owned();
+            if message != "WATCHDOG=1" {
+                self.events.push(message);
+            }
+        }
+    }
 }
 
 /// A datapath that hands over what a test gives it.
@@ -130,6 +146,7 @@ impl Fake {
             let (missing, fix) = (format!("{mesh} cannot be {}", mode.name()), "choose another mode".into());
             return Err(DatapathError::Missing { missing, fix });
         }
+        of_fake.hear();
         of_fake.events.push(format!("start {mesh}"));
         drop(of_fake);
         Ok(fake)
@@ -179,6 +196,7 @@ impl Datapath for Fake {
     fn stop(&mut self) -> Result<(), DatapathError> {
         let mut seen = self.seen.lock().unwrap();
         seen.stopped += 1;
+        seen.hear();
         seen.events.push(format!("stop {}", self.mesh));
         Ok(())
     }
