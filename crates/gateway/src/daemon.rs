@@ -307,6 +307,7 @@ impl<'o> Daemon<'o> {
                 let needed = datapath_of(&self.loaded.config, instance.gateway(), self.mode);
                 instance.set_gateway(gateway);
                 instance.set(&loaded.config, mode);
+                instance.set_journal(&loaded.config.journal);
                 if needed != datapath_of(&loaded.config, gateway, mode) {
                     instance.stop();
                 }

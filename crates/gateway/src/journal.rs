@@ -46,10 +46,15 @@ impl Journal {
     /// The folder or the file cannot be made.
     pub fn open(folder: &Path, name: &str, max_kb: u32) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
-        let path = folder.join(format!("{name}.journal"));
+        let path = path_of(folder, name);
         let file = OpenOptions::new().create(true).append(true).open(&path)?;
         let bytes = file.metadata()?.len();
-        Ok(Self { path, file, bytes, max_bytes: u64::from(max_kb) * 1000 / 2 })
+        Ok(Self { path, file, bytes, max_bytes: max_bytes(max_kb) })
+    }
+
+    /// Whether [`Journal::open`] with these values would give the same journal.
+    pub fn is_for(&self, folder: &Path, name: &str, max_kb: u32) -> bool {
+        self.path == path_of(folder, name) && self.max_bytes == max_bytes(max_kb)
     }
 
     /// Adds a line.
@@ -87,6 +92,15 @@ impl Journal {
         let is_recent = age_s.abs() <= max_age_s && last.mode == "live";
         last.decision.budget_kbps.filter(|_| is_recent).map(|kbps| kbps * 1e3)
     }
+}
+
+fn path_of(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.journal"))
+}
+
+/// Of each of the two files.
+const fn max_bytes(max_kb: u32) -> u64 {
+    max_kb as u64 * 1000 / 2
 }
 
 fn old(path: &Path) -> PathBuf {

@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketType, socket};
 
 use super::news::{News, Report};
 use super::{Start, monotonic};
-use crate::config::{Config, GatewayAt, Loaded, Mode};
+use crate::config::{self, Config, GatewayAt, Loaded, Mode};
 use crate::datapath::{self, Counters, Datapath, DatapathError, Features, Orders, Queue};
 use crate::engine::{Engine, Settings};
 use crate::journal::{Entry, Journal};
@@ -56,18 +56,8 @@ impl Instance {
     pub(super) fn new(loaded: &Loaded, gateway: &GatewayAt, mode: Mode, record: Option<&Path>) -> Self {
         let config = &loaded.config;
         let mut engine = Engine::new(Settings::of(config, gateway, mode));
-        let folder = &config.journal.folder;
-        let journal = Journal::open(folder, gateway.name(), config.journal.max_kb);
-        let journal = journal
-            .inspect_err(|error| {
-                Line::new(Level::Warn, "no-journal")
-                    .field("gateway", gateway.name())
-                    .field("folder", folder.display())
-                    .field("why", error)
-                    .field("effect", "after a restart the controller begins anew")
-                    .write();
-            })
-            .ok();
+        let effect = "after a restart the controller begins anew";
+        let journal = open_journal(&config.journal, gateway.name(), effect);
         let known = journal.as_ref().and_then(|journal| journal.budget(unix_s(), config.journal.resume_s));
         let budget = known.filter(|_| mode == Mode::Live);
         if let Some(budget) = budget {
@@ -146,6 +136,22 @@ impl Instance {
         self.control = config.control_of(&self.gateway).kind().to_owned();
         self.engine.set(Settings::of(config, &self.gateway, mode));
         self.mode = mode;
+    }
+
+    /// Goes on in the journal of a config. If that cannot be opened, the one before stays.
+    pub(super) fn set_journal(&mut self, config: &config::Journal) {
+        let is_same = |journal: &Journal| journal.is_for(&config.folder, self.name(), config.max_kb);
+        if self.journal.as_ref().is_some_and(is_same) {
+            return;
+        }
+        if let Some(journal) =
+            open_journal(config, self.name(), "the journal before stays in use, if there is one")
+        {
+            self.journal = Some(journal);
+            self.journal_failed = false;
+            // The new journal gets the budget to continue from with the next tick.
+            self.news = News::default();
+        }
     }
 
     fn warn(&self, event: &str, why: impl Display) {
@@ -463,6 +469,20 @@ impl Instance {
             }
         }
     }
+}
+
+/// The journal of a gateway. If it cannot be opened, the log has the reason and the effect.
+fn open_journal(config: &config::Journal, name: &str, effect: &str) -> Option<Journal> {
+    Journal::open(&config.folder, name, config.max_kb)
+        .inspect_err(|error| {
+            Line::new(Level::Warn, "no-journal")
+                .field("gateway", name)
+                .field("folder", config.folder.display())
+                .field("why", error)
+                .field("effect", effect)
+                .write();
+        })
+        .ok()
 }
 
 /// Index of an interface of this thread's namespace.

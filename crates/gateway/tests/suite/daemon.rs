@@ -335,6 +335,41 @@ fn a_reload_stops_what_changes_before_it_starts_anything_and_leaves_the_rest_alo
     gateway.stop();
 }
 
+#[test]
+fn a_reload_changes_folder_and_size_of_the_journal() {
+    let mut gateway = Running::start("mode = \"dry-run\"");
+    let token = gateway.token();
+    let folder = gateway.folder.path().to_owned();
+    let reload = |from: &str, to: &str| {
+        let config = std::fs::read_to_string(gateway.config()).unwrap();
+        std::fs::write(gateway.config(), config.replace(from, to)).unwrap();
+        let answer = gateway.post("/api/v1/reload", Some(&token), "");
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    };
+    let lines =
+        |file: &str| std::fs::read_to_string(folder.join(file)).map_or(0, |text| text.lines().count());
+    let wait_for = |file: &str| {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while lines(file) == 0 {
+            assert!(Instant::now() < deadline, "waits for {file}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    wait_for("journal/roof.journal");
+    // A file of half the new size is full.
+    std::fs::write(folder.join("journal/roof.journal"), "\n".repeat(8000)).unwrap();
+    reload("[journal]", "[journal]\nmax_kb = 16");
+    wait_for("journal/roof.journal.old");
+    wait_for("journal/roof.journal");
+    reload("/journal\"", "/other\"");
+    wait_for("other/roof.journal");
+    // A folder that cannot be made (it would be below a file) leaves the journal as it is.
+    reload("/other\"", "/gateway.toml/other\"");
+    reload("/gateway.toml/other\"", "/third\"");
+    wait_for("third/roof.journal");
+    gateway.stop();
+}
+
 /// The address of the service manager is in the environment, so that the daemon needs a process of its own.
 #[test]
 fn the_service_manager_gets_ready_when_a_reload_is_in_force() {
