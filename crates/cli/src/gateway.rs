@@ -1,12 +1,14 @@
 //! `fairhop gateway`: protects real calls on a real network, and shows how they are.
 
 pub(crate) mod beside;
+mod fit;
 mod replay;
 mod view;
 mod watch;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use fairhop_config::Override;
@@ -116,9 +118,9 @@ struct AskArgs {
 struct WatchArgs {
     #[command(flatten)]
     at: At,
-    /// Time between two pictures in seconds
-    #[arg(long, value_name = "S", default_value_t = 1.0)]
-    every: f64,
+    /// Time between two pictures in seconds, 0.1 to 3600
+    #[arg(long, value_name = "S", default_value = "1", value_parser = pause)]
+    every: Duration,
 }
 
 #[derive(Debug, Args)]
@@ -149,6 +151,14 @@ struct RecordArgs {
     gateway: Option<String>,
     #[command(flatten)]
     change: ChangeArgs,
+}
+
+/// The time between two pictures.
+fn pause(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("write a number of seconds from 0.1 to 3600".to_owned()),
+    }
 }
 
 pub(crate) fn gateway(args: &GatewayArgs) -> Result<u8, Failure> {

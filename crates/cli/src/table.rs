@@ -79,6 +79,11 @@ impl Table {
 
     /// The table as lines.
     pub(crate) fn render(&self) -> String {
+        self.render_within(COLUMNS)
+    }
+
+    /// The table as lines of at most `columns`, if the first two columns of the table fit.
+    pub(crate) fn render_within(&self, columns: usize) -> String {
         let widths: Vec<usize> = self
             .columns
             .iter()
@@ -88,7 +93,7 @@ impl Table {
                 cells.chain([column.head.width()]).max().unwrap_or_default()
             })
             .collect();
-        let shown = self.fitting(&widths);
+        let shown = self.fitting(&widths, columns);
         let mut text = String::new();
         let heads =
             self.columns.iter().enumerate().map(|(index, column)| {
@@ -102,9 +107,9 @@ impl Table {
     }
 
     /// The columns that are shown.
-    fn fitting(&self, widths: &[usize]) -> Vec<usize> {
+    fn fitting(&self, widths: &[usize], columns: usize) -> Vec<usize> {
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
-        while shown.iter().map(|&index| widths[index] + GAP).sum::<usize>() > COLUMNS + GAP && shown.len() > 2
+        while shown.iter().map(|&index| widths[index] + GAP).sum::<usize>() > columns + GAP && shown.len() > 2
         {
             // Of equal ranks, the last one.
             let lowest = shown.iter().copied().min_by_key(|&i| (self.columns[i].rank, usize::MAX - i));

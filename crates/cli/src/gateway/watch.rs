@@ -1,25 +1,38 @@
 //! `fairhop gateway watch`: a live picture of calls, flows and decisions.
 //!
-//! The picture is drawn on the terminal's second screen, line by line in place, so that it neither flickers nor stays behind.
+//! The picture is drawn on the terminal's second screen, line by line in place, so that it neither flickers nor stays behind. It fits the
+//! terminal: the screen would scroll, and the head of the picture would be lost.
 //! `q`, Escape or Ctrl-C ends it.
 
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Read, Write};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use anstream::{AutoStream, ColorChoice};
 
 use fairhop_gateway::status::{GatewayStatus, Status};
 use rustix::termios::{self, LocalModes, OptionalActions, SpecialCodeIndex, Termios};
 use unicode_width::UnicodeWidthStr;
 
-use super::view;
+use super::{fit, view};
 use crate::failure::{Failure, reason};
 use crate::progress::duration;
 use crate::table::{BAD, FAINT, GOOD, TITLE};
+use crate::ui::COLUMNS;
 use crate::{table, ui};
 
+/// Longest time between two looks at signals and the size of the terminal.
+const LOOK: Duration = Duration::from_millis(100);
+/// Time between two looks for an answer.
+const LOOK_FOR_ANSWER: Duration = Duration::from_millis(10);
+/// Columns before the values.
+const NAMES: usize = 11;
+/// Rows of a gateway below which it is not shown: its head, a fault, the state, limits.
+const MIN_ROWS: usize = 4;
 /// Values in a history.
 const HISTORY: usize = 120;
 /// Probes, and flows that are not trusted, above the tables.
@@ -44,7 +57,7 @@ impl Screen {
             termios::tcsetattr(&stdin, OptionalActions::Now, &raw)?;
         }
         let mut out = io::stdout();
-        out.write_all(b"\x1b[?1049h\x1b[?25l\x1b[2J")?;
+        out.write_all(b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J")?;
         out.flush()?;
         Ok(Self { before })
     }
@@ -53,7 +66,7 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         let mut out = io::stdout();
-        let _ = out.write_all(b"\x1b[?25h\x1b[?1049l");
+        let _ = out.write_all(b"\x1b[?7h\x1b[?25h\x1b[?1049l");
         let _ = out.flush();
         if let Some(before) = &self.before {
             let _ = termios::tcsetattr(io::stdin(), OptionalActions::Now, before);
@@ -68,11 +81,11 @@ struct History {
     budget: VecDeque<f64>,
 }
 
-pub(super) fn watch(address: SocketAddr, every: f64) -> Result<u8, Failure> {
+pub(super) fn watch(address: SocketAddr, every: Duration) -> Result<u8, Failure> {
     let mut status = super::status_of(address)?;
     if !io::stdout().is_terminal() {
         // Into a pipe: one picture.
-        ui::print(&picture(&status, &[], 100, 60).join("\n"))?;
+        ui::print(&picture(&status, &[], None, (COLUMNS, 60)).join("\n"))?;
         ui::print("\n")?;
         return Ok(0);
     }
@@ -84,22 +97,85 @@ pub(super) fn watch(address: SocketAddr, every: f64) -> Result<u8, Failure> {
     let _ = ctrlc::set_handler(move || of_signal.store(true, Ordering::Relaxed));
     let mut histories: Vec<History> = Vec::new();
     let screen = Screen::open().map_err(failed)?;
-    let keys = keys();
-    let pause = Duration::from_secs_f64(every.clamp(0.1, 60.0));
-    let mut fault = None;
-    while !ended.load(Ordering::Relaxed) {
+    let input = Input { ended, keys: screen.before.is_some().then(keys) };
+    let mut fault: Option<String> = None;
+    loop {
         remember(&mut histories, &status);
-        draw(&status, &histories, fault.as_deref()).map_err(failed)?;
-        if let Ok(b'q' | b'Q' | 27 | 3) = keys.recv_timeout(pause) {
+        let mut drawn = None;
+        let redraw = || {
+            let size = size();
+            if drawn.replace(size) == Some(size) {
+                Ok(())
+            } else {
+                draw(&status, &histories, fault.as_deref(), size)
+            }
+        };
+        if input.ends_within(every, redraw).map_err(failed)? {
             break;
         }
-        match super::status_of(address) {
-            Ok(new) => (status, fault) = (new, None),
-            Err(_) => fault = Some(format!("no answer from {address}; trying again")),
+        let answer = ask(address);
+        let new = loop {
+            match answer.try_recv() {
+                Err(TryRecvError::Empty)
+                    if input.ends_within(LOOK_FOR_ANSWER, || Ok(())).map_err(failed)? =>
+                {
+                    return Ok(0);
+                }
+                Err(TryRecvError::Empty) => {}
+                Ok(new) => break Some(new),
+                Err(TryRecvError::Disconnected) => break None,
+            }
+        };
+        match new {
+            Some(new) => (status, fault) = (new, None),
+            None => fault = Some(format!("no answer from {address}; trying again")),
         }
     }
     drop(screen);
     Ok(0)
+}
+
+/// Asks for a status in a thread, since a gateway that hangs answers late and the keys work meanwhile. Without an answer, the sender is
+/// dropped.
+fn ask(address: SocketAddr) -> mpsc::Receiver<Status> {
+    let (sender, answer) = mpsc::channel();
+    std::thread::spawn(move || super::status_of(address).map(|status| sender.send(status)));
+    answer
+}
+
+/// What ends the watch.
+struct Input {
+    /// Ctrl-C.
+    ended: Arc<AtomicBool>,
+    /// None if standard input is not a terminal.
+    keys: Option<mpsc::Receiver<u8>>,
+}
+
+impl Input {
+    /// Waits for a time. Whether the watch was ended meanwhile; `look` is called now and then.
+    fn ends_within(&self, time: Duration, mut look: impl FnMut() -> io::Result<()>) -> io::Result<bool> {
+        let until = Instant::now() + time;
+        loop {
+            look()?;
+            let step = until.saturating_duration_since(Instant::now()).min(LOOK);
+            if self.is_over(step) {
+                return Ok(true);
+            }
+            if Instant::now() >= until {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn is_over(&self, step: Duration) -> bool {
+        match self.keys.as_ref().map(|keys| keys.recv_timeout(step)) {
+            Some(Ok(b'q' | b'Q' | 27 | 3)) => return true,
+            Some(Ok(_) | Err(RecvTimeoutError::Timeout)) => {}
+            // Nothing will come: without the pause, requests would follow each other at once.
+            None | Some(Err(RecvTimeoutError::Disconnected)) => std::thread::sleep(step),
+        }
+        self.ended.load(Ordering::Relaxed)
+    }
 }
 
 /// Keys as they are pressed.
@@ -126,116 +202,137 @@ fn remember(histories: &mut Vec<History>, status: &Status) {
     }
 }
 
-fn draw(status: &Status, histories: &[History], fault: Option<&str>) -> io::Result<()> {
-    let size = termios::tcgetwinsize(io::stdout()).ok();
-    let columns = size.map_or(100, |size| usize::from(size.ws_col).max(40));
-    let rows = size.map_or(40, |size| usize::from(size.ws_row).max(8));
-    let mut lines = picture(status, histories, columns, rows - 1);
-    if let Some(fault) = fault {
-        lines.insert(1.min(lines.len()), format!(" {BAD}{fault}{BAD:#}"));
+/// Columns and rows of the terminal. One that does not know them, as over a serial line, has the usual ones.
+fn size() -> (usize, usize) {
+    let size = termios::tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
+    size.map_or((80, 24), |size| (size.ws_col.into(), size.ws_row.into()))
+}
+
+fn draw(status: &Status, histories: &[History], fault: Option<&str>, size: (usize, usize)) -> io::Result<()> {
+    let (columns, rows) = size;
+    // The last column stays free: behind a character there, "erase to the end of the line" would erase it.
+    let columns = columns.saturating_sub(1);
+    let mut lines = picture(status, histories, fault, (columns, rows.saturating_sub(1).max(1)));
+    if lines.len() < rows {
+        let help = format!(" {FAINT}q ends · the same as data: fairhop gateway status --json{FAINT:#}");
+        lines.push(fit::cut(&help, columns));
     }
-    lines.truncate(rows - 1);
-    lines.push(format!(" {FAINT}q ends · the same as data: fairhop gateway status --json{FAINT:#}"));
     let mut text = String::from("\x1b[H");
     for (place, line) in lines.iter().enumerate() {
         let end = if place + 1 < rows { "\r\n" } else { "" };
         text += &format!("{line}\x1b[K{end}");
     }
     text += "\x1b[J";
-    let mut out = anstream::AutoStream::auto(io::stdout().lock());
-    if std::env::var_os("NO_COLOR").is_some() {
-        // The places of the cursor are needed even without colours.
-        let plain: String = strip_colors(&text);
-        let mut out = io::stdout().lock();
-        out.write_all(plain.as_bytes())?;
-        return out.flush();
+    // Without colours, the places of the cursor are needed all the same.
+    if AutoStream::choice(&io::stdout()) == ColorChoice::Never {
+        text = fit::without_colors(&text);
     }
+    let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
-/// The text without colours, with everything else.
-fn strip_colors(text: &str) -> String {
-    let mut plain = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find("\x1b[") {
-        let (before, code) = rest.split_at(at);
-        plain += before;
-        let end = code[2..].find(|c: char| c.is_ascii_alphabetic()).map_or(code.len(), |end| end + 3);
-        if !code[..end].ends_with('m') {
-            plain += &code[..end];
-        }
-        rest = &code[end..];
-    }
-    plain + rest
-}
-
-/// The lines of a picture.
-fn picture(status: &Status, histories: &[History], columns: usize, rows: usize) -> Vec<String> {
+/// The lines of a picture for so many columns and rows: none is longer, and there are no more. What matters most comes first.
+fn picture(
+    status: &Status,
+    histories: &[History],
+    fault: Option<&str>,
+    (columns, rows): (usize, usize),
+) -> Vec<String> {
     let mode = match status.mode.as_str() {
         "live" => format!("{GOOD}live{GOOD:#}"),
         other => format!("{TITLE}{other}{TITLE:#}"),
     };
     let up = duration(status.uptime_s);
     let mut lines = vec![format!(" {TITLE}fairhop gateway{TITLE:#}  {mode}  {FAINT}up {up}{FAINT:#}")];
+    lines.extend(fault.map(|fault| format!(" {BAD}{fault}{BAD:#}")));
     let none = History::default();
-    let each = rows.saturating_sub(1) / status.gateways.len().max(1);
-    for (place, gateway) in status.gateways.iter().enumerate() {
+    let shown = status.gateways.len().min((rows.saturating_sub(lines.len()) / MIN_ROWS).max(1));
+    let hidden = status.gateways.len() - shown;
+    let last = rows.saturating_sub(usize::from(hidden > 0));
+    for (place, gateway) in status.gateways.iter().take(shown).enumerate() {
         let history = histories.get(place).unwrap_or(&none);
-        lines.extend(of_gateway(gateway, &status.mode, history, columns, each));
+        // What one does not need is for those after it.
+        let each = last.saturating_sub(lines.len()) / (shown - place);
+        lines.extend(of_gateway(gateway, &status.mode, history, (columns, each)));
     }
-    lines
+    if hidden > 0 {
+        lines.push(format!(" {FAINT}and {hidden} more gateways: fairhop gateway status{FAINT:#}"));
+    }
+    lines.truncate(rows);
+    lines.iter().map(|line| fit::cut(line, columns)).collect()
+}
+
+/// A line of a gateway, by its name.
+struct Fact {
+    name: &'static str,
+    value: String,
+    /// Lines that it may have where there is room.
+    max_lines: usize,
+}
+
+/// What is to be said about a gateway, in the order of its importance.
+fn facts(gateway: &GatewayStatus, mode: &str, history: &History, columns: usize) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    let mut add = |name, max_lines, value: String| facts.push(Fact { name, value, max_lines });
+    if let Some(fault) = &gateway.fault {
+        add("fault", 3, format!("packets pass untouched: {BAD}{fault}{BAD:#}"));
+    }
+    let state = match gateway.decision.state.as_str() {
+        "protecting" => format!("{BAD}protecting{BAD:#}"),
+        other => format!("{TITLE}{other}{TITLE:#}"),
+    };
+    add("state", 2, format!("{state}: {}", gateway.decision.why));
+    add("limits", 2, view::limits(gateway));
+    add("calls", 1, view::calls_line(gateway));
+    add("control", 1, view::control(gateway, mode));
+    let width = columns.saturating_sub(34).min(HISTORY);
+    if history.mos.iter().any(|mos| mos.is_finite()) {
+        let bars = spark(&history.mos, 1.0, 4.4, width, true);
+        add("worst MOS", 1, format!("{bars}  {FAINT}1 to 4.4{FAINT:#}"));
+    }
+    let peak = history.budget.iter().copied().filter(|kbps| kbps.is_finite()).fold(0.0, f64::max);
+    if peak > 0.0 {
+        let bars = spark(&history.budget, 0.0, peak, width, false);
+        add("budget", 1, format!("{bars}  {FAINT}up to {} · hops{FAINT:#}", view::rate(peak)));
+    }
+    add("traffic", 2, traffic(gateway));
+    for probe in gateway.probes.iter().take(MAX_LISTED) {
+        add("probe", 1, view::probe_line(probe));
+    }
+    for flow in gateway.distrusted.iter().take(MAX_LISTED) {
+        add("distrusts", 1, format!("{BAD}{}{BAD:#} → {}: {}", flow.mesh, flow.wired, flow.why));
+    }
+    facts
 }
 
 fn of_gateway(
     gateway: &GatewayStatus,
     mode: &str,
     history: &History,
-    columns: usize,
-    rows: usize,
+    (columns, rows): (usize, usize),
 ) -> Vec<String> {
     let wired = gateway.wired.as_deref().map_or(String::new(), |wired| format!(" – {wired}"));
     let title = format!(" {} ({}{wired}) ", gateway.name, gateway.mesh);
-    let rule = "─".repeat(columns.saturating_sub(title.width() + 3));
+    let rule = "─".repeat(columns.saturating_sub(title.width() + 2));
     let mut lines = vec![format!("{FAINT}──{FAINT:#}{TITLE}{title}{TITLE:#}{FAINT}{rule}{FAINT:#}")];
-    let mut line = |name: &str, value: String| lines.push(format!(" {FAINT}{name:9}{FAINT:#}{value}"));
-    if let Some(fault) = &gateway.fault {
-        line("fault", format!("{BAD}{fault}{BAD:#}; packets pass untouched"));
+    let facts = facts(gateway, mode, history, columns);
+    // Each has a line before one has more.
+    let mut spare = rows.saturating_sub(lines.len() + facts.len());
+    for fact in &facts {
+        let value = fit::wrap(&fact.value, columns.saturating_sub(NAMES), fact.max_lines.min(1 + spare));
+        spare = spare.saturating_sub(value.len() - 1);
+        for (place, line) in value.iter().enumerate() {
+            let name = if place == 0 { fact.name } else { "" };
+            lines.push(format!(" {FAINT}{name:10}{FAINT:#}{line}"));
+        }
     }
-    let state = match gateway.decision.state.as_str() {
-        "protecting" => format!("{BAD}protecting{BAD:#}"),
-        other => format!("{TITLE}{other}{TITLE:#}"),
-    };
-    line("state", format!("{state}: {}", gateway.decision.why));
-    line("control", format!("{}; {}", view::control(gateway, mode), view::limits(gateway)));
-    line("calls", view::calls_line(gateway));
-    let width = columns.saturating_sub(34).min(HISTORY);
-    if history.mos.iter().any(|mos| mos.is_finite()) {
-        line(
-            "worst MOS",
-            format!("{}  {FAINT}1 to 4.4{FAINT:#}", spark(&history.mos, 1.0, 4.4, width, true)),
-        );
-    }
-    let peak = history.budget.iter().copied().filter(|kbps| kbps.is_finite()).fold(0.0, f64::max);
-    if peak > 0.0 {
-        let label = format!("up to {} · hops", view::rate(peak));
-        line(
-            "budget",
-            format!("{}  {FAINT}{label}{FAINT:#}", spark(&history.budget, 0.0, peak, width, false)),
-        );
-    }
-    line("traffic", traffic(gateway));
-    for probe in gateway.probes.iter().take(MAX_LISTED) {
-        line("probe", view::probe_line(probe));
-    }
-    for flow in gateway.distrusted.iter().take(MAX_LISTED) {
-        line("distrusts", format!("{BAD}{}{BAD:#} → {}: {}", flow.mesh, flow.wired, flow.why));
-    }
+    // Two tables have an empty line and a head each, and there may be a line after them.
     let left = rows.saturating_sub(lines.len() + 5);
     let for_calls = gateway.calls.len().min(left.div_ceil(2).max(left.saturating_sub(gateway.flows.len())));
     let mut add = |table: table::Table| {
         lines.push(String::new());
-        lines.extend(table.render().lines().map(|line| format!(" {line}")));
+        lines.extend(table.render_within(columns.saturating_sub(1)).lines().map(|line| format!(" {line}")));
     };
     if for_calls > 0 {
         let mut calls = gateway.calls.clone();
@@ -248,7 +345,8 @@ fn of_gateway(
         add(view::flow_table(&gateway.flows, for_flows));
     }
     let more = (gateway.calls.len() - for_calls) + (gateway.flows.len() - for_flows);
-    if more > 0 {
+    lines.truncate(rows);
+    if more > 0 && lines.len() < rows {
         lines.push(format!(" {FAINT}and {more} more{FAINT:#}"));
     }
     lines
@@ -284,45 +382,168 @@ fn spark(values: &VecDeque<f64>, min: f64, max: f64, width: usize, is_mos: bool)
 
 #[cfg(test)]
 mod tests {
-    use fairhop_gateway::status::{CallStatus, DecisionStatus, FlowStatus, ProbeStatus};
+    use fairhop_gateway::status::{CallStatus, ClassStatus, DecisionStatus, FlowStatus, ProbeStatus};
 
     use super::*;
 
-    fn status() -> Status {
-        let call =
-            |n: u32| CallStatus { mesh: format!("10.1.0.{n}:4000"), mos: Some(4.1), ..Default::default() };
-        let flow =
-            |n: u32| FlowStatus { mesh: format!("10.1.0.{n}:80"), kind: "tcp".into(), ..Default::default() };
-        let decision = DecisionStatus { state: "steady".into(), mos: Some(3.1), ..Default::default() };
-        let gateway = GatewayStatus {
+    /// A gateway about which there is much to say: 60 calls, 60 flows with IPv6, probes, all limits.
+    fn gateway(fault: Option<&str>) -> GatewayStatus {
+        let call = |n: u32| CallStatus {
+            mesh: format!("10.1.0.{n}:4000"),
+            wired: "198.51.100.200:16384".into(),
+            mos: Some(4.1),
+            codec: "G.711".into(),
+            ..Default::default()
+        };
+        let flow = |n: u32| FlowStatus {
+            mesh: format!("[2001:db8:1:2:3:4:5:{n}]:50000"),
+            wired: "[2001:db8:ffff:ffff:ffff:ffff:ffff:ffff]:443".into(),
+            kind: "tcp".into(),
+            kbps: 12_345.0,
+            ..Default::default()
+        };
+        let class = |direction: &str, class: &str| ClassStatus {
+            direction: direction.into(),
+            class: class.into(),
+            kbps: 1234.0,
+            ..Default::default()
+        };
+        let decision = DecisionStatus {
+            state: "protecting".into(),
+            why:
+                "a call of 10.1.0.4 is degraded: MOS 3.12, 2.1 % lost and 4.4 % late, 31 ms over the fastest"
+                    .into(),
+            mos: Some(3.1),
+            budget_kbps: Some(12_500.0),
+            down_kbps: Some(4200.0),
+            acks_kbps: Some(2100.0),
+            window_bytes: Some(17_520),
+            gate: true,
+            waiting: 120,
+            ..Default::default()
+        };
+        GatewayStatus {
             name: "roof".into(),
             mesh: "wlan0".into(),
+            wired: Some("eth0".into()),
+            control: "adaptive".into(),
+            fault: fault.map(Into::into),
             calls: (0..60).map(call).collect(),
             flows: (0..60).map(flow).collect(),
+            classes: ["to-mesh", "from-mesh"]
+                .into_iter()
+                .flat_map(|way| {
+                    ["voice", "tcp", "tcp-control", "paced-udp", "other"].map(|name| class(way, name))
+                })
+                .collect(),
             decision,
             probes: (0..5)
                 .map(|n| ProbeStatus { host: format!("10.1.0.{n}"), ..Default::default() })
                 .collect(),
             ..Default::default()
-        };
-        Status { mode: "live".into(), gateways: vec![gateway], ..Default::default() }
+        }
     }
 
-    #[test]
-    fn a_picture_fits_the_terminal_and_says_what_it_leaves_out() {
+    fn lines(gateways: Vec<GatewayStatus>, fault: Option<&str>, size: (usize, usize)) -> Vec<String> {
+        let status = Status { mode: "dry-run".into(), gateways, ..Default::default() };
         let mut histories = Vec::new();
-        (0..200).for_each(|_| remember(&mut histories, &status()));
-        for rows in [8, 24, 40, 60] {
-            let lines = picture(&status(), &histories, 100, rows);
-            assert!(lines.len() <= rows + 6, "{} lines of {rows}", lines.len());
-            assert!(lines.iter().all(|line| anstream::adapter::strip_str(line).to_string().width() <= 101));
-            assert!(lines.iter().any(|line| line.contains(" more")));
-            assert_eq!(lines.iter().filter(|line| line.contains("does not answer")).count(), MAX_LISTED);
+        (0..200).for_each(|_| remember(&mut histories, &status));
+        let lines = picture(&status, &histories, fault, size);
+        let plain: Vec<String> =
+            lines.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+        assert!(plain.len() <= size.1, "{size:?}: {plain:#?}");
+        assert!(plain.iter().all(|line| line.width() <= size.0), "{size:?}: {plain:#?}");
+        plain
+    }
+
+    fn has(lines: &[String], begins: &str) -> bool {
+        lines.iter().any(|line| line.trim_start().starts_with(begins))
+    }
+
+    const FAULT: &str = "the kernel refuses the program fairhop_to_mesh: back-edge from insn 12 to 7\n\
+        processed 1000001 insns (limit 1000000)\tmax_states_per_insn 4 total_states 30\npeak_states 30";
+
+    #[test]
+    fn a_picture_fits_every_terminal_and_begins_with_what_matters() {
+        for columns in [0, 1, 5, 20, 39, 79, 99, 129, 300] {
+            for rows in [1, 2, 5, 9, 23, 39, 80] {
+                for gateways in [1, 2, 7] {
+                    for (own, outer) in [(None, None), (Some(FAULT), Some("no answer from 127.0.0.1:9470"))] {
+                        lines(vec![gateway(own); gateways], outer, (columns, rows));
+                    }
+                }
+            }
+        }
+        // 40x10 without the last column, and with the line about the keys.
+        for size in [(39, 9), (79, 23), (129, 39)] {
+            let lines = lines(vec![gateway(Some(FAULT))], None, size);
+            assert!(lines[0].contains("dry-run"), "{lines:#?}");
+            for name in ["fault", "state", "limits", "calls"] {
+                assert!(has(&lines, name), "{name} of {size:?}: {lines:#?}");
+            }
         }
     }
 
     #[test]
-    fn without_colours_the_places_of_the_cursor_stay() {
-        assert_eq!(strip_colors("\x1b[H\x1b[1ma\x1b[0m\x1b[K\r\n"), "\x1b[Ha\x1b[K\r\n");
+    fn on_80x24_limits_are_whole_and_tables_say_what_they_leave_out() {
+        let lines = lines(vec![gateway(None)], None, (79, 23));
+        let text = lines.join(" ");
+        assert!(text.contains("31 ms over the fastest") && text.contains("120 packets wait"), "{lines:#?}");
+        assert!(has(&lines, "Calls") && has(&lines, "Flows") && text.contains(" MOS "), "{lines:#?}");
+        assert!(lines.last().is_some_and(|line| line.contains(" more")), "{lines:#?}");
+        assert_eq!(lines.iter().filter(|line| line.contains("does not answer")).count(), MAX_LISTED);
+        // A fault has up to three lines, since the fix is at its end.
+        let fix =
+            "interface wlan0: it was removed; fix: nothing to do: the gateway starts again when it is back";
+        let lines = self::lines(vec![gateway(Some(fix))], None, (79, 23));
+        assert!(lines.join(" ").contains("when it is back"), "{lines:#?}");
+    }
+
+    #[test]
+    fn of_several_gateways_each_has_its_head_and_those_without_room_are_counted() {
+        let heads = |lines: &[String]| lines.iter().filter(|line| line.starts_with("── roof")).count();
+        let two = lines(vec![gateway(None), gateway(Some(FAULT))], None, (79, 23));
+        assert_eq!(heads(&two), 2);
+        assert!(has(&two, "fault") && two.iter().filter(|line| line.starts_with(" limits")).count() == 2);
+        let many = lines(vec![gateway(None); 20], None, (79, 23));
+        assert!(heads(&many) > 3, "{many:#?}");
+        let said = format!(" and {} more gateways", 20 - heads(&many));
+        assert!(many.last().is_some_and(|line| line.starts_with(&said)), "{many:#?}");
+    }
+
+    /// An end of the input, as of `/dev/null`, is no key: requests would follow each other at once.
+    #[test]
+    fn without_keys_the_pause_is_kept_and_ctrl_c_ends_it() {
+        let pause = Duration::from_millis(120);
+        let hour = Duration::from_secs(3600);
+        let (sender, closed) = mpsc::channel();
+        drop(sender);
+        let (pressed, keys) = mpsc::channel();
+        for keys in [None, Some(closed), Some(keys)] {
+            let input = Input { ended: Arc::default(), keys };
+            let began = Instant::now();
+            let mut looks = 0;
+            let ended = input.ends_within(pause, || {
+                looks += 1;
+                Ok(())
+            });
+            assert!(!ended.expect("no error") && began.elapsed() >= pause);
+            assert!((1..10).contains(&looks), "{looks} looks");
+            // Keys that mean nothing do not shorten it.
+            if input.keys.is_some() {
+                let _ = pressed.send(b'x');
+            }
+            assert!(!input.ends_within(pause, || Ok(())).expect("no error") && began.elapsed() >= 2 * pause);
+            let of_signal = Arc::clone(&input.ended);
+            let signal = || {
+                of_signal.store(true, Ordering::Relaxed);
+                Ok(())
+            };
+            assert!(input.ends_within(hour, signal).expect("no error"), "Ctrl-C");
+        }
+        let (pressed, keys) = mpsc::channel();
+        pressed.send(b'q').expect("a key");
+        let input = Input { ended: Arc::default(), keys: Some(keys) };
+        assert!(input.ends_within(hour, || Ok(())).expect("no error"), "q");
     }
 }
