@@ -21,7 +21,7 @@ use fairhop_model::units::Nanos;
 
 use crate::controller::{Controller, ControllerConfig, CustomController};
 use crate::decision::Decision;
-use crate::digest::{Digest, Direction, Payload};
+use crate::digest::{Digest, Direction, Payload, tcp_flag};
 use crate::flow::FlowKey;
 use crate::observer::{FlowKind, Observer, ObserverConfig};
 use crate::pacer::{self, AckPacer, Pacer, PacerConfig};
@@ -254,6 +254,10 @@ impl<P> Gateway<P> {
     fn cross(&mut self, digest: &Digest, key: &FlowKey) -> Option<u16> {
         self.controller.on_digest(digest);
         let Payload::Tcp(fields) = &digest.payload else { return None };
+        if digest.direction == Direction::ToMesh && fields.has(tcp_flag::SYN) {
+            self.up_acks.restart(key);
+            self.down_acks.restart(key);
+        }
         let limit = self.controller.policy().treatment(digest.at, key).window;
         Some(self.clamps.on_segment(digest.at, key, digest.direction, fields, limit))
     }

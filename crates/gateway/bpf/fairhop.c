@@ -187,6 +187,8 @@ struct orders {
 	u32 others_window;
 	u32 paces_data;
 	u32 treatments;
+	// Which time of paced ACKs this is, into the mesh and out of it: see `depart_ack`.
+	u32 ack_epochs[2];
 };
 
 struct spacing {
@@ -217,14 +219,16 @@ struct lane {
 	// Parked packets have numbers: that of the first one, and the next to be given. When the first one was last seen.
 	u16 first;
 	u16 next;
-	u32 nothing;
-	u64 seen;
-	u32 acked[2];
 	u32 present;
-	u32 zero;
+	u64 seen;
+	// What was acknowledged, into the mesh and out of it, and in which epochs; zero for none.
+	u32 acked[2];
+	u32 ack_epochs[2];
 };
-// HAS_ACKED has a bit for each direction. IS_HALF, the highest bit: the last packet was the first of a pair.
-enum { HAS_DATA = 1, HAS_ACKED = 2, IS_HALF = 8 };
+// IS_HALF, the highest bit: the last packet was the first of a pair.
+enum { HAS_DATA = 1, IS_HALF = 2 };
+// No step of an acknowledgment is larger, as no window is (65,535 << 14, RFC 7323 section 2.3).
+enum { MAX_STEP = 1 << 30 };
 
 struct paced {
 	struct place place;
@@ -1288,28 +1292,30 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 }
 
 // When an ACK may leave, which is charged what it acknowledges; NONE if it would wait too long.
-INLINE u64 depart_ack(struct schedule *schedule, struct lane *lane, u32 direction, u64 rate, u64 max_wait, u64 time, u32 ack)
+//
+// All flows share the rate: one ACK holds those of the others for `max_ack_wait` at most. Without a number to compare with, in
+// this epoch and this connection, it is charged nothing.
+INLINE u64 depart_ack(struct schedule *schedule, struct orders *orders, struct lane *lane, u32 direction, u64 rate, u64 time, u32 ack)
 {
-	u32 side = direction & 1, has_acked = HAS_ACKED << side, step = 0;
-	u64 next, at;
+	u32 side = direction & 1, epoch = orders->ack_epochs[side], step;
+	u64 max_wait = orders->max_ack_wait, next = 0, at;
 
 	lock(&schedule->lock);
-	next = next_of(&schedule->acks, schedule->present & HAS_ACKS, rate);
+	if (schedule->present & HAS_ACKS)
+		next = after(schedule->acks.at, min64(time_for(rate, schedule->acks.bytes), max_wait));
 	at = max64(max64(next, time), schedule->last_ack);
 	if (at - time > max_wait) {
 		unlock(&schedule->lock);
 		return NONE;
 	}
-	if (lane->present & has_acked) {
-		step = ack - lane->acked[side];
-		if ((s32)step <= 0)
-			step = 0;
-	} else {
+	step = ack - lane->acked[side];
+	if (lane->ack_epochs[side] != epoch || step + MAX_STEP > 2U * MAX_STEP) {
+		lane->ack_epochs[side] = epoch;
 		lane->acked[side] = ack;
-		lane->present |= has_acked;
+		step = 0;
 	}
 	schedule->last_ack = at;
-	if (step) {
+	if ((s32)step > 0) {
 		lane->acked[side] = ack;
 		schedule->acks.at = at;
 		schedule->acks.bytes = step;
@@ -1467,6 +1473,13 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 		digest->waited = class;
 	}
 	is_ack = is_pure_ack(digest) && orders && orders->up_acks != NONE;
+	// Each connection has a SYN into the mesh, its first one or the answer to that. Its ports may have been another one's.
+	if (pacing == PACING_DEPARTURES && direction == TO_MESH && digest->payload == KIND_TCP && digest->octets[0] & SYN) {
+		struct lane *lane = find_lane(&scratch->key, hash, mark);
+
+		if (lane)
+			lane->ack_epochs[0] = lane->ack_epochs[1] = 0;
+	}
 	if (orders && pacing == PACING_DEPARTURES && direction == TO_MESH && (is_data || is_ack)) {
 		struct lane *lane = find_lane(&scratch->key, hash, mark);
 
@@ -1482,8 +1495,7 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 				leaves = depart(schedule, orders, lane, rate, in_pairs, time, digest->bytes, is_urgent, was_parked, &number,
 					&paced);
 			else if (lane)
-				paced = leaves = depart_ack(
-					schedule, lane, direction, orders->up_acks, orders->max_ack_wait, time, digest->words[1]);
+				paced = leaves = depart_ack(schedule, orders, lane, direction, orders->up_acks, time, digest->words[1]);
 			if (leaves == TOO_EARLY) {
 				write_number(skb, number);
 				return park(skb);
@@ -1552,7 +1564,7 @@ int fairhop_to_wired(struct __sk_buff *skb)
 		lane = add_lane(&scratch->key, hash, mark, counters);
 	if (!lane)
 		return PASS;
-	leaves = depart_ack(schedule, lane, FROM_MESH, orders->down_acks, orders->max_ack_wait, time, scratch->digest.words[1]);
+	leaves = depart_ack(schedule, orders, lane, FROM_MESH, orders->down_acks, time, scratch->digest.words[1]);
 	if (leaves == NONE) {
 		counters->dropped++;
 		return DROP;

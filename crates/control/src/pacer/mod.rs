@@ -20,7 +20,7 @@ mod pool;
 
 use fairhop_model::units::{BitRate, Nanos};
 
-pub use ack::AckPacer;
+pub use ack::{AckPacer, MAX_ACK_WAIT};
 use departure::{FlowSpacing, Schedule, Spacing};
 use pool::{List, Pool};
 

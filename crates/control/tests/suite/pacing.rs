@@ -127,7 +127,8 @@ proptest! {
             // The first ACK of a flow acknowledges an unknown number of bytes, which counts as none.
             let step = highest[place].map_or(0, |before| ack - before);
             highest[place] = Some(ack);
-            left.push((now, u64::from(step)));
+            // What takes more than a second is charged a second.
+            left.push((now, u64::from(step).min(rate / 8)));
         };
         for (wait, flow, step) in acks {
             let until = now + Nanos(wait);

@@ -318,7 +318,7 @@ impl Datapath for Kernel {
         for queues in &mut self.queues {
             queues.set(&mut self.netlink, orders.policy, &self.written, packets)?;
         }
-        self.written.write(programs, orders, expires, packets, self.features.pacing)?;
+        self.written.write(programs, orders, now, expires, packets, self.features.pacing)?;
         // Classes that have just been given to flows.
         for queues in &mut self.queues {
             queues.set(&mut self.netlink, orders.policy, &self.written, packets)?;
@@ -355,7 +355,7 @@ impl Datapath for Kernel {
         // Nothing is limited from now on, whatever fails below.
         let expired = Policy { expires: Nanos::ZERO, ..Policy::none() };
         let orders = Orders { policy: &expired, datagrams: &[] };
-        let lifted = self.written.write(&mut programs, &orders, Nanos::ZERO, 1, Pacing::Off);
+        let lifted = self.written.write(&mut programs, &orders, Nanos::ZERO, Nanos::ZERO, 1, Pacing::Off);
         // What is parked comes back and passes.
         if lifted.is_ok()
             && self.parked(Park::waiting).is_ok_and(|parked| parked.is_some_and(|parked| parked > 0))

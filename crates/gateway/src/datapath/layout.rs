@@ -6,6 +6,7 @@
 
 use fairhop_control::flow::{Address, FlowKey};
 use fairhop_control::gate::Gate;
+use fairhop_control::pacer::MAX_ACK_WAIT;
 use fairhop_control::policy::Policy;
 use fairhop_control::raw::RawDigest;
 use fairhop_model::units::{BitRate, Nanos};
@@ -71,6 +72,7 @@ pub(super) struct RawOrders {
     pub(super) others_window: u32,
     pub(super) paces_data: u32,
     pub(super) treatments: u32,
+    pub(super) ack_epochs: [u32; 2],
 }
 
 /// `struct counters` of one CPU.
@@ -91,7 +93,7 @@ pub(super) struct RawCounters {
 const _: () = assert!(size_of::<RawKey>() == 40);
 const _: () = assert!(size_of::<RawTreatment>() == 16);
 const _: () = assert!(size_of::<RawTreated>() == 64);
-const _: () = assert!(size_of::<RawOrders>() == 72 + 8 * Gate::MAX_OPENINGS + 16);
+const _: () = assert!(size_of::<RawOrders>() == 72 + 8 * Gate::MAX_OPENINGS + 24);
 const _: () = assert!(size_of::<RawCounters>() == 224);
 const _: () = assert!(size_of::<RawDigest>() == 104);
 
@@ -154,8 +156,6 @@ pub(super) fn raw_rate(rate: Option<BitRate>) -> u64 {
 impl RawOrders {
     /// Longest wait: `fq` drops what is more than 10 s ahead.
     const MAX_WAIT: Nanos = Nanos::from_secs(8);
-    /// ACKs that wait longer would make their sender retransmit.
-    const MAX_ACK_WAIT: Nanos = Nanos::from_secs(1);
     /// Bytes of a full packet.
     const PACKET: u64 = 1500;
 
@@ -166,6 +166,7 @@ impl RawOrders {
         queue_packets: u32,
         has_gate: bool,
         treatments: u32,
+        ack_epochs: [u32; 2],
     ) -> Self {
         let gate = policy.gate.as_ref().filter(|_| has_gate);
         let mut openings = [0; Gate::MAX_OPENINGS];
@@ -185,13 +186,14 @@ impl RawOrders {
             down_acks: raw_rate(policy.down_acks),
             others_rate: raw_rate(policy.others.rate),
             max_wait: full.min(Self::MAX_WAIT).0,
-            max_ack_wait: Self::MAX_ACK_WAIT.0,
+            max_ack_wait: MAX_ACK_WAIT.0,
             gate_period: gate.map_or(0, |gate| gate.period().0),
             openings,
             opening_count: gate.map_or(0, Gate::count) as u32,
             others_window: policy.others.window.unwrap_or(NO_WINDOW),
             paces_data: u32::from(policy.paces_data()),
             treatments,
+            ack_epochs,
         }
     }
 }

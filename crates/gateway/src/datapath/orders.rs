@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use fairhop_control::flow::FlowKey;
+use fairhop_control::policy::Policy;
 use fairhop_model::units::{BitRate, Nanos};
 
 use super::layout::{NO_WINDOW, RawKey, RawOrders, RawTreatment, raw_rate};
@@ -18,14 +19,20 @@ pub(super) const LISTED: u16 = 16;
 #[derive(Debug, Default)]
 pub(super) struct Written {
     classes: [Option<(FlowKey, Option<BitRate>)>; LISTED as usize],
+    /// When the orders in force expire.
+    expires: Nanos,
+    /// Into the mesh and out of it: whether ACKs are paced, and since when, as a number that is never 0 while they are.
+    acks_paced: [bool; 2],
+    ack_epochs: [u32; 2],
 }
 
 impl Written {
-    /// Writes orders.
+    /// Writes orders at `now`.
     pub(super) fn write(
         &mut self,
         programs: &mut Programs,
         orders: &Orders<'_>,
+        now: Nanos,
         expires: Nanos,
         queue_packets: u32,
         pacing: Pacing,
@@ -34,6 +41,7 @@ impl Written {
             self.assign(orders);
         }
         let policy = orders.policy;
+        self.begin_epochs(policy, now, expires);
         let mut wanted: HashMap<RawKey, RawTreatment> = HashMap::new();
         for flow in &policy.flows {
             let place = self.classes.iter().position(|class| class.is_some_and(|(key, _)| key == flow.key));
@@ -55,7 +63,26 @@ impl Written {
         }
         programs.set_treatments(&wanted)?;
         let has_gate = pacing == Pacing::DepartureTimes;
-        programs.set_orders(RawOrders::new(policy, expires, queue_packets, has_gate, wanted.len() as u32))
+        programs.set_orders(RawOrders::new(
+            policy,
+            expires,
+            queue_packets,
+            has_gate,
+            wanted.len() as u32,
+            self.ack_epochs,
+        ))
+    }
+
+    /// The programs see no ACK while ACKs are not paced. What they knew of flows before is of no use in the next epoch.
+    fn begin_epochs(&mut self, policy: &Policy, now: Nanos, expires: Nanos) {
+        let was_in_force = now < self.expires;
+        for (side, rate) in [policy.up_acks, policy.down_acks].into_iter().enumerate() {
+            let was_paced = std::mem::replace(&mut self.acks_paced[side], rate.is_some());
+            if rate.is_some() && !(was_paced && was_in_force) {
+                self.ack_epochs[side] = self.ack_epochs[side].wrapping_add(1).max(1);
+            }
+        }
+        self.expires = expires;
     }
 
     /// Gives each flow with a rate of its own a class, as far as there are.

@@ -35,6 +35,8 @@ pub struct Trial {
     programs: Programs,
     pacing: Pacing,
     written: Written,
+    /// Of the last run.
+    now: Nanos,
     out: Vec<u8>,
 }
 
@@ -57,7 +59,13 @@ impl Trial {
 
     fn load(constants: Constants) -> Result<Self, DatapathError> {
         let programs = Programs::load(&constants, &Program::ALL)?;
-        Ok(Self { programs, pacing: constants.pacing, written: Written::default(), out: vec![0; 66_000] })
+        Ok(Self {
+            programs,
+            pacing: constants.pacing,
+            written: Written::default(),
+            now: Nanos::ZERO,
+            out: vec![0; 66_000],
+        })
     }
 
     /// Puts orders in force until they expire; the data pacer holds as many full packets as `queue_packets`.
@@ -84,7 +92,7 @@ impl Trial {
         expires: Nanos,
         queue_packets: u32,
     ) -> Result<(), DatapathError> {
-        self.written.write(&mut self.programs, orders, expires, queue_packets, self.pacing)
+        self.written.write(&mut self.programs, orders, self.now, expires, queue_packets, self.pacing)
     }
 
     /// Runs a program on a packet that came in by interface `ingress`.
@@ -113,6 +121,7 @@ impl Trial {
         number: u32,
         packet: &[u8],
     ) -> Result<Outcome<'_>, DatapathError> {
+        self.now = now;
         self.programs.set_clock(now)?;
         let done = self.programs.run(program, packet, ingress, number, 1, &mut self.out)?;
         let mut digest = None;
