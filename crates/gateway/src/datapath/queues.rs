@@ -375,9 +375,16 @@ pub(super) fn fq_options(packets: u32) -> Vec<u8> {
     /// Packets of all, and of a flow, of which there would be 100.
     const LIMIT: u16 = 1;
     const FLOW_LIMIT: u16 = 2;
+    /// `TCA_FQ_ORPHAN_MASK`. Forwarded packets have no socket: `fq` tells their flows apart by these bits of a hash. A packet
+    /// of a call whose bits are those of a paced download waits until that download's next departure. With the default of ten
+    /// bits, that holds for every tenth call beside 100 downloads; with 18, for one of 2,600. `fq` keeps a flow (128 bytes)
+    /// until it has been silent for 3 s, so that a flood of flows takes 34 MB at most.
+    const ORPHAN_MASK: u16 = 10;
+    const HASH: u32 = (1 << 18) - 1;
     let mut options = Vec::new();
     put(&mut options, LIMIT, &packets.to_ne_bytes());
     put(&mut options, FLOW_LIMIT, &packets.to_ne_bytes());
+    put(&mut options, ORPHAN_MASK, &HASH.to_ne_bytes());
     options
 }
 

@@ -163,6 +163,9 @@ fn what_was_there_comes_back_and_nothing_is_left() {
         let mut kernel = network.datapath(move |settings| settings.attachment = Some(attachment));
         assert_eq!(kernel.features().attachment, attachment);
         assert!(network.queue().contains("fa10:"), "{}", network.queue());
+        // Calls do not share a flow of `fq` with paced downloads.
+        let queue = network.queue();
+        assert!(!queue.contains("fq fa10:") || queue.contains("orphan_mask 262143"), "{queue}");
         // Filters of clsact are those of the thread's namespace.
         network.within(&gateway, move || kernel.stop().unwrap());
         assert_eq!(network.queue(), before);
