@@ -885,7 +885,7 @@ INLINE void set_key(struct scratch *scratch, u32 direction)
 // a hash map of the kernel, and usually reads one line of the cache. A new flow that finds no free place gets that of the flow which
 // has been silent longest.
 
-enum { PLACES = 8, NO_FLOW = 1 << 8 };
+enum { PLACES = 8, NO_FLOW = 1 << 8, MARK_TIMES = 1 << 24, MARK_SECOND = 238 };
 
 // NH (RFC 4418, section 5.2): whoever does not know the seeds cannot choose flows that share a place.
 INLINE u32 hash_of(struct key *key)
@@ -952,7 +952,9 @@ INLINE struct place *add(void *table, struct key *key, u32 hash, u32 mark, u32 b
 		if (!place)
 			return 0;
 		found = place->mark;
-		age = (u8)found ? (mark - found) >> 8 : ~0U;
+		// The protocol is no part of the time. Where another processor has used the flow since this packet came, the age is 0.
+		age = ((mark >> 8) - (found >> 8)) % MARK_TIMES;
+		age = (u8)found ? (age < MARK_TIMES - MARK_SECOND ? age : 0) : ~0U;
 		if (!oldest || age > oldest_age) {
 			oldest = place;
 			oldest_mark = found;

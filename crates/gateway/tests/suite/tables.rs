@@ -3,10 +3,11 @@
 use fairhop_control::digest::Direction;
 use fairhop_control::policy::{Policy, Treatment};
 use fairhop_gateway::datapath::trial::{Constants, Program, Trial};
-use fairhop_model::units::Nanos;
+use fairhop_gateway::datapath::{DatagramClass, Orders, Pacing};
+use fairhop_model::units::{BitRate, Nanos};
 
 use crate::differential::{self, trial};
-use crate::frames::segment;
+use crate::frames::{datagram, key, segment};
 
 const ACK: u8 = 0x10;
 /// Offset of the window field in a frame of [`segment`].
@@ -81,4 +82,33 @@ fn a_flood_of_flows_does_not_evict_flows_with_packets() {
         }
     }
     assert!(known.iter().filter(|&&times| times == 25).count() >= 19, "{known:?}");
+}
+
+/// UDP flows with a packet in 20 ms and a pace of one in 30 ms, beside new TCP flows: a flow that loses its place loses its pace.
+#[test]
+fn a_flood_of_tcp_flows_does_not_evict_udp_flows_with_packets() {
+    let Some(mut trial) = trial(Constants { pacing: Pacing::DepartureTimes, ..Constants::default() }) else {
+        return;
+    };
+    let others = Treatment { rate: Some(BitRate(8 * 1000 * 1000 / 30)), ..Treatment::default() };
+    let policy = Policy { others, ..Policy::none() };
+    let datagrams: Vec<_> = (0..20).map(|flow| (key(flow, 17), DatagramClass::Elastic)).collect();
+    let orders = Orders { policy: &policy, datagrams: &datagrams };
+    trial.order_all(&orders, Nanos::MAX, 200).unwrap();
+    let mut paced = [0; 20];
+    for number in 0..50_000_u32 {
+        let now = START.saturating_add(Nanos(10_000 * u64::from(number)));
+        let mut frame = segment_of(number, Direction::ToMesh, 1, ACK);
+        frame.push(0);
+        frame[17] += 1;
+        trial.run(Program::ToMesh, now, 0, &frame).unwrap();
+        if number % 2_000 == 0 {
+            for (flow, paced) in (0..).zip(&mut paced) {
+                let outcome = trial.run(Program::ToMesh, now, 0, &datagram(flow, 972)).unwrap();
+                *paced += u32::from(outcome.departure > now);
+            }
+        }
+    }
+    // The first packet of each leaves at once.
+    assert!(paced.iter().filter(|&&times| times == 24).count() >= 19, "{paced:?}");
 }
