@@ -27,6 +27,7 @@ use super::netlink::{
     message, put,
 };
 use super::orders::{CLASS_LISTED, LISTED, Written};
+use super::programs::{MESH_MAJOR, WIRED_MAJOR};
 use super::{Count, DatapathError, Pacing, Queue, park};
 
 /// Minor numbers of classes; those of the programs, `CLASS_…` there.
@@ -43,7 +44,7 @@ const MIN_RATE: u64 = 125;
 const ETHERNET: u64 = 14;
 const FULL_PACKET: u64 = 1500;
 
-/// Queues that have classes: what is in them cannot be put back.
+/// Queues whose classes are no queues in the list of the kernel: they cannot be put back.
 const WITH_CLASSES: [&str; 11] =
     ["htb", "hfsc", "cbq", "prio", "drr", "qfq", "ets", "mqprio", "taprio", "atm", "multiq"];
 
@@ -124,21 +125,9 @@ impl Queues {
     ) -> Result<Self, DatapathError> {
         let name = &interface.name;
         let queues = netlink.qdiscs(interface.index).map_err(failed(format!("list the queues of {name}")))?;
-        let root = queues.into_iter().find(|queue| queue.parent == ROOT);
-        let root = root.filter(|queue| queue.handle != 0);
-        if let Some(root) = &root
-            && WITH_CLASSES.contains(&root.kind.as_str())
-        {
-            return Err(DatapathError::Missing {
-                missing: format!(
-                    "{name} has a queue with classes ({}), which could not be put back",
-                    root.kind
-                ),
-                fix: format!("remove it (tc qdisc del dev {name} root), or set pacing to off"),
-            });
-        }
+        let root = replaceable(name, &queues)?;
         let saved = saved_file(folder, name);
-        if let Some(root) = &root {
+        if let Some(root) = root {
             save(&saved, root).map_err(failed(format!("write {}", saved.display())))?;
         }
         let made = Self { interface: interface.clone(), major, pacing, has_data, rates: Vec::new(), saved };
@@ -414,11 +403,37 @@ fn read_saved(path: &Path) -> Option<(u32, String, Vec<u8>)> {
     Some((handle, kind, options))
 }
 
+/// The root queue that is saved before it is replaced; none if it is the kernel's own choice, which comes back by itself.
+///
+/// # Errors
+/// There is more than can be put back: classes, or queues that somebody has put below the root. Those of handle 0 are the
+/// kernel's own, as below its `mq`.
+fn replaceable<'q>(name: &str, queues: &'q [Listed]) -> Result<Option<&'q Listed>, DatapathError> {
+    let root = queues.iter().find(|queue| queue.parent == ROOT && queue.handle != 0 && !is_own(queue));
+    let Some(root) = root else { return Ok(None) };
+    let is_below = |queue: &&Listed| queue.handle != 0 && queue.parent >> 16 == root.handle >> 16;
+    let what = if WITH_CLASSES.contains(&root.kind.as_str()) {
+        format!("a queue with classes ({})", root.kind)
+    } else if let Some(below) = queues.iter().find(is_below) {
+        format!("a queue with another one below it ({} with {})", root.kind, below.kind)
+    } else {
+        return Ok(Some(root));
+    };
+    Err(DatapathError::Missing {
+        missing: format!("{name} has {what}, which could not be put back"),
+        fix: format!("remove it (tc qdisc del dev {name} root), or set pacing = \"off\""),
+    })
+}
+
+/// A root queue of this program.
+fn is_own(queue: &Listed) -> bool {
+    queue.parent == ROOT && [MESH_MAJOR, WIRED_MAJOR].contains(&((queue.handle >> 16) as u16))
+}
+
 /// Removes a root queue of this program from an interface, and puts back the one that was there before.
 fn remove(netlink: &mut Netlink, interface: &Interface, saved: &Path) -> Result<(), DatapathError> {
     let name = &interface.name;
     let queues = netlink.qdiscs(interface.index).map_err(failed(format!("list the queues of {name}")))?;
-    let is_own = |queue: &Listed| queue.parent == ROOT && [0xfa10_0000, 0xfa20_0000].contains(&queue.handle);
     if queues.iter().any(is_own) {
         let delete = Request::new(message::DELETE_QDISC, flag::ACK, interface.index, 0, ROOT);
         netlink.request(&[delete]).map_err(failed(format!("remove the queues of {name}")))?;
@@ -446,7 +461,7 @@ pub(super) fn clean(
     let mut removed = Vec::new();
     let queues = netlink.qdiscs(interface.index).map_err(failed(format!("list the queues of {name}")))?;
     for queue in &queues {
-        if queue.parent == ROOT && [0xfa10_0000, 0xfa20_0000].contains(&queue.handle) {
+        if is_own(queue) {
             removed.push(format!("queue {} {:x}: of {name}", queue.kind, queue.handle >> 16));
         }
     }
@@ -494,6 +509,28 @@ mod tests {
         assert_eq!(read_saved(&path), Some((queue.handle, queue.kind, queue.options)));
         fs::write(&path, "zz").expect("written");
         assert_eq!(read_saved(&path), None);
+    }
+
+    #[test]
+    fn a_root_is_replaced_if_all_that_is_there_can_be_put_back() {
+        let queue =
+            |kind: &str, handle, parent| Listed { kind: kind.into(), handle, parent, ..Listed::default() };
+        let kind = |queues: &[Listed]| {
+            let found = replaceable("eth0", queues).map(|root| root.map(|root| root.kind.clone()));
+            found.map_err(|error| error.to_string())
+        };
+        let clsact = queue("clsact", 0xffff_0000, CLSACT);
+        // The kernel's own choice for an interface with several queues.
+        assert_eq!(kind(&[queue("mq", 0, ROOT), queue("fq_codel", 0, 1), queue("fq_codel", 0, 2)]), Ok(None));
+        assert_eq!(
+            kind(&[queue("htb", 0xfa10_0000, ROOT), queue("tbf", 0xfb10_0000, 0xfa10_0100)]),
+            Ok(None)
+        );
+        let mq = || queue("mq", 0x1_0000, ROOT);
+        assert_eq!(kind(&[mq(), queue("fq", 0, 0x1_0001), clsact]), Ok(Some("mq".into())));
+        let refused = kind(&[mq(), queue("cake", 0x8001_0000, 0x1_0001)]).expect_err("it would be lost");
+        assert!(refused.contains("mq with cake") && refused.contains("fix: "), "{refused}");
+        assert!(kind(&[queue("htb", 0x1_0000, ROOT)]).is_err(), "classes are not listed as queues");
     }
 
     #[test]

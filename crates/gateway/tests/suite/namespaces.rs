@@ -173,14 +173,24 @@ fn what_was_there_comes_back_and_nothing_is_left() {
     // Classes of somebody else cannot be put back: they stay.
     ip(&format!("netns exec {gateway} tc qdisc replace dev m0 root handle 78: htb"));
     let folder = network.state.path().to_owned();
-    let refused = network.within(&gateway, move || {
-        Kernel::start(Settings { state_dir: folder, ..Settings::new("m0") })
-            .map(|_| ())
-            .unwrap_err()
-            .to_string()
-    });
+    let start = |attachment| {
+        let settings = Settings { attachment, state_dir: folder.clone(), ..Settings::new("m0") };
+        network
+            .within(&gateway, move || Kernel::start(settings).map(|_| ()).map_err(|error| error.to_string()))
+    };
+    let refused = start(None).unwrap_err();
     assert!(refused.contains("queue with classes (htb)"), "{refused}");
     assert!(network.queue().contains("htb 78:"), "{}", network.queue());
+    // Nor can queues below a queue.
+    let tc = |arguments: &str| ip(&format!("netns exec {gateway} tc {arguments}"));
+    tc("qdisc del dev m0 root");
+    tc("qdisc add dev m0 root handle 79: tbf rate 50mbit burst 20k limit 200k");
+    tc("qdisc add dev m0 parent 79:1 handle 80: pfifo");
+    let before = network.queue();
+    let refused = start(None).unwrap_err();
+    assert!(refused.contains("another one below it (tbf with pfifo)"), "{refused}");
+    assert_eq!(network.queue(), before);
+    tc("qdisc del dev m0 root");
 }
 
 /// A gateway that is killed: TCX links are gone at once, the policy expires, and the next start removes the rest.
