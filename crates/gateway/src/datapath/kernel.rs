@@ -241,14 +241,19 @@ impl Kernel {
         let only: Vec<Program> = wanted.iter().map(|(program, _)| *program).collect();
         let mut programs = Programs::load(&constants, &only)?;
         let mut attachment = self.settings.attachment.unwrap_or(Attachment::Tcx);
-        for (program, interface) in &wanted {
-            let attached = programs.attach(*program, interface, attachment);
-            if attached.is_err() && self.settings.attachment.is_none() && attachment == Attachment::Tcx {
-                attachment = Attachment::Clsact;
-                programs.attach(*program, interface, attachment)?;
-            } else {
-                attached?;
+        for (program, name) in &wanted {
+            if attachment == Attachment::Tcx {
+                match programs.attach(*program, name, attachment) {
+                    Ok(()) => continue,
+                    Err(_) if self.settings.attachment.is_none() => attachment = Attachment::Clsact,
+                    Err(error) => return Err(error),
+                }
             }
+            if attachment == Attachment::Clsact {
+                let interface = find(&mut self.netlink, name)?;
+                queues::check_clsact(&mut self.netlink, &interface)?;
+            }
+            programs.attach(*program, name, attachment)?;
         }
         self.features.attachment = attachment;
         self.programs = Some(programs);

@@ -450,6 +450,34 @@ fn remove(netlink: &mut Netlink, interface: &Interface, saved: &Path) -> Result<
     Ok(())
 }
 
+/// Handle of `clsact` and of `ingress`: an interface has one of them at most.
+const FILTERS: u32 = 0xffff_0000;
+
+/// Refuses an interface whose `clsact` would have no place. Filters of egress would be added all the same, and see what comes in:
+/// `ingress` takes any parent.
+///
+/// # Errors
+/// There is another queue for filters.
+pub(super) fn check_clsact(netlink: &mut Netlink, interface: &Interface) -> Result<(), DatapathError> {
+    let name = &interface.name;
+    let queues = netlink.qdiscs(interface.index).map_err(failed(format!("list the queues of {name}")))?;
+    obstacle_to_clsact(&queues).map_or(Ok(()), |kind| Err(no_clsact(name, kind)))
+}
+
+fn obstacle_to_clsact(queues: &[Listed]) -> Option<&str> {
+    let there = queues.iter().find(|queue| queue.handle == FILTERS)?;
+    (there.kind != "clsact").then_some(there.kind.as_str())
+}
+
+fn no_clsact(name: &str, kind: &str) -> DatapathError {
+    DatapathError::Missing {
+        missing: format!("{name} has the queue {kind}, in whose place Linux before 6.6 needs clsact"),
+        fix: format!(
+            "tc qdisc del dev {name} {kind}, and add its filters to clsact (tc qdisc add dev {name} clsact; tc filter add dev {name} ingress …)"
+        ),
+    }
+}
+
 /// Removes what a gateway that was killed has left on an interface: queues, filters, and `clsact` if no other filter uses
 /// it. The names of what was removed.
 pub(super) fn clean(
@@ -468,9 +496,8 @@ pub(super) fn clean(
     remove(netlink, interface, &saved_file(folder, name))?;
     let park = park::clean(netlink, name).map_err(failed(format!("remove the park of {name}")))?;
     removed.extend(park.map(|park| format!("interface {park}")));
-    if !queues.iter().any(|queue| queue.kind == "clsact") {
-        return Ok(removed);
-    }
+    // Earlier versions added filters to `ingress` where that was in the place of `clsact`.
+    let Some(filters) = queues.iter().find(|queue| queue.handle == FILTERS) else { return Ok(removed) };
     let mut left = 0;
     for (parent, hook) in [
         (INGRESS_FILTERS, aya::programs::tc::TcAttachType::Ingress),
@@ -484,8 +511,8 @@ pub(super) fn clean(
         left += netlink.filters(interface.index, parent).map_or(1, |filters| filters.len());
     }
     // Without filters it does nothing, whoever made it.
-    if left == 0 {
-        let delete = Request::new(message::DELETE_QDISC, flag::ACK, interface.index, 0xffff_0000, CLSACT);
+    if left == 0 && filters.kind == "clsact" {
+        let delete = Request::new(message::DELETE_QDISC, flag::ACK, interface.index, FILTERS, CLSACT);
         netlink.request(&[delete]).map_err(failed(format!("remove clsact of {name}")))?;
     }
     Ok(removed)
@@ -519,7 +546,7 @@ mod tests {
             let found = replaceable("eth0", queues).map(|root| root.map(|root| root.kind.clone()));
             found.map_err(|error| error.to_string())
         };
-        let clsact = queue("clsact", 0xffff_0000, CLSACT);
+        let clsact = queue("clsact", FILTERS, CLSACT);
         // The kernel's own choice for an interface with several queues.
         assert_eq!(kind(&[queue("mq", 0, ROOT), queue("fq_codel", 0, 1), queue("fq_codel", 0, 2)]), Ok(None));
         assert_eq!(

@@ -191,6 +191,18 @@ fn what_was_there_comes_back_and_nothing_is_left() {
     assert!(refused.contains("another one below it (tbf with pfifo)"), "{refused}");
     assert_eq!(network.queue(), before);
     tc("qdisc del dev m0 root");
+    // With `ingress` in its place, filters for what goes out would see what comes in.
+    tc("qdisc add dev m0 ingress");
+    let refused = start(Some(Attachment::Clsact)).unwrap_err();
+    assert!(
+        refused.contains("m0 has the queue ingress") && refused.contains("fix: tc qdisc del"),
+        "{refused}"
+    );
+    assert!(network.queue().contains("qdisc ingress ffff:") && !network.queue().contains("fa10:"));
+    assert_eq!(tc("filter show dev m0 ingress"), "");
+    if attachments().contains(&Attachment::Tcx) {
+        start(None).unwrap();
+    }
 }
 
 /// A gateway that is killed: TCX links are gone at once, the policy expires, and the next start removes the rest.
