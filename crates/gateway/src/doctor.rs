@@ -1,7 +1,7 @@
 //! What the gateway needs of this machine, whether it is there, and what to do.
 //!
-//! Everything is read from `/proc`, `/sys` and the list of kernel modules; nothing is changed, and no rights are needed to
-//! look. `tc`, `ethtool` and `gzip` are asked where they are installed.
+//! Everything is read from `/proc`, `/sys`, the list of kernel modules and netlink; nothing is changed, and no rights are needed to
+//! look. `ethtool` and `gzip` are asked where they are installed.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, GatewayAt, PacingChoice, ProbeSetting};
+use crate::datapath::{self, DatapathError, Found, Pacing};
 use crate::privileges;
 use crate::probe::{Prober, own_address};
 
@@ -50,10 +51,11 @@ impl Check {
 pub fn examine(config: Option<&Config>) -> Vec<Check> {
     let release = text_of("/proc/sys/kernel/osrelease");
     let mut checks = vec![kernel(&release), jit(), rights()];
-    checks.extend(queues(&release, config));
+    let kinds = Kinds::of(&release);
+    checks.extend(queues(kinds, config));
     if let Some(config) = config {
         for gateway in &config.gateway {
-            checks.extend(interfaces(gateway));
+            checks.extend(interfaces(gateway, kinds, &release));
             checks.extend(gateway.probe.iter().flat_map(probes));
         }
         checks.push(forwarding());
@@ -156,30 +158,78 @@ fn kernel_config(release: &str) -> Option<String> {
         .or_else(|| output("gzip", &["-dc", "/proc/config.gz"]))
 }
 
-fn queues(release: &str, config: Option<&Config>) -> Vec<Check> {
-    let wants = |choice: PacingChoice| {
-        config.is_none_or(|config| {
-            config.gateway.iter().any(|at| at.pacing == choice || at.pacing == PacingChoice::Auto)
-        })
+/// Queues that a start would use, as far as can be seen.
+#[derive(Clone, Copy, Debug)]
+struct Kinds {
+    has_fq: Option<bool>,
+    has_classes: Option<bool>,
+}
+
+impl Kinds {
+    fn of(release: &str) -> Self {
+        let has = |name| has_module(release, name);
+        Self {
+            has_fq: has("sch_fq"),
+            has_classes: has("sch_htb").zip(has("sch_tbf")).map(|(htb, tbf)| htb && tbf),
+        }
+    }
+
+    /// How a start would pace packets; none if that cannot be seen.
+    fn pacing(self, choice: PacingChoice) -> Option<Pacing> {
+        match choice {
+            PacingChoice::Off => Some(Pacing::Off),
+            PacingChoice::DepartureTimes => Some(Pacing::DepartureTimes),
+            PacingChoice::Classes => Some(Pacing::Classes),
+            PacingChoice::Auto => match (self.has_fq?, self.has_classes) {
+                (true, _) => Some(Pacing::DepartureTimes),
+                (false, Some(true)) => Some(Pacing::Classes),
+                (false, Some(false)) => Some(Pacing::Off),
+                (false, None) => None,
+            },
+        }
+    }
+}
+
+fn queues(kinds: Kinds, config: Option<&Config>) -> Vec<Check> {
+    let has_choice = |choice: PacingChoice| match config {
+        Some(config) => config.gateway.iter().any(|at| at.pacing == choice),
+        None => choice == PacingChoice::Auto,
     };
-    let has = |name| has_module(release, name);
+    let is_auto = has_choice(PacingChoice::Auto);
     let mut checks = Vec::new();
-    if wants(PacingChoice::DepartureTimes) {
-        checks.push(match has("sch_fq") {
+    let needs_fq = has_choice(PacingChoice::DepartureTimes);
+    if is_auto || needs_fq {
+        let instead = match kinds.has_classes {
+            Some(false) => "not in this kernel: nothing is paced, and windows alone are limited",
+            _ => "not in this kernel: classes are used, and there is no gate",
+        };
+        checks.push(match kinds.has_fq {
             Some(true) => Check::new("queue fq", Verdict::Good, "there: departure times and the gate", ""),
+            Some(false) if needs_fq => Check::new(
+                "queue fq",
+                Verdict::Bad,
+                "not in this kernel: with pacing = \"departure-times\", live mode does not start",
+                "set pacing = \"auto\", or install a kernel with CONFIG_NET_SCH_FQ, such as that of the distribution",
+            ),
             Some(false) => Check::new(
                 "queue fq",
                 Verdict::Limited,
-                "not in this kernel: classes are used, and there is no gate",
+                instead,
                 "nothing to do, or install a kernel with CONFIG_NET_SCH_FQ, such as that of the distribution",
             ),
             None => unknown("queue fq"),
         });
     }
-    if wants(PacingChoice::Classes) {
-        let both = has("sch_htb").zip(has("sch_tbf")).map(|(htb, tbf)| htb && tbf);
-        checks.push(match both {
+    let needs_classes = has_choice(PacingChoice::Classes);
+    if needs_classes || (is_auto && kinds.has_fq != Some(true)) {
+        checks.push(match kinds.has_classes {
             Some(true) => Check::new("queues htb and tbf", Verdict::Good, "there", ""),
+            Some(false) if needs_classes => Check::new(
+                "queues htb and tbf",
+                Verdict::Bad,
+                "not in this kernel: with pacing = \"classes\", live mode does not start",
+                "install a kernel with CONFIG_NET_SCH_HTB and CONFIG_NET_SCH_TBF, or set pacing = \"auto\"",
+            ),
             Some(false) => Check::new(
                 "queues htb and tbf",
                 Verdict::Limited,
@@ -201,14 +251,21 @@ fn unknown(what: &str) -> Check {
     )
 }
 
-fn interfaces(gateway: &GatewayAt) -> Vec<Check> {
+fn interfaces(gateway: &GatewayAt, kinds: Kinds, release: &str) -> Vec<Check> {
     let mut checks = vec![interface(&gateway.mesh, "mesh")];
     if let Some(wired) = &gateway.wired {
         checks.push(interface(wired, "wired"));
     }
     let is_there = checks.iter().all(|check| check.verdict != Verdict::Bad);
     if is_there {
-        checks.extend(shaper(&gateway.mesh));
+        let has_tcx = version(release).is_some_and(|version| version >= WITH_TCX);
+        let pacing = kinds.pacing(gateway.pacing);
+        checks.extend(queue(&gateway.mesh, pacing, has_tcx));
+        // Classes pace what goes into the mesh, and leave the wired interface alone.
+        let is_left = matches!(pacing, Some(Pacing::Classes | Pacing::Off));
+        if let Some(wired) = gateway.wired.as_ref().filter(|_| !is_left) {
+            checks.extend(queue(wired, pacing, has_tcx));
+        }
         checks.extend(offloads(&gateway.mesh));
     }
     checks
@@ -270,29 +327,52 @@ fn output(program: &str, arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A shaper that somebody else has set up is replaced while the gateway runs.
-fn shaper(interface: &str) -> Option<Check> {
-    let qdiscs = output("tc", &["qdisc", "show", "dev", interface])?;
-    let root = qdiscs.lines().find(|line| line.contains(" root "))?;
-    let kind = root.split_whitespace().nth(1)?.to_owned();
+/// What becomes of the queues of an interface.
+fn queue(interface: &str, pacing: Option<Pacing>, has_tcx: bool) -> Vec<Check> {
+    datapath::look(interface).map_or_else(|_| Vec::new(), |found| fate(interface, &found, pacing, has_tcx))
+}
+
+fn fate(interface: &str, found: &Found, pacing: Option<Pacing>, has_tcx: bool) -> Vec<Check> {
     let what = format!("queue of {interface}");
-    let is_default =
-        matches!(kind.as_str(), "noqueue" | "pfifo_fast" | "fq_codel" | "fq" | "mq" | "pfifo" | "bfifo");
-    Some(if is_default {
-        Check::new(
-            &what,
-            Verdict::Good,
-            format!("{kind}; replaced in live mode, and put back at the end"),
-            "",
-        )
-    } else {
-        Check::new(
+    let bad = |what: &str, error: &DatapathError, effect: &str| match error {
+        DatapathError::Missing { missing, fix } => {
+            Check::new(what, Verdict::Bad, format!("{missing}: {effect}"), fix)
+        }
+        other => Check::new(what, Verdict::Bad, other.to_string(), "see the error"),
+    };
+    let Found { root, is_set_up, refusal, no_clsact } = found;
+    let by = match pacing {
+        Some(Pacing::DepartureTimes) => "fq",
+        Some(Pacing::Classes) => "htb",
+        _ => "fq or htb",
+    };
+    let mut checks = vec![match (pacing, refusal) {
+        (Some(Pacing::Off), _) => Check::new(&what, Verdict::Good, format!("{root}; it stays"), ""),
+        (_, Some(refusal)) => bad(&what, refusal, "live mode does not start"),
+        (_, None) if *is_set_up && !is_plain(root) => Check::new(
             &what,
             Verdict::Limited,
-            format!("{kind}, which somebody has set up"),
-            "in live mode it is replaced, and put back at the end; remove it if its rate was a guess of the mesh's",
-        )
-    })
+            format!(
+                "{root}, which somebody has set up: in live mode it is replaced by {by}, and put back at the end"
+            ),
+            "nothing to do for a shaper whose rate was a guess of the mesh's; otherwise set pacing = \"off\"",
+        ),
+        _ => Check::new(
+            &what,
+            Verdict::Good,
+            format!("{root}; in live mode it is replaced by {by}, and put back at the end"),
+            "",
+        ),
+    }];
+    if let Some(error) = no_clsact.as_ref().filter(|_| !has_tcx) {
+        checks.push(bad(&format!("filters of {interface}"), error, "the gateway does not start"));
+    }
+    checks
+}
+
+/// Nothing that a gateway's own queue could lack: neither rate nor classes.
+fn is_plain(kind: &str) -> bool {
+    matches!(kind, "noqueue" | "pfifo_fast" | "fq_codel" | "fq" | "mq" | "pfifo" | "bfifo")
 }
 
 fn offloads(interface: &str) -> Option<Check> {
@@ -382,6 +462,41 @@ mod tests {
         assert_eq!(kernel("6.12.8").verdict, Verdict::Good);
         assert_eq!(kernel("5.10.0").verdict, Verdict::Limited);
         assert_eq!(kernel("4.19.0").verdict, Verdict::Bad);
+    }
+
+    #[test]
+    fn the_fate_of_a_queue_is_that_of_a_start() {
+        let missing = || DatapathError::Missing { missing: "it".into(), fix: "do it".into() };
+        let found = |root: &str, is_set_up, refused: bool, ingress: bool| Found {
+            root: root.into(),
+            is_set_up,
+            refusal: refused.then(missing),
+            no_clsact: ingress.then(missing),
+        };
+        let verdicts = |found: &Found, pacing, has_tcx| {
+            fate("eth0", found, pacing, has_tcx).iter().map(|check| check.verdict).collect::<Vec<_>>()
+        };
+        let fq = Some(Pacing::DepartureTimes);
+        let cases = [
+            (found("noqueue", false, false, false), fq, vec![Verdict::Good]),
+            (found("cake", true, false, false), fq, vec![Verdict::Limited]),
+            (found("htb", true, true, false), fq, vec![Verdict::Bad]),
+            (found("htb", true, true, false), Some(Pacing::Off), vec![Verdict::Good]),
+            (found("mq", false, false, true), None, vec![Verdict::Good, Verdict::Bad]),
+        ];
+        for (found, pacing, wanted) in cases {
+            assert_eq!(verdicts(&found, pacing, false), wanted, "{found:?}");
+            assert_eq!(verdicts(&found, pacing, true), wanted[..1], "{found:?}");
+        }
+        let auto = |has_fq, has_classes| Kinds { has_fq, has_classes }.pacing(PacingChoice::Auto);
+        assert_eq!(auto(Some(true), None), fq);
+        assert_eq!(auto(Some(false), Some(true)), Some(Pacing::Classes));
+        assert_eq!(auto(None, Some(true)), None);
+        // A choice is kept: the start would not take another one either.
+        let text = "[[gateway]]\nmesh = \"m0\"\npacing = \"departure-times\"\n";
+        let config = crate::config::load("gateway.toml", text, &[]).expect("a config").config;
+        let checks = queues(Kinds { has_fq: Some(false), has_classes: Some(true) }, Some(&config));
+        assert_eq!(checks.iter().map(|check| check.verdict).collect::<Vec<_>>(), [Verdict::Bad]);
     }
 
     #[test]

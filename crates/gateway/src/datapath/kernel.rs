@@ -88,7 +88,7 @@ fn open() -> Result<Netlink, DatapathError> {
     Netlink::open().map_err(|source| DatapathError::Io { action: "open a netlink socket".into(), source })
 }
 
-fn find(netlink: &mut Netlink, name: &str) -> Result<Interface, DatapathError> {
+pub(super) fn find(netlink: &mut Netlink, name: &str) -> Result<Interface, DatapathError> {
     let found = netlink
         .interface(name)
         .map_err(|source| DatapathError::Io { action: "list the interfaces".into(), source })?;

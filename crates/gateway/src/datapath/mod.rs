@@ -33,6 +33,8 @@ use fairhop_control::policy::Policy;
 use fairhop_control::raw::RawDigest;
 use fairhop_model::units::Nanos;
 
+pub use queues::{Found, look};
+
 /// The addresses of this machine and the networks that they are in, in the network namespace of this thread.
 ///
 /// # Errors

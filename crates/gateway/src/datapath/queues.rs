@@ -28,7 +28,7 @@ use super::netlink::{
 };
 use super::orders::{CLASS_LISTED, LISTED, Written};
 use super::programs::{MESH_MAJOR, WIRED_MAJOR};
-use super::{Count, DatapathError, Pacing, Queue, park};
+use super::{Count, DatapathError, Pacing, Queue, kernel, park};
 
 /// Minor numbers of classes; those of the programs, `CLASS_…` there.
 const DATA: u16 = 1;
@@ -428,6 +428,36 @@ fn replaceable<'q>(name: &str, queues: &'q [Listed]) -> Result<Option<&'q Listed
 /// A root queue of this program.
 fn is_own(queue: &Listed) -> bool {
     queue.parent == ROOT && [MESH_MAJOR, WIRED_MAJOR].contains(&((queue.handle >> 16) as u16))
+}
+
+/// What a start would find on an interface.
+#[derive(Debug)]
+pub struct Found {
+    /// Kind of the root queue.
+    pub root: String,
+    /// Somebody has set it up: it is not the kernel's own choice.
+    pub is_set_up: bool,
+    /// Why it cannot be replaced.
+    pub refusal: Option<DatapathError>,
+    /// Why programs cannot be attached by `clsact`.
+    pub no_clsact: Option<DatapathError>,
+}
+
+/// Looks at the queues of an interface as a start does. It takes no rights.
+///
+/// # Errors
+/// There is no such interface.
+pub fn look(name: &str) -> Result<Found, DatapathError> {
+    let mut netlink = Netlink::open().map_err(failed("open a netlink socket".to_owned()))?;
+    let interface = kernel::find(&mut netlink, name)?;
+    let queues = netlink.qdiscs(interface.index).map_err(failed(format!("list the queues of {name}")))?;
+    let root = queues.iter().find(|queue| queue.parent == ROOT);
+    Ok(Found {
+        root: root.map_or_else(|| "none".to_owned(), |root| root.kind.clone()),
+        is_set_up: root.is_some_and(|root| root.handle != 0 && !is_own(root)),
+        refusal: replaceable(name, &queues).err(),
+        no_clsact: obstacle_to_clsact(&queues).map(|kind| no_clsact(name, kind)),
+    })
 }
 
 /// Removes a root queue of this program from an interface, and puts back the one that was there before.
