@@ -368,6 +368,11 @@ impl Instance {
         {
             self.fail(now, &error);
         }
+        if let Some(Err(error)) = self.datapath.as_mut().map(|datapath| datapath.check_interfaces()) {
+            self.fail(now, &error);
+            // Another start is all that it takes.
+            self.retry_at = now;
+        }
         let Some(datapath) = &mut self.datapath else { return };
         let counters = datapath.counters();
         match counters {

@@ -339,6 +339,22 @@ impl Datapath for Kernel {
         }
     }
 
+    /// Bursts and queues of classes are made for packets of a size: larger ones are dropped by TBF.
+    fn check_interfaces(&mut self) -> Result<(), DatapathError> {
+        if self.features.pacing != Pacing::Classes {
+            return Ok(());
+        }
+        let Interface { name, mtu, .. } = &self.mesh;
+        let now = find(&mut self.netlink, name)?.mtu;
+        if now == *mtu {
+            return Ok(());
+        }
+        Err(DatapathError::Missing {
+            missing: format!("classes for packets of {now} bytes on {name}: it had an MTU of {mtu} before"),
+            fix: "nothing to do: the gateway makes them anew".into(),
+        })
+    }
+
     fn counters(&mut self) -> Result<Counters, DatapathError> {
         match &self.programs {
             Some(programs) => programs.counters(),

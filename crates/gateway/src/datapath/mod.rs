@@ -71,6 +71,14 @@ pub trait Datapath {
     /// The datapath is gone.
     fn waiting(&mut self, now: Nanos) -> Result<usize, DatapathError>;
 
+    /// Whether the interfaces are still those for which the datapath was made.
+    ///
+    /// # Errors
+    /// They are not: the datapath has to be started anew.
+    fn check_interfaces(&mut self) -> Result<(), DatapathError> {
+        Ok(())
+    }
+
     /// Counts since the start.
     ///
     /// # Errors

@@ -223,6 +223,23 @@ fn without_tcx_stop_full_map_and_interfaces_that_come_and_go() {
     ip(&format!("-n {} link set m0 up", network.gateway));
     daemon.flows_and_is_limited("down and up");
 
+    // Classes made for packets of 1500 bytes would drop all of these.
+    let set_mtu = |mtu: u32| {
+        for (name, device) in [
+            (&network.server, "s0"),
+            (&network.gateway, "w0"),
+            (&network.gateway, "m0"),
+            (&network.client, "c0"),
+        ] {
+            ip(&format!("-n {name} link set {device} mtu {mtu}"));
+        }
+    };
+    set_mtu(4000);
+    daemon.flows_and_is_limited("a larger MTU");
+    let has_classes = daemon.log().contains("pacing=classes");
+    assert_eq!(daemon.log().contains("it had an MTU of 1500"), has_classes, "{}", daemon.log());
+    set_mtu(1500);
+
     ip(&format!("-n {} link del m0", network.gateway));
     network.connect_client();
     daemon.flows_and_is_limited("an interface that is made anew");
