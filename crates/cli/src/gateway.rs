@@ -320,6 +320,10 @@ fn ask(args: &AskArgs, path: &str, view: impl Fn(&Status) -> String) -> Result<u
 
 fn change(args: &ChangeArgs, path: &str, body: &str) -> Result<String, Failure> {
     let token = std::fs::read_to_string(&args.token_file).map_err(|error| {
+        // A gateway makes the file when it starts.
+        if let Err(error) = client::request(args.at.api, "GET", "/api/v1/status", None, None) {
+            return no_answer(args.at.api, &error);
+        }
         Failure::new(
             format!("cannot read the token {}: {}", args.token_file.display(), reason(&error)),
             "be root, or name the file of `token_file` in the config: --token-file FILE",
@@ -339,6 +343,9 @@ fn record(args: &RecordArgs) -> Result<u8, Failure> {
     let answer: serde_json::Value = serde_json::from_str(&answer).unwrap_or_default();
     let path = answer["path"].as_str().unwrap_or_default();
     ui::print(&format!("{path}\n"))?;
-    ui::remark(&format!("complete in {} s; replay it with: fairhop gateway replay {path}", args.seconds));
+    ui::remark(&format!(
+        "records for {} s; then replay it with: fairhop gateway replay {path}",
+        args.seconds
+    ));
     Ok(0)
 }

@@ -196,9 +196,8 @@ impl Shared {
 /// Starts to answer requests, in threads of its own. Returns the address in use: a port of 0 has been replaced.
 ///
 /// # Errors
-/// The address is not of this machine, or in use.
-pub fn serve(address: SocketAddr, shared: &Arc<Shared>) -> io::Result<SocketAddr> {
-    let listener = TcpListener::bind(address)?;
+/// The address cannot be read, or no thread started.
+pub fn serve(listener: TcpListener, shared: &Arc<Shared>) -> io::Result<SocketAddr> {
     let address = listener.local_addr()?;
     let shared = Arc::clone(shared);
     thread::Builder::new().name("api".to_owned()).spawn(move || {

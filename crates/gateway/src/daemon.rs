@@ -15,6 +15,7 @@ mod news;
 mod options;
 
 use std::io;
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -98,9 +99,14 @@ impl<'o> Daemon<'o> {
                 Token::new("")
             })
         };
+        // The address is taken first: a second daemon would remove the queues of the one that has it.
+        let listener =
+            config.api.listen.parse().ok().map(|address| {
+                TcpListener::bind(address).map_err(|source| DaemonError::Api { address, source })
+            });
+        let listener = listener.transpose()?;
         let instances = start_all(options, &loaded, start)?;
-        // The address is taken before rights are given up, and threads are started after.
-        let listen = config.api.listen.parse().ok();
+        // Threads are started after rights are given up.
         privileges::drop_others().map_err(DaemonError::Privileges)?;
         let (shared, pending) = Shared::new(token);
         let daemon = Self {
@@ -119,9 +125,8 @@ impl<'o> Daemon<'o> {
         };
         // A request finds a status even while the loop starts a datapath.
         daemon.publish(monotonic());
-        if let Some(address) = listen {
-            let address =
-                api::serve(address, &daemon.shared).map_err(|source| DaemonError::Api { address, source })?;
+        if let Some(listener) = listener {
+            let address = api::serve(listener, &daemon.shared).map_err(DaemonError::NoApi)?;
             Line::new(Level::Info, "api").field("listen", address).write();
             if let Some(report) = &options.report_address {
                 report(address);

@@ -13,8 +13,9 @@ mod mark;
 mod replay;
 mod wire;
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use fairhop_control::raw::RawDigest;
@@ -114,9 +115,12 @@ impl Recorder {
     /// # Errors
     /// The file cannot be made.
     pub fn begin(path: &Path, header: &Header, until: Option<Nanos>, max_bytes: u64) -> io::Result<Self> {
-        let mut out = BufWriter::new(File::create(path)?);
+        // For its owner alone: it has the addresses of users.
+        let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path)?;
+        let mut out = BufWriter::new(file);
         let line = serde_json::to_string(header)?;
         writeln!(out, "{line}")?;
+        out.flush()?;
         Ok(Self { out, path: path.to_owned(), bytes: line.len() as u64 + 1, max_bytes, until })
     }
 

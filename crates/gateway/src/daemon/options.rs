@@ -74,13 +74,18 @@ pub enum DaemonError {
         source: DatapathError,
     },
     /// The address of the API cannot be used.
-    #[error("cannot listen on {address}: {source}; fix: choose another address in [api] listen")]
+    #[error(
+        "cannot listen on {address}: {source}; fix: if `fairhop gateway status` answers, a gateway runs already; otherwise choose another address in [api] listen"
+    )]
     Api {
         /// The address.
         address: SocketAddr,
         /// Why.
         source: io::Error,
     },
+    /// The API cannot be started.
+    #[error("cannot start the API: {0}")]
+    NoApi(io::Error),
     /// Rights cannot be given up.
     #[error("cannot give up rights: {0}")]
     Privileges(io::Error),

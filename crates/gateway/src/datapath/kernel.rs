@@ -93,7 +93,7 @@ pub(super) fn find(netlink: &mut Netlink, name: &str) -> Result<Interface, Datap
         .interface(name)
         .map_err(|source| DatapathError::Io { action: "list the interfaces".into(), source })?;
     found.ok_or_else(|| DatapathError::Missing {
-        missing: format!("interface {name}"),
+        missing: format!("there is no interface {name}"),
         fix: "`ip link` lists the interfaces of this machine; set the right one in the config".into(),
     })
 }

@@ -255,6 +255,19 @@ fn a_daemon_of_which_no_gateway_starts_ends_with_the_reason() {
     assert!(error.starts_with("gateway roof: wlan0 cannot be dry-run"), "{error}");
 }
 
+/// Its start would remove the queues of the first one.
+#[test]
+fn a_second_daemon_ends_before_it_starts_a_datapath() {
+    let first = Running::start("mode = \"live\"");
+    let text = std::fs::read_to_string(first.config()).unwrap();
+    let path = first.folder.path().join("second.toml");
+    std::fs::write(&path, text.replace("127.0.0.1:0", &first.address.to_string())).unwrap();
+    let options = Options { config: path, ..Options::default() };
+    let result = daemon::run(&options, &Signals::default(), &mut |_, _, _| panic!("a datapath is started"));
+    let message = result.expect_err("the address is in use").to_string();
+    assert!(message.contains("a gateway runs already"), "{message}");
+}
+
 #[test]
 fn a_mode_that_is_refused_changes_nothing_and_is_refused_again() {
     let second = "[[gateway]]\nmesh = \"wlan1\"";
