@@ -9,7 +9,7 @@ use fairhop_control::flow::FlowKey;
 use fairhop_control::policy::{Policy, Treatment};
 use fairhop_control::raw::RawDigest;
 use fairhop_gateway::datapath::kernel::{Kernel, Settings, clean, now};
-use fairhop_gateway::datapath::{Attachment, Datapath, Orders, Pacing};
+use fairhop_gateway::datapath::{Attachment, Datapath, Orders, Pacing, look};
 use fairhop_model::units::BitRate;
 
 use crate::network::{Network, Way, attachments, digests, ip};
@@ -180,6 +180,9 @@ fn what_was_there_comes_back_and_nothing_is_left() {
     };
     let refused = start(None).unwrap_err();
     assert!(refused.contains("queue with classes (htb)"), "{refused}");
+    // What the doctor says is what the start does.
+    let found = || network.within(&gateway, || look("m0").unwrap());
+    assert_eq!(found().refusal.map(|error| error.to_string()), Some(refused));
     assert!(network.queue().contains("htb 78:"), "{}", network.queue());
     // Nor can queues below a queue.
     let tc = |arguments: &str| ip(&format!("netns exec {gateway} tc {arguments}"));
@@ -198,6 +201,7 @@ fn what_was_there_comes_back_and_nothing_is_left() {
         refused.contains("m0 has the queue ingress") && refused.contains("fix: tc qdisc del"),
         "{refused}"
     );
+    assert_eq!(found().no_clsact.map(|error| error.to_string()), Some(refused));
     assert!(network.queue().contains("qdisc ingress ffff:") && !network.queue().contains("fa10:"));
     assert_eq!(tc("filter show dev m0 ingress"), "");
     if attachments().contains(&Attachment::Tcx) {
