@@ -1206,7 +1206,8 @@ INLINE u32 is_behind(struct lane *lane, u64 time, u32 was_parked, u16 number)
 
 	if (was_parked && before > 0x7fff)
 		return 0;
-	if (before && time - lane->seen > 3 * STAY) {
+	// Signed: another processor may have seen it later than this packet came.
+	if (before && (long)(time - lane->seen) > (long)(3 * STAY)) {
 		// The first one was lost.
 		lane->first = was_parked ? number : lane->next;
 		before = 0;
