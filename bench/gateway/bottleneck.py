@@ -10,7 +10,7 @@ No capacity is configured.
     python3 bench/gateway/bottleneck.py --program target/release/fairhop [--at internet] [--flows 1 3 10] [--seconds 40]
         [--without] [--live-after 12]
 
-With --live-after, the gateway is in a dry run for some seconds, as in the guide, and seconds count from SETTLE after its end.
+With --live-after, the gateway is in a dry run at first, as in the guide. Seconds count from SETTLE after its end.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def set_up(at: str) -> None:
 
 
 def judge(lines: str, settled: float) -> list[dict[str, int]]:
-    """For each call that an end of `fairhop call --json` has heard: the good seconds and all seconds after `settled`."""
+    """For each call that an end of `fairhop call --json` has heard: the good and all seconds after `settled`."""
     figures = []
     for line in lines.splitlines():
         call = json.loads(line)
@@ -192,7 +192,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--without", action="store_true", help="also measure without the gateway")
     parser.add_argument("--keep", type=Path, help="folder for the gateway's logs and recordings")
-    parser.add_argument("--live-after", type=float, default=0.0, metavar="S", help="seconds of a dry run before live mode")
+    parser.add_argument("--live-after", type=float, default=0.0, metavar="S", help="seconds of a dry run at first")
     parser.add_argument("--sink", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--source", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()

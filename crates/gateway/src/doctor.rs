@@ -293,7 +293,23 @@ fn interface(name: &str, side: &str) -> Check {
     if state == "down" {
         return Check::new(&what, Verdict::Limited, "down", format!("ip link set {name} up"));
     }
+    if side == "mesh" && has_default_route(&text_of("/proc/net/route"), name) {
+        return Check::new(
+            &what,
+            Verdict::Limited,
+            "the default route leaves by it",
+            "if the Internet is behind it, `mesh` has to be the other interface",
+        );
+    }
     Check::new(&what, Verdict::Good, format!("{state}, packets of up to {mtu} bytes"), "")
+}
+
+/// Whether a routing table of IPv4 (proc(5), `/proc/net/route`) has a default route by an interface.
+fn has_default_route(table: &str, interface: &str) -> bool {
+    table.lines().skip(1).any(|line| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        matches!(columns[..], [name, "00000000", _, _, _, _, _, "00000000", ..] if name == interface)
+    })
 }
 
 /// Raw sockets, and a route to each host that is to be probed.
@@ -453,6 +469,15 @@ fn folder(path: &Path) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_default_route_by_the_mesh_is_seen() {
+        let table = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
+            wlan0\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\t0\t0\t0\n\
+            eth0\t00000000\t010010AC\t0003\t0\t0\t0\t00000000\t0\t0\t0\n";
+        assert!(has_default_route(table, "eth0") && !has_default_route(table, "wlan0"));
+        assert!(!has_default_route("", "eth0"));
+    }
 
     #[test]
     fn versions_of_kernels_are_compared_by_number() {

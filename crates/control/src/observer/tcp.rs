@@ -426,15 +426,16 @@ impl TcpFlow {
         self.left.complete_rate(now).0 as f64 * (f64::from(self.packet_bytes()) / payload).max(1.0)
     }
 
-    /// Payload bytes that are certainly in the mesh or in its queues, and the time since the first of them passed; none while a loss is
-    /// repaired, or nothing is acknowledged.
+    /// Payload bytes that are certainly in the mesh or in its queues, and the longest time for which any of them can be there; none while
+    /// a loss is repaired, or nothing is acknowledged.
     pub fn standing(&self, now: Nanos) -> Option<(u32, Nanos)> {
         let sender = &self.wired;
         let is_acknowledged = now.saturating_sub(sender.progress_at) < Self::QUEUED_FOR;
         let is_known = is_acknowledged && sender.gap_until.is_none();
         // RFC 5681 §4.2: a receiver acknowledges at least every second full segment.
-        let age = now.saturating_sub(sender.unacked.first_at()?);
-        is_known.then(|| (self.in_flight().saturating_sub(sender.largest_payload), age))
+        let age = sender.unacked.first_at().map_or(Nanos::ZERO, |first| now.saturating_sub(first));
+        let bytes = self.in_flight().saturating_sub(sender.largest_payload);
+        is_known.then(|| (bytes, age.max(Self::QUEUED_FOR)))
     }
 }
 
