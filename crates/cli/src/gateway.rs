@@ -181,6 +181,15 @@ pub(crate) fn gateway(args: &GatewayArgs) -> Result<u8, Failure> {
         }
         GatewayCommand::Reload(args) => {
             change(args, "/api/v1/reload", "")?;
+            let status = status_of(args.at.api)?;
+            if let Some((name, fault)) =
+                status.gateways.iter().find_map(|at| Some((&at.name, at.fault.as_ref()?)))
+            {
+                return Err(Failure::new(
+                    format!("the config is in force, but gateway {name} does not run: {fault}"),
+                    "packets pass it untouched, and it is tried again every two seconds: `fairhop gateway status`",
+                ));
+            }
             ui::remark("the config is in force");
             Ok(0)
         }

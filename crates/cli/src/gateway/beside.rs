@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::failure::{Failure, reason};
+use crate::ui;
 
 /// Time to load programs and to be ready.
 const START: Duration = Duration::from_secs(20);
@@ -70,9 +71,15 @@ impl Beside {
         let began = Instant::now();
         let mut message = [0; 256];
         loop {
-            if let Ok(count) = ready.recv(&mut message)
-                && message[..count].starts_with(b"READY=1")
+            let text = ready.recv(&mut message).map(|count| String::from_utf8_lossy(&message[..count]));
+            if let Ok(text) = text.as_ref()
+                && let Some(status) = text.strip_prefix("READY=1\nSTATUS=")
             {
+                if status != "live" {
+                    ui::remark(&format!(
+                        "the gateway touches no packet: its mode is {status}, as in the config"
+                    ));
+                }
                 return Ok(beside);
             }
             let has_ended = beside.child.try_wait().map_err(failed)?.is_some();
