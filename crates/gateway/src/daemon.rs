@@ -162,9 +162,12 @@ impl<'o> Daemon<'o> {
             if take(&signals.reload) {
                 // The reason of a refusal is in the log.
                 let _ = self.reload(start);
+                self.publish(monotonic());
             }
             while let Ok(pending) = self.pending.try_recv() {
                 let answer = self.carry_out(&pending.command, start);
+                // Who has changed something sees it in the next status.
+                self.publish(monotonic());
                 pending.answer(answer);
             }
             let until_tick = next_tick.saturating_sub(monotonic());

@@ -283,6 +283,7 @@ fn interface(name: &str, side: &str) -> Check {
             .collect();
         let nearest = fairhop_config::nearest(name, others.iter().map(String::as_str));
         let fix = match nearest {
+            None if others.is_empty() => "this machine has no interface but lo".to_owned(),
             Some(nearest) => format!("write {side} = \"{nearest}\""),
             None => format!("this machine has {}; write one of them", others.join(", ")),
         };

@@ -164,7 +164,7 @@ fn modes_reload_and_failures_of_a_running_daemon() {
     let answer = gateway.post("/api/v1/mode", Some(&token), "{\"mode\":\"live\"}");
     assert_eq!((answer.status, answer.body.as_str()), (200, "{\"mode\":\"live\"}"));
     assert_eq!(*gateway.modes.lock().unwrap(), [Mode::DryRun, Mode::Live]);
-    gateway.wait_for("live", |status| status.mode == "live");
+    assert_eq!(gateway.status().mode, "live");
     let deadline = Instant::now() + Duration::from_secs(10);
     while gateway.seen.lock().unwrap().down.is_none() {
         assert!(Instant::now() < deadline, "no limits came");
