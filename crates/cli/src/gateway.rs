@@ -330,8 +330,8 @@ fn ask(args: &AskArgs, path: &str, view: impl Fn(&Status) -> String) -> Result<u
 fn change(args: &ChangeArgs, path: &str, body: &str) -> Result<String, Failure> {
     let token = std::fs::read_to_string(&args.token_file).map_err(|error| {
         // A gateway makes the file when it starts.
-        if let Err(error) = client::request(args.at.api, "GET", "/api/v1/status", None, None) {
-            return no_answer(args.at.api, &error);
+        if let Err(failure) = get(args.at.api, "/api/v1/status") {
+            return failure;
         }
         Failure::new(
             format!("cannot read the token {}: {}", args.token_file.display(), reason(&error)),

@@ -17,16 +17,13 @@ const MANY_FLOWS: usize = 4;
 /// Part of the budget that is kept at least when the first calls begin.
 const MIN_KEPT: f64 = 0.25;
 
-/// Part of the load of the calls above which it is that of all of them, with the error of a sum.
-pub(super) const ALL: f64 = 0.99;
-
 impl Adaptive {
     /// A call began: its load is taken from the budget. A call ended: the ceiling rises by its load.
     pub(super) fn on_calls_changed(&mut self, now: Nanos, change: CallsChange) {
         let CallsChange { load, came, went } = change;
         if load > 0.0 && self.state != State::Starved {
             let new_part = self.new_part(load);
-            let are_first = new_part > ALL;
+            let are_first = self.are_first(load);
             if are_first {
                 // These are the first calls: what was learnt without calls does not hold for them.
                 self.ceiling = f64::INFINITY;
@@ -62,8 +59,13 @@ impl Adaptive {
     }
 
     /// The part that this load is of that of all calls.
-    pub(super) fn new_part(&self, load: f64) -> f64 {
+    fn new_part(&self, load: f64) -> f64 {
         (load / self.calls.iter().map(|known| known.load).sum::<f64>()).min(1.0)
+    }
+
+    /// Whether this load is that of all calls, with the error of a sum.
+    pub(super) fn are_first(&self, load: f64) -> bool {
+        self.new_part(load) > 0.99
     }
 
     /// Reacts to many flows that began at once, or to a path that has become longer.

@@ -34,7 +34,6 @@ mod write;
 
 use fairhop_model::units::Nanos;
 
-use self::changes::ALL;
 use self::degradation::Degradation;
 use self::inputs::KnownCall;
 use self::noise::Noise;
@@ -352,7 +351,7 @@ impl Adaptive {
         }
         // The first calls after a restart are those of before.
         if let Some(change) = change.filter(|_| !self.is_continued) {
-            self.has_learnt &= !change.came || self.new_part(change.load) <= ALL;
+            self.has_learnt &= !(change.came && self.are_first(change.load));
             if self.has_learnt {
                 self.on_calls_changed(now, change);
             } else {
