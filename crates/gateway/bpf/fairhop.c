@@ -62,7 +62,7 @@ enum { TCP = 6, UDP = 17 };
 enum { USUAL_OPTIONS = 0x0101080a };
 enum { MAX_EXTENSIONS = 8, RTCP_BYTES = 256, MAX_OPENINGS = 32, MAX_SCALE = 14, DEFAULT_MSS = 536 };
 // Minor numbers of classes: see src/datapath/queues.rs and orders.rs.
-enum { CLASS_INTERACTIVE = 0x10, CLASS_LANE = 0x100, LANES = 16 };
+enum { CLASS_ACKS = 2, CLASS_INTERACTIVE = 0x10, CLASS_SHARED = 0x100, CLASS_LANE = 0x101, LANES = 16 };
 
 #define NONE (~0ULL)
 #define NO_LIMIT (~0U)
@@ -76,6 +76,8 @@ enum { CLASS_INTERACTIVE = 0x10, CLASS_LANE = 0x100, LANES = 16 };
 // stay, so that the pacer never runs dry; a new rate takes effect as soon.
 #define HORIZON (SECOND * 15 / 100)
 #define STAY (SECOND / 20)
+// A stay with what a timer may be late.
+#define PARK_EPOCH (STAY * 6 / 5)
 
 // Set before the programs are loaded.
 const volatile u32 pacing = PACING_OFF;
@@ -92,6 +94,8 @@ const volatile u32 seeds[10] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
 // The two ends of the park; zero without one.
 const volatile u32 park_index = 0;
 const volatile u32 unpark_index = 0;
+// Packets that are parked at most.
+const volatile u32 park_packets = 200;
 // Headers are read in place. Tests turn it off: then all go the way of packets whose headers are in fragments.
 const volatile u32 in_place = 1;
 // Tests set the time.
@@ -196,6 +200,14 @@ struct spacing {
 	u64 bytes;
 };
 
+// How many packets are parked. None passes less often than once in an epoch, so that those that have gone otherwise are known
+// after two: `entered` counts the passes in this epoch and the one before.
+struct park {
+	u32 packets;
+	u32 epoch;
+	u32 entered[2];
+};
+
 struct schedule {
 	struct bpf_spin_lock lock;
 	u32 present;
@@ -204,6 +216,7 @@ struct schedule {
 	struct spacing acks;
 	u64 last;
 	u64 last_ack;
+	struct park park;
 };
 enum { HAS_AGGREGATE = 1, HAS_URGENT = 2, HAS_ACKS = 4 };
 
@@ -1217,23 +1230,59 @@ INLINE u32 is_behind(struct lane *lane, u64 time, u32 was_parked, u16 number)
 	return before;
 }
 
-INLINE void unpark(struct lane *lane, u32 was_parked, u16 number)
+INLINE void unpark(struct park *park, struct lane *lane, u32 was_parked, u16 number)
 {
 	if (was_parked && number == lane->first)
 		lane->first++;
+	park->packets -= min32(was_parked, park->packets);
+}
+
+// 1 if a is less than b. Both are below 2^63. Without a branch, as in `record_of_flow`.
+INLINE u64 is_less(u64 a, u64 b)
+{
+	return (a - b) >> 63;
+}
+
+// Takes a packet that is too early into the park, or back into it, and gives it its number. Zero if that is full: what its queue
+// dropped would have a number, and the others of the flow would wait for it. Apart from `depart`, whose paths it would double.
+INLINE u32 enter_park(struct schedule *schedule, struct lane *lane, u64 time, u32 was_parked, u16 *number)
+{
+	u64 epoch = (u32)(time / PARK_EPOCH), known, is_same, is_next, enters, before, now;
+	struct park *park = &schedule->park;
+
+	lock(&schedule->lock);
+	known = park->epoch;
+	// Another processor may be a little ahead.
+	is_same = is_less(epoch, known + 1);
+	is_next = is_less(epoch ^ (known + 1), 1);
+	now = park->entered[0];
+	before = (park->entered[1] & -is_same) | (now & -is_next);
+	now &= -is_same;
+	park->epoch = (u32)((known & -is_same) | (epoch & (is_same - 1)));
+	park->packets = min32(park->packets, (u32)(before + now));
+	enters = is_less(park->packets, park_packets) | was_parked;
+	OPAQUE(enters);
+	park->packets += (u32)enters & (was_parked ^ 1);
+	park->entered[0] = (u32)(now + enters);
+	park->entered[1] = (u32)before;
+	if (!was_parked)
+		*number = lane->next;
+	lane->next += (u16)enters & (was_parked ^ 1);
+	unlock(&schedule->lock);
+	return (u32)enters;
 }
 
 // When a packet with data may leave; NONE if the pacer is full or an urgent packet would be late, TOO_EARLY if that is to be decided
 // later. `number` is that of a parked packet: packets of a flow stay in their order.
 INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane *lane, u64 flow_rate, u32 in_pairs, u64 time, u32 bytes,
-	u32 is_urgent, u32 was_parked, u16 *number, u64 *paced)
+	u32 is_urgent, u32 was_parked, u16 number, u64 *paced)
 {
 	u64 flow_due, flow_next, aggregate_next, urgent_next, ahead, behind_all, place, at, last, left, apart;
 	u64 slack = orders->gate_period;
 	u32 behind, is_second;
 
 	lock(&schedule->lock);
-	behind = park_index && is_behind(lane, time, was_parked, *number);
+	behind = park_index && is_behind(lane, time, was_parked, number);
 	is_second = in_pairs & (lane->present / IS_HALF);
 	OPAQUE(is_second);
 	flow_due = next_of(&lane->data, lane->present & HAS_DATA, flow_rate);
@@ -1245,7 +1294,7 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 	ahead = max64(max64(urgent_next, flow_next), max64(time, lane->left));
 	behind_all = max64(aggregate_next, max64(time, schedule->last));
 	if (is_urgent && !behind && ahead <= behind_all && ahead - time <= MAX_URGENT_WAIT) {
-		unpark(lane, was_parked, *number);
+		unpark(&schedule->park, lane, was_parked, number);
 		if (aggregate_next > time && schedule->aggregate.bytes < 1U << 30) {
 			schedule->aggregate.bytes += bytes;
 		} else {
@@ -1275,13 +1324,11 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 		return NONE;
 	}
 	if (park_index && (behind || at - time > HORIZON)) {
-		if (!was_parked)
-			*number = lane->next++;
 		unlock(&schedule->lock);
 		return TOO_EARLY;
 	}
-	unpark(lane, was_parked, *number);
-	// The park has a limit of its own.
+	unpark(&schedule->park, lane, was_parked, number);
+	// What is parked has been bounded.
 	if (!park_index && at - time > orders->max_wait) {
 		unlock(&schedule->lock);
 		return NONE;
@@ -1470,12 +1517,18 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 	is_data = digest->payload == KIND_TCP ? digest->words[2] > 0 : datagrams != FREE && digest->payload != KIND_RTCP;
 	is_urgent = datagrams == INTERACTIVE && digest->payload != KIND_TCP && orders && orders->interactive != NONE;
 	if (orders && pacing == PACING_CLASSES && direction == TO_MESH && is_data && orders->paces_data) {
-		class = class ? class : is_urgent ? CLASS_INTERACTIVE : lane_class(&scratch->key);
+		u32 is_shared = digest->payload == KIND_TCP && window != NO_LIMIT;
+
+		class = class ? class : is_urgent ? CLASS_INTERACTIVE : is_shared ? CLASS_SHARED : lane_class(&scratch->key);
 		skb->priority = major | class;
 		// The daemon finds out when the packet leaves its class.
 		digest->waited = class;
 	}
 	is_ack = is_pure_ack(digest) && orders && orders->up_acks != NONE;
+	if (is_ack && pacing == PACING_CLASSES && direction == TO_MESH) {
+		skb->priority = major | CLASS_ACKS;
+		digest->waited = CLASS_ACKS;
+	}
 	// Each connection has a SYN into the mesh, its first one or the answer to that. Its ports may have been another one's.
 	if (pacing == PACING_DEPARTURES && direction == TO_MESH && digest->payload == KIND_TCP && digest->octets[0] & SYN) {
 		struct lane *lane = find_lane(&scratch->key, hash, mark);
@@ -1495,15 +1548,15 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 			if (!lane)
 				lane = add_lane(&scratch->key, hash, mark, counters);
 			if (lane && is_data)
-				leaves = depart(schedule, orders, lane, rate, in_pairs, time, digest->bytes, is_urgent, was_parked, &number,
+				leaves = depart(schedule, orders, lane, rate, in_pairs, time, digest->bytes, is_urgent, was_parked, number,
 					&paced);
 			else if (lane)
 				paced = leaves = depart_ack(schedule, orders, lane, direction, orders->up_acks, time, digest->words[1]);
-			if (leaves == TOO_EARLY) {
+			if (leaves == TOO_EARLY && lane && enter_park(schedule, lane, time, was_parked, &number)) {
 				write_number(skb, number);
 				return park(skb);
 			}
-			if (leaves == NONE) {
+			if (leaves >= TOO_EARLY) {
 				counters->dropped++;
 				return DROP;
 			}

@@ -26,7 +26,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::api::{self, Answer, Command, Pending, Shared, Token};
 use crate::config::{self, Api, Config, GatewayAt, Loaded, Mode};
-use crate::datapath::{Datapath, DatapathError};
+use crate::datapath::{Datapath, DatapathError, POLL};
 use crate::engine::INTERVAL;
 use crate::log::{Level, Line, unix_s};
 use crate::notify::Notify;
@@ -39,8 +39,6 @@ use kernel::datapath_of;
 pub use kernel::start_kernel;
 pub use options::{DaemonError, Options, Signals};
 
-/// Time between polls of the datapaths.
-const POLL: Duration = Duration::from_millis(20);
 /// Ticks between two looks at counters, queues and addresses.
 const LOOK_TICKS: u64 = 5;
 
@@ -171,7 +169,8 @@ impl<'o> Daemon<'o> {
                 pending.answer(answer);
             }
             let until_tick = next_tick.saturating_sub(monotonic());
-            std::thread::sleep(POLL.min(Duration::from_nanos(until_tick.0)));
+            let within = self.instances.iter().map(Instance::poll_within).min().unwrap_or(POLL);
+            std::thread::sleep(within.min(Duration::from_nanos(until_tick.0)));
         }
     }
 

@@ -6,14 +6,14 @@ use fairhop_control::allocate::OtherRegion;
 use fairhop_control::controller::TICK;
 use fairhop_control::digest::Payload;
 use fairhop_control::flow::{Address, FlowKey};
-use fairhop_control::observer::FlowKind;
+use fairhop_control::observer::{AckTotals, FlowKind};
 use fairhop_control::policy::{Policy, Reason};
 use fairhop_control::raw::RawDigest;
 use fairhop_control::{Controller, ControllerConfig, Decision, Digest, Network, ObserverConfig};
 use fairhop_model::units::Nanos;
 
 use crate::config::{self, Config, GatewayAt, Mode};
-use crate::datapath::{DatagramClass, Orders};
+use crate::datapath::{AckWeight, DatagramClass, Orders};
 use crate::voice::{Distrusted, VoiceGuard, VoiceLimits};
 
 /// Ticks after a restart during which the budget is held: calls and flows that were there before look new.
@@ -82,6 +82,8 @@ pub struct Engine {
     controller: Controller,
     guard: VoiceGuard,
     datagrams: Vec<(FlowKey, DatagramClass)>,
+    /// What ACKs into the mesh acknowledge, and those that had been seen at the last tick.
+    acks: (AckWeight, AckTotals),
     /// A budget from before a restart, and for how many more ticks it is held.
     resume: Option<(f64, u32)>,
     decision: Option<Decision>,
@@ -99,6 +101,7 @@ impl Engine {
             settings,
             connected: Vec::new(),
             datagrams: Vec::new(),
+            acks: Default::default(),
             resume: None,
             decision: None,
             invalid: 0,
@@ -189,6 +192,7 @@ impl Engine {
         self.controller.tick(now, waiting);
         let distrusted = self.guard.check(now, self.controller.observer());
         self.collect_datagrams();
+        self.weigh_acks();
         self.decision = Some(Decision::of(&self.controller, now, waiting));
         distrusted
     }
@@ -231,9 +235,16 @@ impl Engine {
         self.datagrams.dedup_by_key(|(key, _)| *key);
     }
 
+    fn weigh_acks(&mut self) {
+        let (weight, before) = &mut self.acks;
+        let now = self.controller.observer().totals().acks_down;
+        weight.add(now.since(*before));
+        *before = now;
+    }
+
     /// What the datapath has to do.
     pub fn orders(&self) -> Orders<'_> {
-        Orders { policy: self.controller.policy(), datagrams: &self.datagrams }
+        Orders { policy: self.controller.policy(), datagrams: &self.datagrams, acks: self.acks.0 }
     }
 
     /// The last policy.

@@ -168,8 +168,36 @@ pub struct Totals {
     pub elastic_up: u64,
     /// TCP payload bytes acknowledged, both directions.
     pub delivered: u64,
+    /// Pure ACKs into the mesh.
+    pub acks_down: AckTotals,
     /// TCP payload bytes lost in the mesh, both directions.
     pub lost_in_mesh: u64,
+}
+
+/// Sums over pure ACKs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AckTotals {
+    /// Packets.
+    pub packets: u64,
+    /// IP bytes.
+    pub bytes: u64,
+    /// TCP payload bytes that they acknowledged: of each, at most [`AckTotals::MAX_STEP`].
+    pub acknowledged: u64,
+}
+
+impl AckTotals {
+    /// An ACK after a gap, or a forged one, says little about the others: a window without scaling (RFC 9293 §3.1).
+    pub const MAX_STEP: u64 = 65_535;
+
+    /// What has been added since earlier sums.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Self {
+        Self {
+            packets: self.packets - earlier.packets,
+            bytes: self.bytes - earlier.bytes,
+            acknowledged: self.acknowledged - earlier.acknowledged,
+        }
+    }
 }
 
 /// The present state of a call.
@@ -289,6 +317,12 @@ impl Observer {
                     self.totals.add_elastic(direction, bytes);
                 }
                 self.totals.delivered += progress.acknowledged;
+                if direction == Direction::ToMesh && fields.is_pure_ack() {
+                    let acks = &mut self.totals.acks_down;
+                    acks.packets += 1;
+                    acks.bytes += u64::from(bytes);
+                    acks.acknowledged += progress.acknowledged.min(AckTotals::MAX_STEP);
+                }
                 self.totals.lost_in_mesh += progress.lost_in_mesh;
             }
             (FlowBody::Udp(udp), _) => {

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fairhop_control::policy::Policy;
 use fairhop_control::raw::RawDigest;
@@ -12,7 +13,7 @@ use rustix::net::{AddressFamily, SocketType, socket};
 use super::news::{News, Report};
 use super::{Start, monotonic};
 use crate::config::{self, Config, GatewayAt, Loaded, Mode};
-use crate::datapath::{self, Counters, Datapath, DatapathError, Features, Orders, Queue};
+use crate::datapath::{self, AckWeight, Counters, Datapath, DatapathError, Features, Orders, POLL, Queue};
 use crate::engine::{Engine, Settings};
 use crate::journal::{Entry, Journal};
 use crate::log::{Level, Line, unix_s};
@@ -211,6 +212,11 @@ impl Instance {
         self.retry_at = now.saturating_add(RETRY);
     }
 
+    /// When to poll again at the latest.
+    pub(super) fn poll_within(&self) -> Duration {
+        self.datapath.as_ref().map_or(POLL, |datapath| datapath.poll_within())
+    }
+
     /// Takes the digests that have come.
     pub(super) fn poll(&mut self) {
         let (engine, recorder, prober) = (&mut self.engine, &mut self.recorder, &mut self.prober);
@@ -283,7 +289,7 @@ impl Instance {
     fn enforce(&mut self, now: Nanos, mode: Mode) -> Result<(), DatapathError> {
         const NONE: &Policy = &Policy::none();
         let Some(datapath) = &mut self.datapath else { return Ok(()) };
-        let none = Orders { policy: NONE, datagrams: &[] };
+        let none = Orders { policy: NONE, datagrams: &[], acks: AckWeight::default() };
         let orders = if mode == Mode::Live { self.engine.orders() } else { none };
         datapath.apply(&orders, now)
     }

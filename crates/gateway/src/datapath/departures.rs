@@ -89,7 +89,7 @@ impl Departures {
     /// The classes had this backlog at `now`. Those that are not named have none. `header` bytes are before each IP packet.
     ///
     /// Packets that arrived by then and are more than the backlog have left. They left evenly since the last look if packets
-    /// waited all the time; otherwise each left when it had arrived and the one before was paid for.
+    /// waited then; otherwise each left when it had arrived and the one before was paid for.
     pub(super) fn look(&mut self, now: Nanos, header: u64, backlogs: &[Backlog]) {
         let since = std::mem::replace(&mut self.looked_at, now);
         let mut left = Vec::new();
@@ -130,10 +130,11 @@ impl Class {
             })
             .count();
         let count = (arrived - held) as u64;
-        let was_busy = self.had_backlog && backlog > 0;
+        let was_busy = self.had_backlog;
         for (number, mut digest) in (1..).zip(self.waiting.drain(..arrived - held)) {
             let after_last = self.left + self.busy;
-            let evenly = since + Nanos(now.saturating_sub(since).0 * number / count);
+            // In the middle of its part of the time, so that the error has no sign.
+            let evenly = since + Nanos(now.saturating_sub(since).0 * (2 * number - 1) / (2 * count));
             let at = if was_busy { evenly } else { after_last };
             let at = at.max(Nanos(digest.at)).min(now);
             self.busy = match rate {
@@ -141,8 +142,9 @@ impl Class {
                 rate => Nanos((u64::from(digest.bytes) + header).saturating_mul(1_000_000_000) / rate),
             };
             self.left = at;
+            // In units of 2^20 ns, as of the programs.
+            digest.waited = (at.saturating_sub(Nanos(digest.at)).0 >> 20).min(u16::MAX.into()) as u16;
             digest.at = at.0;
-            digest.waited = 0;
             left.push(digest);
         }
         self.had_backlog = held > 0;
@@ -176,10 +178,10 @@ mod tests {
         assert_eq!(times(&mut departures, 101), [100]);
         // Half the rate: two in 40 ms.
         departures.look(Nanos::from_millis(141), 14, &backlog(3));
-        assert_eq!(times(&mut departures, 141), [121, 141]);
-        // And the rest at once: a class without backlog has sent everything.
+        assert_eq!(times(&mut departures, 141), [111, 131]);
+        // And the rest: a class without backlog has sent everything.
         departures.look(Nanos::from_millis(150), 14, &[]);
-        assert_eq!(times(&mut departures, 150), [150, 150, 150]);
+        assert_eq!(times(&mut departures, 150), [142, 145, 148]);
         assert!(!departures.has_classes());
     }
 
@@ -203,6 +205,9 @@ mod tests {
             departures.take_class(digest(at, 0x100));
         }
         departures.look(Nanos::from_millis(40), 14, &backlog(0));
-        assert_eq!(times(&mut departures, 40), [10, 20, 30]);
+        let left: Vec<RawDigest> = std::iter::from_fn(|| departures.next(Nanos::from_millis(40))).collect();
+        assert_eq!(left.iter().map(|d| d.at / 1_000_000).collect::<Vec<_>>(), [10, 20, 30]);
+        // How long the class has held them, in units of 2^20 ns.
+        assert_eq!(left.iter().map(|d| d.waited).collect::<Vec<_>>(), [0, 8, 17]);
     }
 }

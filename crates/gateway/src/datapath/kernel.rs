@@ -15,7 +15,9 @@ use super::orders::Written;
 use super::park::{self, Park};
 use super::programs::{Constants, MESH_MAJOR, Program, Programs, WIRED_MAJOR};
 use super::queues::{self, Queues};
-use super::{Attachment, Counters, Datapath, DatapathError, Features, LIFETIME, Orders, Pacing, Queue};
+use super::{
+    AckWeight, Attachment, Counters, Datapath, DatapathError, Features, LIFETIME, Orders, POLL, Pacing, Queue,
+};
 
 /// A stay in the park (`STAY` of the programs), and the way back.
 const PARKED_FOR: Duration = Duration::from_millis(60);
@@ -163,9 +165,10 @@ impl Kernel {
                     self.features.has_gate = pacing == Pacing::DepartureTimes;
                     self.features.paces_down_acks = pacing == Pacing::DepartureTimes && self.wired.is_some();
                     if pacing == Pacing::Classes {
-                        let note =
-                            "no gate and no pacing of ACKs: they take the queue fq (CONFIG_NET_SCH_FQ)";
-                        self.features.notes.push(note.into());
+                        let acks =
+                            if self.wired.is_some() { " and no pacing of ACKs out of the mesh" } else { "" };
+                        let note = format!("no gate{acks}: it takes the queue fq (CONFIG_NET_SCH_FQ)");
+                        self.features.notes.push(note);
                     }
                     return Ok(());
                 }
@@ -187,7 +190,7 @@ impl Kernel {
         if self.features.pacing != Pacing::DepartureTimes {
             return;
         }
-        match Park::make(&mut self.netlink, &self.mesh, self.settings.queue_packets) {
+        match Park::make(&mut self.netlink, &self.mesh) {
             Ok(park) => self.park = Some(park),
             Err(error) => self.features.notes.push(format!(
                 "rates take effect late where many packets wait: no pair of interfaces to park them (CONFIG_VETH): {error}"
@@ -199,7 +202,7 @@ impl Kernel {
         let Settings { queue_packets, state_dir, .. } = &self.settings;
         let sides = [(Some(&self.mesh), MESH_MAJOR, true), (self.wired.as_ref(), WIRED_MAJOR, false)];
         for (interface, major, has_data) in sides {
-            // Classes pace data only, and there is none on the wired side.
+            // Classes pace what goes into the mesh.
             let Some(interface) = interface.filter(|_| has_data || pacing != Pacing::Classes) else {
                 continue;
             };
@@ -225,6 +228,7 @@ impl Kernel {
             wired_is_ip: self.wired.as_ref().is_some_and(|wired| !wired.is_ethernet),
             mesh_index: self.mesh.index,
             park: self.park.as_ref().map_or((0, 0), |park| (park.way_in.index, park.way_out.index)),
+            park_packets: self.settings.queue_packets,
             sample: self.settings.sample.max(1),
             flows: self.settings.flows,
             ..Constants::default()
@@ -282,6 +286,13 @@ impl Datapath for Kernel {
         &self.features
     }
 
+    fn poll_within(&self) -> Duration {
+        /// The times of packets in classes are wrong by up to that, and round trips with them: it has to be less than what the
+        /// controller takes for a queue (12 ms).
+        const LOOK: Duration = Duration::from_millis(5);
+        if self.departures.has_classes() { LOOK } else { POLL }
+    }
+
     fn poll_digests(&mut self, sink: &mut dyn FnMut(&RawDigest)) -> Result<(), DatapathError> {
         let Some(programs) = &mut self.programs else { return Self::gone() };
         if self.features.pacing == Pacing::Off {
@@ -321,12 +332,12 @@ impl Datapath for Kernel {
         let expires = orders.policy.expires.min(now.saturating_add(LIFETIME));
         // Rates before packets: a class never sends what it got at an older, higher rate.
         for queues in &mut self.queues {
-            queues.set(&mut self.netlink, orders.policy, &self.written, packets)?;
+            queues.set(&mut self.netlink, orders, &self.written, packets)?;
         }
         self.written.write(programs, orders, now, expires, packets, self.features.pacing)?;
         // Classes that have just been given to flows.
         for queues in &mut self.queues {
-            queues.set(&mut self.netlink, orders.policy, &self.written, packets)?;
+            queues.set(&mut self.netlink, orders, &self.written, packets)?;
         }
         Ok(())
     }
@@ -375,7 +386,7 @@ impl Datapath for Kernel {
         let Some(mut programs) = self.programs.take() else { return self.remove_queues() };
         // Nothing is limited from now on, whatever fails below.
         let expired = Policy { expires: Nanos::ZERO, ..Policy::none() };
-        let orders = Orders { policy: &expired, datagrams: &[] };
+        let orders = Orders { policy: &expired, datagrams: &[], acks: AckWeight::default() };
         let lifted = self.written.write(&mut programs, &orders, Nanos::ZERO, Nanos::ZERO, 1, Pacing::Off);
         // What is parked comes back and passes.
         if lifted.is_ok()

@@ -26,12 +26,14 @@ mod sys;
 pub mod trial;
 
 use std::fmt;
+use std::time::Duration;
 
 use fairhop_control::Network;
 use fairhop_control::flow::FlowKey;
+use fairhop_control::observer::AckTotals;
 use fairhop_control::policy::Policy;
 use fairhop_control::raw::RawDigest;
-use fairhop_model::units::Nanos;
+use fairhop_model::units::{BitRate, Nanos};
 
 pub use queues::{Found, look};
 
@@ -56,6 +58,11 @@ pub trait Datapath {
     /// # Errors
     /// The datapath is gone.
     fn poll_digests(&mut self, sink: &mut dyn FnMut(&RawDigest)) -> Result<(), DatapathError>;
+
+    /// When to poll again at the latest: soon while the times at which packets leave are inferred.
+    fn poll_within(&self) -> Duration {
+        POLL
+    }
 
     /// Puts orders in force in place of those before, until [`LIFETIME`] from `now`, or until the policy expires if that is
     /// sooner.
@@ -99,6 +106,9 @@ pub trait Datapath {
     fn stop(&mut self) -> Result<(), DatapathError>;
 }
 
+/// Time between polls of a datapath.
+pub const POLL: Duration = Duration::from_millis(20);
+
 /// What the datapath has to do: a policy, and what the observer knows of UDP flows, which no program in the kernel can know.
 #[derive(Clone, Copy, Debug)]
 pub struct Orders<'a> {
@@ -106,6 +116,38 @@ pub struct Orders<'a> {
     pub policy: &'a Policy,
     /// UDP flows that are paced. All others pass freely.
     pub datagrams: &'a [(FlowKey, DatagramClass)],
+    /// What an ACK into the mesh acknowledges, for classes.
+    pub acks: AckWeight,
+}
+
+/// What pure ACKs into the mesh acknowledge in the mean. Queues with classes count the bytes of a packet, and not what it acknowledges.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AckWeight {
+    packets: f64,
+    bytes: f64,
+    acknowledged: f64,
+}
+
+impl AckWeight {
+    /// What is left of the sums from one tick to the next: they reach back for a second.
+    const KEPT: f64 = 0.9;
+    /// A full segment with timestamps, and its ACK: what counts where no ACK has been seen, as a tenth of an ACK beside those that have.
+    const USUAL: Self = Self { packets: 0.1, bytes: 5.2, acknowledged: 144.8 };
+
+    /// Counts the ACKs of a tick.
+    pub fn add(&mut self, acks: AckTotals) {
+        let sum = |sum: f64, more: u64| Self::KEPT * sum + more as f64;
+        self.packets = sum(self.packets, acks.packets);
+        self.bytes = sum(self.bytes, acks.bytes);
+        self.acknowledged = sum(self.acknowledged, acks.acknowledged);
+    }
+
+    /// Bytes of ACKs per second, each with a link header of `header` bytes, that acknowledge at this rate.
+    pub fn bytes_per_second(self, rate: BitRate, header: u64) -> u64 {
+        let Self { packets, bytes, acknowledged } = Self::USUAL;
+        let bytes = self.bytes + bytes + header as f64 * (self.packets + packets);
+        (rate.0 as f64 / 8.0 * bytes / (self.acknowledged + acknowledged)) as u64
+    }
 }
 
 /// How the pacer treats a UDP flow ([`fairhop_control::observer::FlowKind`]).
@@ -125,7 +167,7 @@ pub enum Pacing {
     Off,
     /// Departure times (`skb->tstamp`) that the queue `fq` keeps: aggregate, flows and gate.
     DepartureTimes,
-    /// Classes of HTB with a TBF leaf each: aggregate and flows, no gate.
+    /// Classes of HTB with a TBF leaf each: aggregate, flows, and ACKs into the mesh by their mean; no gate.
     Classes,
 }
 
@@ -291,4 +333,28 @@ pub enum DatapathError {
         /// The last lines of the verifier.
         reason: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acks_weigh_what_they_acknowledge_in_the_mean_of_a_second() {
+        let mut weight = AckWeight::default();
+        let rate = BitRate(8_000_000);
+        // Before any ACK: one of 66 bytes on the wire for each 1448 bytes.
+        assert_eq!(weight.bytes_per_second(rate, 14), 1_000_000 * 66 / 1448);
+        // ACKs of two segments each, and as many that acknowledge nothing.
+        for _ in 0..30 {
+            weight.add(AckTotals { packets: 20, bytes: 20 * 52, acknowledged: 10 * 2896 });
+        }
+        let expected = 1e6 * 66.0 * 20.0 / (10.0 * 2896.0);
+        assert!((weight.bytes_per_second(rate, 14) as f64 / expected - 1.0).abs() < 0.01);
+        // After a long silence, that of before any counts again.
+        for _ in 0..20_000 {
+            weight.add(AckTotals::default());
+        }
+        assert_eq!(weight.bytes_per_second(rate, 14), 1_000_000 * 66 / 1448);
+    }
 }

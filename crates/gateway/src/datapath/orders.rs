@@ -10,9 +10,9 @@ use super::layout::{NO_WINDOW, RawKey, RawOrders, RawTreatment, raw_rate};
 use super::programs::Programs;
 use super::{DatagramClass, DatapathError, Orders, Pacing};
 
-/// First minor number of classes for single flows, and their number: `LISTED` beside `CLASS_LANE` of the programs.
+/// First minor number of classes for single flows, and their number, beside `CLASS_SHARED` of the programs.
 pub(super) const CLASS_LISTED: u16 = 0x180;
-/// Flows with a rate of their own that have a class; further ones share the classes of the others.
+/// Flows that have a class of their own at a time; further ones share that of the others.
 pub(super) const LISTED: u16 = 16;
 
 /// Which flow has which class of its own, kept over the orders: a flow that stays has the same class.
@@ -85,9 +85,12 @@ impl Written {
         self.expires = expires;
     }
 
-    /// Gives each flow with a rate of its own a class, as far as there are.
+    /// Gives each flow a class that has a rate and no window, as far as there are: it would fill the class of all.
     fn assign(&mut self, orders: &Orders<'_>) {
-        let rated = || orders.policy.flows.iter().filter(|flow| flow.treatment.rate.is_some());
+        let rated = || {
+            let flows = orders.policy.flows.iter();
+            flows.filter(|flow| flow.treatment.rate.is_some() && flow.treatment.window.is_none())
+        };
         for class in &mut self.classes {
             *class = class.and_then(|(key, _)| {
                 rated().find(|flow| flow.key == key).map(|flow| (key, flow.treatment.rate))

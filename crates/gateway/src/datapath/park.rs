@@ -40,11 +40,11 @@ fn names(mesh: &str) -> [String; 2] {
 }
 
 impl Park {
-    /// Makes the park of a mesh interface, for so many packets.
+    /// Makes the park of a mesh interface.
     ///
     /// # Errors
     /// The kernel has no `veth` or `fq`, or refuses.
-    pub(super) fn make(netlink: &mut Netlink, mesh: &Interface, packets: u32) -> io::Result<Self> {
+    pub(super) fn make(netlink: &mut Netlink, mesh: &Interface) -> io::Result<Self> {
         /// The largest that the kernel takes: packets of several segments pass too.
         const MAX_MTU: u32 = 65_535;
         let names = names(&mesh.name);
@@ -57,18 +57,15 @@ impl Park {
             .with(MTU, &MAX_MTU.to_ne_bytes())
             .with(LINK_INFO, &info);
         netlink.request(&[create])?;
-        Self::finish(netlink, mesh, &names, packets).inspect_err(|_| {
+        Self::finish(netlink, mesh, &names).inspect_err(|_| {
             // The first error counts.
             let _ = clean(netlink, &mesh.name);
         })
     }
 
-    fn finish(
-        netlink: &mut Netlink,
-        mesh: &Interface,
-        names: &[String; 2],
-        packets: u32,
-    ) -> io::Result<Self> {
+    fn finish(netlink: &mut Netlink, mesh: &Interface, names: &[String; 2]) -> io::Result<Self> {
+        /// The program bounds what is parked (`park_packets`), and counts what it drops.
+        const PACKETS: u32 = 10_000;
         let mut find =
             |name: &str| netlink.interface(name)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
         let (way_in, way_out) = (find(&names[0])?, find(&names[1])?);
@@ -87,7 +84,7 @@ impl Park {
             ROOT,
         )
         .kind("fq")
-        .with(attribute::OPTIONS, &queues::fq_options(packets));
+        .with(attribute::OPTIONS, &queues::fq_options(PACKETS));
         netlink.request(&[up(&way_in), up(&way_out), queue])?;
         Ok(Self { way_in, way_out, mesh: mesh.name.clone() })
     }

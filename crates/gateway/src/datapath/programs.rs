@@ -68,6 +68,8 @@ pub struct Constants {
     pub mesh_index: u32,
     /// Indices of the interfaces into the park and out of it; zero without one.
     pub park: (u32, u32),
+    /// Packets that are parked at most.
+    pub park_packets: u32,
     /// One of so many packets of paced flows has a digest; losses and round trips can only be seen with 1.
     pub sample: u32,
     /// Number of TCP flows.
@@ -86,6 +88,7 @@ impl Default for Constants {
             wired_is_ip: false,
             mesh_index: 0,
             park: (0, 0),
+            park_packets: 200,
             sample: 1,
             flows: 16_384,
             in_place: true,
@@ -187,6 +190,7 @@ impl Programs {
             .override_global("mesh_index", &constants.mesh_index, true)
             .override_global("park_index", &constants.park.0, true)
             .override_global("unpark_index", &constants.park.1, true)
+            .override_global("park_packets", &constants.park_packets, true)
             .override_global("sample", &constants.sample, true)
             .override_global("mesh_major", &mesh_major, true)
             .override_global("place_mask", &place_mask, true)

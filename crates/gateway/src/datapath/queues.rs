@@ -2,13 +2,22 @@
 //!
 //! ```text
 //!  fa10:  htb          packets without a class pass directly: calls, control, and everything without orders in force
+//!   ├ fa10:2           ACKs                                            tbf
 //!   └ fa10:1           elastic data together
 //!      ├ fa10:10       interactive UDP, first                          tbf
-//!      ├ fa10:100 …    elastic flows, by a hash of their ports         tbf each
-//!      └ fa10:180 …    flows with a rate of their own                  tbf each
+//!      ├ fa10:100      flows with a window                             tbf
+//!      ├ fa10:101 …    flows without one, by a hash of their ports     tbf each
+//!      └ fa10:180 …    flows with a rate and no window, as QUIC        tbf each
 //! ```
-//! A TBF leaf splits what consists of several segments; HTB alone would send it as one burst. ACKs are not paced by classes:
-//! an ACK would have to weigh what it acknowledges, and the kernel takes size tables on root queues only.
+//! A TBF leaf splits what consists of several segments; HTB alone would send it as one burst.
+//!
+//! *One class for flows with windows.* A leaf of HTB sends one packet a minute whatever its parent has sent, and the parent pays for it at the
+//! rate of then. With a class for each flow, thirty flows that began while the rate was low sent a packet each, and the parent paid for
+//! eight seconds, in which nothing left. In one class, windows share the rate, and the segments of a pair stay together, so that their
+//! ACKs are prompt.
+//!
+//! *ACKs* would have to weigh what they acknowledge. HTB counts their bytes, so their class has the rate of ACKs that acknowledge
+//! as much in the mean ([`super::AckWeight`]).
 //!
 //! Handles have the major numbers `fa10` (mesh) and `fa20` (wired): that is how queues of a gateway that was killed are
 //! recognised and removed. A queue that was there before is written into a file before it is replaced, and put back.
@@ -18,7 +27,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use fairhop_control::pacer::{MAX_URGENT_WAIT, URGENT_BURST};
-use fairhop_control::policy::Policy;
 use fairhop_model::units::BitRate;
 
 use super::departures::Backlog;
@@ -28,18 +36,22 @@ use super::netlink::{
 };
 use super::orders::{CLASS_LISTED, LISTED, Written};
 use super::programs::{MESH_MAJOR, WIRED_MAJOR};
-use super::{Count, DatapathError, Pacing, Queue, kernel, park};
+use super::{Count, DatapathError, Orders, Pacing, Queue, kernel, park};
 
 /// Minor numbers of classes; those of the programs, `CLASS_…` there.
 const DATA: u16 = 1;
+const ACKS: u16 = 2;
 const INTERACTIVE: u16 = 0x10;
-const LANE: u16 = 0x100;
+const SHARED: u16 = 0x100;
+const LANE: u16 = 0x101;
 const LANES: u16 = 16;
 
 /// A rate that limits nothing, in bytes per second: 10 Gbit/s.
 const UNLIMITED: u64 = 1_250_000_000;
-/// No class gets less, in bytes per second: the kernel refuses zero.
+/// No class gets less, in bytes per second.
 const MIN_RATE: u64 = 125;
+/// Rate of a leaf's own, besides what it borrows, in bytes per second: the kernel refuses zero.
+const OWN_RATE: u64 = 1;
 /// Bytes of Ethernet around a full IP packet of 1500 bytes, for which rates hold.
 const ETHERNET: u64 = 14;
 const FULL_PACKET: u64 = 1500;
@@ -170,8 +182,10 @@ impl Queues {
         let bytes = queue_packets.saturating_mul(self.packet());
         if self.has_data {
             requests.push(self.class(DATA, 0, UNLIMITED, 0, new));
+            requests.push(self.class(ACKS, 0, UNLIMITED, 0, new));
+            requests.push(self.bucket(ACKS, UNLIMITED, bytes, new | flag::EXCLUSIVE));
             let leaves = std::iter::once(INTERACTIVE)
-                .chain(LANE..LANE + LANES)
+                .chain(SHARED..LANE + LANES)
                 .chain(CLASS_LISTED..CLASS_LISTED + LISTED);
             for minor in leaves {
                 requests.push(self.class(minor, DATA, UNLIMITED, u32::from(minor != INTERACTIVE), new));
@@ -194,9 +208,9 @@ impl Queues {
         const PARAMETERS: u16 = 1;
         let parent = if parent == 0 { self.handle(0) } else { self.handle(parent) };
         let mut parameters = Vec::new();
-        let is_leaf = minor != DATA;
-        // A leaf's own rate is enough for its turn only: what it gets, it borrows from the rate of all.
-        let own = if is_leaf { MIN_RATE } else { rate };
+        // A leaf gets what it borrows from the rate of all.
+        let is_leaf = !matches!(minor, DATA | ACKS);
+        let own = if is_leaf { OWN_RATE } else { rate };
         let ceiling = if is_leaf { UNLIMITED } else { rate };
         parameters.extend(rate_spec(own));
         parameters.extend(rate_spec(ceiling));
@@ -239,7 +253,7 @@ impl Queues {
     pub(super) fn set(
         &mut self,
         netlink: &mut Netlink,
-        policy: &Policy,
+        orders: &Orders<'_>,
         written: &Written,
         queue_packets: u32,
     ) -> Result<(), DatapathError> {
@@ -249,18 +263,20 @@ impl Queues {
         let limit = queue_packets.saturating_mul(self.packet());
         let mut wanted: Vec<(u16, u64)> = Vec::new();
         if self.has_data {
+            let policy = orders.policy;
             let down = wire_rate(policy.down);
             wanted.push((DATA, down));
+            wanted.push((ACKS, self.ack_rate(orders)));
             let leaf = |rate: Option<BitRate>| wire_rate(rate).min(down);
             wanted.push((INTERACTIVE, leaf(policy.interactive)));
-            wanted.extend((LANE..LANE + LANES).map(|minor| (minor, leaf(policy.others.rate))));
+            wanted.extend((SHARED..LANE + LANES).map(|minor| (minor, leaf(policy.others.rate))));
             wanted.extend(written.rates().map(|(minor, rate)| (minor, leaf(rate))));
         }
         wanted.retain(|rate| !self.rates.contains(rate));
         let requests: Vec<Request> = wanted
             .iter()
             .map(|&(minor, rate)| match minor {
-                DATA => self.class(minor, 0, rate, 0, 0),
+                DATA | ACKS => self.class(minor, 0, rate, 0, 0),
                 INTERACTIVE => self.bucket(minor, rate, limit.min(interactive_limit(rate)), 0),
                 _ => self.bucket(minor, rate, limit, 0),
             })
@@ -272,6 +288,12 @@ impl Queues {
             self.rates.push((minor, rate));
         }
         Ok(())
+    }
+
+    /// Bytes of ACKs per second on the wire.
+    fn ack_rate(&self, orders: &Orders<'_>) -> u64 {
+        let rate = orders.policy.up_acks.map(|rate| orders.acks.bytes_per_second(rate, self.header()));
+        rate.map_or(UNLIMITED, |rate| rate.clamp(MIN_RATE, UNLIMITED))
     }
 
     /// The queues as the kernel shows them.
@@ -294,8 +316,10 @@ impl Queues {
         let ways = if self.has_data { "into the mesh" } else { "out of the mesh" };
         let what = match (is_root, minor) {
             (true, _) => "everything".to_owned(),
+            (_, ACKS) => "ACKs".to_owned(),
             (_, INTERACTIVE) => "interactive".to_owned(),
             (_, CLASS_LISTED..) => format!("flow {}", minor - CLASS_LISTED),
+            (_, SHARED) => "elastic".to_owned(),
             _ => format!("elastic, lane {}", minor.saturating_sub(LANE)),
         };
         let rate_of =

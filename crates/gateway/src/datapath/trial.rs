@@ -8,7 +8,7 @@ use fairhop_model::units::Nanos;
 use super::orders::Written;
 use super::programs::Programs;
 pub use super::programs::{Constants, Program};
-use super::{Counters, DatapathError, Orders, Pacing};
+use super::{AckWeight, Counters, DatapathError, Orders, Pacing};
 
 /// What a program has done with a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,7 +78,7 @@ impl Trial {
         expires: Nanos,
         queue_packets: u32,
     ) -> Result<(), DatapathError> {
-        let orders = Orders { policy, datagrams: &[] };
+        let orders = Orders { policy, datagrams: &[], acks: AckWeight::default() };
         self.order_all(&orders, expires, queue_packets)
     }
 

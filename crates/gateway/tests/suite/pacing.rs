@@ -6,8 +6,8 @@ use fairhop_control::pacer::AckPacer;
 use fairhop_control::pacer::departure::{FlowSpacing, Schedule};
 use fairhop_control::policy::{FlowPolicy, Policy, Treatment};
 use fairhop_control::raw::WAITED_UNIT;
-use fairhop_gateway::datapath::trial::{Constants, Program};
-use fairhop_gateway::datapath::{DatagramClass, Orders, Pacing};
+use fairhop_gateway::datapath::trial::{Constants, Program, Trial};
+use fairhop_gateway::datapath::{AckWeight, DatagramClass, Orders, Pacing};
 use fairhop_model::units::{BitRate, Nanos};
 
 use crate::differential::trial;
@@ -155,6 +155,52 @@ fn packets_that_are_too_early_are_parked_and_leave_in_order_at_the_rate_of_then(
     assert!(left.last().unwrap().0 < end.saturating_add(STAY), "{:?}", left.last());
 }
 
+/// 40 packets of a flow at once, where 20 can be parked. Five of those leave, and the others are lost.
+#[test]
+fn a_full_park_drops_the_newest_packets_and_counts_them() {
+    const STAY: Nanos = Nanos::from_millis(50);
+    const UNPARK: u32 = 8;
+    let Some(mut trial) = trial(Constants { park: (7, UNPARK), park_packets: 20, ..departures() }) else {
+        return;
+    };
+    // A packet takes 20.8 ms: eight departures are fixed within the 150 ms.
+    trial.order(&Policy { down: Some(BitRate(400_000)), ..Policy::none() }, Nanos::MAX, QUEUE).unwrap();
+    let frame = |flow| segment(flow, Direction::ToMesh, 1, ACK, 1000);
+    let back = |now: Nanos| now.saturating_add(STAY).saturating_add(Nanos(9_000_000));
+    let mut parked: Vec<(Nanos, u32)> = Vec::new();
+    let mut passed = 0;
+    for _ in 0..40 {
+        let outcome = trial.run_again(Program::ToMesh, START, 0, 0, &frame(1)).unwrap();
+        passed += u32::from(outcome.passes);
+        parked.extend(outcome.parked.map(|number| (back(START), number)));
+    }
+    assert_eq!((passed, parked.len()), (8, 20));
+    assert_eq!(trial.counters().unwrap().dropped, 12);
+    // They come back in any order.
+    parked.reverse();
+    let mut left: Vec<(Nanos, u32)> = Vec::new();
+    let mut now = START;
+    while left.len() < 5 {
+        let first = (0..parked.len()).min_by_key(|&place| parked[place].0).unwrap();
+        let number;
+        (now, number) = parked.remove(first);
+        let outcome = trial.run_again(Program::ToMesh, now, UNPARK, number, &frame(1)).unwrap();
+        match outcome.parked {
+            Some(same) => parked.push((back(now), same)),
+            None => left.push((outcome.departure, number)),
+        }
+    }
+    assert!(left.iter().map(|(_, number)| *number).eq(0..5) && left.is_sorted(), "{left:?}");
+    let parked_of = |trial: &mut Trial, at: Nanos, flow: u8| {
+        (0..60)
+            .filter(|_| trial.run_again(Program::ToMesh, at, 0, 0, &frame(flow)).unwrap().parked.is_some())
+            .count()
+    };
+    assert_eq!(parked_of(&mut trial, now, 2), 5);
+    // None of them is seen again. After two epochs there is as much room as before.
+    assert_eq!(parked_of(&mut trial, now.saturating_add(Nanos::from_millis(121)), 3), 20);
+}
+
 /// ACKs into the mesh and out of it, charged what they acknowledge, duplicates free of charge: to the nanosecond. Connections end
 /// and begin on the same ports, acknowledgments jump, and rates end and begin.
 #[test]
@@ -298,7 +344,7 @@ fn interactive_packets_go_ahead_up_to_their_rate_and_calls_are_never_paced() {
     let policy =
         Policy { down: Some(BitRate(800_000)), interactive: Some(BitRate(400_000)), ..Policy::none() };
     let datagrams = [(key(2, UDP), DatagramClass::Interactive), (key(3, UDP), DatagramClass::Elastic)];
-    let orders = Orders { policy: &policy, datagrams: &datagrams };
+    let orders = Orders { policy: &policy, datagrams: &datagrams, acks: AckWeight::default() };
     trial.order_all(&orders, Nanos::MAX, QUEUE).unwrap();
     let mut run = |frame: &[u8]| {
         let outcome = trial.run(Program::ToMesh, START, 0, frame).unwrap();
@@ -330,7 +376,7 @@ fn late_interactive_packets_are_dropped_where_bulk_is_parked() {
     let policy =
         Policy { down: Some(BitRate(800_000)), interactive: Some(BitRate(40_000)), ..Policy::none() };
     let datagrams = [(key(2, UDP), DatagramClass::Interactive), (key(3, UDP), DatagramClass::Elastic)];
-    let orders = Orders { policy: &policy, datagrams: &datagrams };
+    let orders = Orders { policy: &policy, datagrams: &datagrams, acks: AckWeight::default() };
     trial.order_all(&orders, Nanos::MAX, QUEUE).unwrap();
     let (bulk, picture) = (datagram(3, 972), datagram(2, 972));
     for _ in 0..15 {

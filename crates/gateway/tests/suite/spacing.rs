@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fairhop_control::policy::{Policy, Treatment};
 use fairhop_gateway::datapath::kernel::{Kernel, now};
-use fairhop_gateway::datapath::{Datapath, Orders, Pacing};
+use fairhop_gateway::datapath::{AckWeight, Datapath, Orders, Pacing};
 use fairhop_model::units::BitRate;
 
 use crate::network::{Network, Way, digests};
@@ -76,7 +76,7 @@ impl Drop for Trace {
 fn hold(kernel: &mut Kernel, policy: &Policy, time: Duration) {
     let began = Instant::now();
     while began.elapsed() < time {
-        kernel.apply(&Orders { policy, datagrams: &[] }, now()).unwrap();
+        kernel.apply(&Orders { policy, datagrams: &[], acks: AckWeight::default() }, now()).unwrap();
         digests(kernel);
         thread::sleep(Duration::from_millis(100));
     }
@@ -101,7 +101,9 @@ fn departure_times_space_packets_at_the_device_and_change_their_rate_without_los
         for kbps in [600, 2_000, 4_000, 10_000, 20_000] {
             let rate = BitRate(kbps * 1000);
             let policy = Policy { down: Some(rate), others, ..Policy::none() };
-            kernel.apply(&Orders { policy: &policy, datagrams: &[] }, now()).unwrap();
+            kernel
+                .apply(&Orders { policy: &policy, datagrams: &[], acks: AckWeight::default() }, now())
+                .unwrap();
             let time = Duration::from_millis(500) + Duration::from_secs_f64(400.0 * 12_000.0 / rate.0 as f64);
             let transfers: Vec<_> =
                 (0..flows).map(|_| network.transfer(Way::Download, false, time)).collect();
@@ -134,7 +136,7 @@ fn departure_times_space_packets_at_the_device_and_change_their_rate_without_los
     for change in 0..10_000_u64 {
         let down = Some(BitRate(2_000_000 + change % 20 * 1_000_000));
         let policy = Policy { down, others, ..Policy::none() };
-        kernel.apply(&Orders { policy: &policy, datagrams: &[] }, now()).unwrap();
+        kernel.apply(&Orders { policy: &policy, datagrams: &[], acks: AckWeight::default() }, now()).unwrap();
         if change % 20 == 0 {
             digests(&mut kernel);
         }

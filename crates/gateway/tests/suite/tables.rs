@@ -3,7 +3,7 @@
 use fairhop_control::digest::Direction;
 use fairhop_control::policy::{Policy, Treatment};
 use fairhop_gateway::datapath::trial::{Constants, Program, Trial};
-use fairhop_gateway::datapath::{DatagramClass, Orders, Pacing};
+use fairhop_gateway::datapath::{AckWeight, DatagramClass, Orders, Pacing};
 use fairhop_model::units::{BitRate, Nanos};
 
 use crate::differential::{self, trial};
@@ -93,7 +93,7 @@ fn a_flood_of_tcp_flows_does_not_evict_udp_flows_with_packets() {
     let others = Treatment { rate: Some(BitRate(8 * 1000 * 1000 / 30)), ..Treatment::default() };
     let policy = Policy { others, ..Policy::none() };
     let datagrams: Vec<_> = (0..20).map(|flow| (key(flow, 17), DatagramClass::Elastic)).collect();
-    let orders = Orders { policy: &policy, datagrams: &datagrams };
+    let orders = Orders { policy: &policy, datagrams: &datagrams, acks: AckWeight::default() };
     trial.order_all(&orders, Nanos::MAX, 200).unwrap();
     let mut paced = [0; 20];
     for number in 0..50_000_u32 {
