@@ -290,6 +290,12 @@ pub fn load(source_name: &str, text: &str, overrides: &[Override]) -> Result<Loa
 }
 
 impl Config {
+    /// Whether the control of a gateway paces ACKs out of the mesh, which takes a queue on the wired interface.
+    pub fn paces_acks(&self, gateway: &GatewayAt) -> bool {
+        let (controller, _) = setting_of(&self.control_of(gateway));
+        matches!(controller, ControllerConfig::Fixed(fixed) if fixed.ack_rate.is_some())
+    }
+
     /// The sizes and assumptions of the observers.
     pub fn observer(&self) -> ObserverConfig {
         ObserverConfig {

@@ -55,8 +55,8 @@ pub fn examine(config: Option<&Config>) -> Vec<Check> {
     checks.extend(queues(kinds, config));
     if let Some(config) = config {
         for gateway in &config.gateway {
-            checks.extend(interfaces(gateway, kinds, &release));
-            checks.extend(gateway.probe.iter().flat_map(probes));
+            checks.extend(interfaces(gateway, config.paces_acks(gateway), kinds, &release));
+            checks.extend(gateway.probe.iter().flat_map(|setting| probes(setting, &gateway.mesh)));
         }
         checks.push(forwarding());
         checks.push(address(&config.api.listen));
@@ -251,7 +251,7 @@ fn unknown(what: &str) -> Check {
     )
 }
 
-fn interfaces(gateway: &GatewayAt, kinds: Kinds, release: &str) -> Vec<Check> {
+fn interfaces(gateway: &GatewayAt, paces_acks: bool, kinds: Kinds, release: &str) -> Vec<Check> {
     let mut checks = vec![interface(&gateway.mesh, "mesh")];
     if let Some(wired) = &gateway.wired {
         checks.push(interface(wired, "wired"));
@@ -262,7 +262,7 @@ fn interfaces(gateway: &GatewayAt, kinds: Kinds, release: &str) -> Vec<Check> {
         let pacing = kinds.pacing(gateway.pacing);
         checks.extend(queue(&gateway.mesh, pacing, has_tcx));
         // Classes pace what goes into the mesh, and leave the wired interface alone.
-        let is_left = matches!(pacing, Some(Pacing::Classes | Pacing::Off));
+        let is_left = !paces_acks || matches!(pacing, Some(Pacing::Classes | Pacing::Off));
         if let Some(wired) = gateway.wired.as_ref().filter(|_| !is_left) {
             checks.extend(queue(wired, pacing, has_tcx));
         }
@@ -313,8 +313,8 @@ fn has_default_route(table: &str, interface: &str) -> bool {
     })
 }
 
-/// Raw sockets, and a route to each host that is to be probed.
-fn probes(setting: &ProbeSetting) -> Vec<Check> {
+/// Raw sockets, and a route into the mesh to each host that is to be probed.
+fn probes(setting: &ProbeSetting, mesh: &str) -> Vec<Check> {
     let what = "sockets of probes";
     let sockets = match Prober::open().set(Some(setting)) {
         Ok(()) => Check::new(what, Verdict::Good, "can be opened", ""),
@@ -328,6 +328,12 @@ fn probes(setting: &ProbeSetting) -> Vec<Check> {
     let route = |host: IpAddr| {
         let what = format!("probe of {host}");
         match own_address(host) {
+            Some(_) if device_to(host).is_some_and(|device| device != mesh) => Check::new(
+                &what,
+                Verdict::Limited,
+                format!("the route to it does not leave by {mesh}"),
+                "name a host of the mesh: the way to others says nothing of its air",
+            ),
             Some(own) => Check::new(&what, Verdict::Good, format!("there is a route, from {own}"), ""),
             None => {
                 Check::new(&what, Verdict::Limited, "no route", "correct the address, or add a route to it")
@@ -335,6 +341,13 @@ fn probes(setting: &ProbeSetting) -> Vec<Check> {
         }
     };
     std::iter::once(sockets).chain(setting.addresses().map(route)).collect()
+}
+
+/// The interface by which packets to a host leave, if `ip` is installed.
+fn device_to(host: IpAddr) -> Option<String> {
+    let route = output("ip", &["-o", "route", "get", &host.to_string()])?;
+    let mut words = route.split_whitespace().skip_while(|word| *word != "dev");
+    words.nth(1).map(str::to_owned)
 }
 
 /// The output of a program, if it is installed and likes its arguments.
@@ -531,9 +544,13 @@ mod tests {
         assert_eq!((check.verdict, check.fix.is_empty()), (Verdict::Bad, false));
         // Without IPv6, or with a default route, the second one has another verdict.
         let setting = ProbeSetting { hosts: vec!["127.0.0.1".into(), "2001:db8::1".into()], interval_ms: 40 };
-        let checks = [examine(None), probes(&setting)].concat();
+        let checks = [examine(None), probes(&setting, "lo")].concat();
         assert!(checks.iter().any(|check| check.found.contains("from 127.0.0.1")), "{checks:?}");
         assert!(checks.len() >= 3);
+        if device_to("127.0.0.1".parse().unwrap()).is_some() {
+            let elsewhere = probes(&setting, "fh-none-0");
+            assert!(elsewhere.iter().any(|check| check.found.ends_with("does not leave by fh-none-0")));
+        }
         assert!(
             checks.iter().all(|check| check.verdict == Verdict::Good || !check.fix.is_empty()),
             "{checks:?}"

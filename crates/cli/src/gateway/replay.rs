@@ -28,7 +28,7 @@ pub(crate) struct ReplayArgs {
     json: bool,
 }
 
-/// Replays; the exit code is 1 if decisions differ and nothing was changed.
+/// Replays; the exit code is 1 if decisions differ, or none are compared, and nothing was changed.
 pub(super) fn replay(args: &ReplayArgs) -> Result<u8, Failure> {
     let unreadable = |error: record::RecordError| {
         Failure::new(error.to_string(), "name the file that `fairhop gateway record` printed")
@@ -74,6 +74,9 @@ fn text(args: &ReplayArgs, header: &record::Header, outcome: &Outcome) -> String
             fixed(recorded / 1e3, 0),
             fixed(replayed / 1e3, 0)
         );
+    }
+    if !outcome.is_compared() {
+        return text + &format!("{BAD}No decision is left to compare: make a longer recording.{BAD:#}\n");
     }
     if outcome.is_same() {
         return text + &format!("{GOOD}The controller decides as recorded.{GOOD:#}\n");

@@ -56,7 +56,7 @@ fn one(gateway: &GatewayStatus, mode: &str) -> String {
     }
     line("control", &control(gateway, mode));
     line("state", &format!("{}: {}", gateway.decision.state, gateway.decision.why));
-    line("limits", &limits(gateway));
+    line("limits", &limits(gateway, mode));
     line("calls", &calls_line(gateway));
     let total = |direction: &str| -> f64 {
         gateway.classes.iter().filter(|class| class.direction == direction).map(|class| class.kbps).sum()
@@ -133,15 +133,20 @@ pub(super) fn control(gateway: &GatewayStatus, mode: &str) -> String {
     }
 }
 
-/// What is in force, in a line.
-pub(super) fn limits(gateway: &GatewayStatus) -> String {
+/// What is in force, in a line; in a dry run, what would be.
+pub(super) fn limits(gateway: &GatewayStatus, mode: &str) -> String {
     let decision = &gateway.decision;
     let mut parts = Vec::new();
+    if gateway.fault.is_some() {
+        return "none".to_owned();
+    }
+    let is_live = mode == "live";
+    let has_pace = !is_live || gateway.datapath.pacing != "off";
     parts.extend(decision.budget_kbps.map(|kbps| format!("budget {} · hops", rate(kbps))));
-    parts.extend(decision.down_kbps.map(|kbps| format!("into the mesh {}", rate(kbps))));
-    parts.extend(decision.acks_kbps.map(|kbps| format!("ACKs for {}", rate(kbps))));
+    parts.extend(decision.down_kbps.filter(|_| has_pace).map(|kbps| format!("into the mesh {}", rate(kbps))));
+    parts.extend(decision.acks_kbps.filter(|_| has_pace).map(|kbps| format!("ACKs for {}", rate(kbps))));
     parts.extend(decision.window_bytes.map(|bytes| format!("windows from {bytes} bytes")));
-    if decision.gate {
+    if decision.gate && (!is_live || gateway.datapath.gate) {
         parts.push("gate".to_owned());
     }
     if decision.waiting > 0 {

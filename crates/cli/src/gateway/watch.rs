@@ -283,7 +283,7 @@ fn facts(gateway: &GatewayStatus, mode: &str, history: &History, columns: usize)
         other => format!("{TITLE}{other}{TITLE:#}"),
     };
     add("state", 2, format!("{state}: {}", gateway.decision.why));
-    add("limits", 2, view::limits(gateway));
+    add("limits", 2, view::limits(gateway, mode));
     add("calls", 1, view::calls_line(gateway));
     add("control", 1, view::control(gateway, mode));
     let width = columns.saturating_sub(34).min(HISTORY);

@@ -152,7 +152,7 @@ impl Config {
 /// An interface's name as the kernel has it (`dev_valid_name`).
 fn check_interface(path: &str, name: &str, findings: &mut Findings) {
     let is_valid = name.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '/' | ':'));
-    if !is_valid || matches!(name, "." | "..") {
+    if !is_valid || matches!(name, "" | "." | "..") {
         findings.add(
             path,
             format!("`{name}` cannot be the name of an interface"),

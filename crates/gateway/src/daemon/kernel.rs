@@ -11,7 +11,8 @@ const STATE_DIR: &str = "/run/fairhop-gateway";
 pub(super) fn datapath_of(config: &Config, gateway: &GatewayAt, mode: Mode) -> Settings {
     let (_, queue_packets) = setting_of(&config.control_of(gateway));
     Settings {
-        wired: gateway.wired.clone(),
+        // With other control, the interface keeps its queue.
+        wired: gateway.wired.clone().filter(|_| config.paces_acks(gateway)),
         pacing: match gateway.pacing {
             PacingChoice::Auto => None,
             PacingChoice::DepartureTimes => Some(Pacing::DepartureTimes),

@@ -43,9 +43,14 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Whether decisions were compared.
+    pub const fn is_compared(&self) -> bool {
+        self.ticks > self.settling
+    }
+
     /// Whether the replay decides as the gateway did.
     pub fn is_same(&self) -> bool {
-        self.differences.is_empty()
+        self.is_compared() && self.differences.is_empty()
     }
 }
 
