@@ -27,5 +27,6 @@ pub(crate) fn check(frames: &[u8]) -> Outcome {
     bytes.extend(frames);
     let config = config::load("gateway.toml", CONFIG, &[]).expect("a config").config;
     let mut reader = Reader::new("a.recording", Cursor::new(bytes)).expect("a recording");
-    replay(&mut reader, Settings::of(&config, &config.gateway[0], Mode::Live))
+    let live = Settings::of(&config, &config.gateway[0], Mode::Live);
+    replay(&mut reader, live.clone(), &mut |_, _| Some(live.clone()))
 }

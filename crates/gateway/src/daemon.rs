@@ -239,7 +239,7 @@ impl<'o> Daemon<'o> {
         Line::new(Level::Info, "mode").field("from", self.mode.name()).field("to", mode.name()).write();
         // Engines change last: what a controller has found would be lost on the way back.
         for instance in &mut self.instances {
-            instance.set(&self.loaded.config, mode);
+            instance.set(&self.loaded, mode);
         }
         self.mode = mode;
         self.notify.send(&format!("STATUS={}", mode.name()));
@@ -313,7 +313,7 @@ impl<'o> Daemon<'o> {
                 let mut instance = before.swap_remove(place);
                 let needed = datapath_of(&self.loaded.config, instance.gateway(), self.mode);
                 instance.set_gateway(gateway);
-                instance.set(&loaded.config, mode);
+                instance.set(&loaded, mode);
                 instance.set_journal(&loaded.config.journal);
                 if needed != datapath_of(&loaded.config, gateway, mode) {
                     instance.stop();

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | digest | `D`, then the 104 bytes of [`RawDigest`] in the order of its fields |
 //! | tick | `T`, time (u64, ns), waiting packets (u32), then [`Mark`]: the decision in 57 bytes |
+//! | event | `E`, length (u32), then [`Event`] as JSON; not in format 1 |
 //!
 //! Addresses are in it, no payload: a digest has none. A file that ends early, as after a crash, is replayed up to there.
 
@@ -27,10 +28,12 @@ pub use replay::{Difference, Outcome, replay};
 
 use crate::engine::Engine;
 
-/// Version of the format.
-pub const FORMAT: u32 = 1;
+/// Version of the format. Older ones are read, too.
+pub const FORMAT: u32 = 2;
 /// Longest header in bytes: a config has at most 8 MiB.
 const MAX_HEADER: u64 = 16 << 20;
+/// Longest event in bytes.
+const MAX_EVENT: u32 = 16 << 20;
 
 /// The first line of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,11 +64,30 @@ fn everywhere() -> Vec<String> {
     vec!["::/0".into()]
 }
 
+/// What happens to an engine besides digests and ticks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// [`Engine::on_blind`]: the datapath was replaced.
+    Blind,
+    /// [`Engine::set`]: another mode, or another config.
+    Set {
+        /// Mode: observe, dry-run or live.
+        mode: String,
+        /// The text of the config.
+        config: String,
+    },
+    /// [`Engine::set_connected`]: the machine is in other networks.
+    Connected(Vec<String>),
+}
+
 /// A frame.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
     /// A packet.
     Digest(RawDigest),
+    /// What has changed.
+    Event(Event),
     /// A decision.
     Tick {
         /// When.
@@ -149,6 +171,16 @@ impl Recorder {
         self.write(b'T', &bytes)
     }
 
+    /// Adds what has happened besides.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub fn event(&mut self, event: &Event) -> io::Result<()> {
+        let text = serde_json::to_vec(event)?;
+        let length = u32::try_from(text.len()).map_err(io::Error::other)?;
+        self.write(b'E', &[&length.to_le_bytes()[..], &text].concat())
+    }
+
     fn write(&mut self, tag: u8, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(&[tag])?;
         self.out.write_all(bytes)?;
@@ -204,10 +236,10 @@ impl<R: BufRead> Reader<R> {
             .map_err(|source| RecordError::Io { path: name.to_owned(), source })?;
         let format = |reason: String| RecordError::Format { path: name.to_owned(), reason };
         let header: Header = serde_json::from_slice(&line).map_err(|error| format(error.to_string()))?;
-        if header.fairhop_recording != FORMAT {
+        if !(1..=FORMAT).contains(&header.fairhop_recording) {
             let version = header.fairhop_recording;
             return Err(format(format!(
-                "it has format {version}, and this program reads format {FORMAT}; use the version that wrote it"
+                "it has format {version}, and this program reads up to format {FORMAT}; use the version that wrote it"
             )));
         }
         Ok(Self { header, input })
@@ -227,6 +259,14 @@ impl<R: BufRead> Reader<R> {
                 let mut bytes = [0; wire::DIGEST_BYTES];
                 self.input.read_exact(&mut bytes).ok()?;
                 Some(Frame::Digest(wire::digest_of(&bytes)))
+            }
+            b'E' => {
+                let mut length = [0; 4];
+                self.input.read_exact(&mut length).ok()?;
+                let length = u32::from_le_bytes(length);
+                let mut text = Vec::new();
+                self.input.by_ref().take(length.min(MAX_EVENT).into()).read_to_end(&mut text).ok()?;
+                serde_json::from_slice(&text).ok().map(Frame::Event)
             }
             b'T' => {
                 let mut bytes = [0; wire::TICK_BYTES];

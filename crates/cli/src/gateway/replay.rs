@@ -36,13 +36,18 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<u8, Failure> {
     let mut reader = Reader::open(&args.file).map_err(unreadable)?;
     let header = reader.header().clone();
     let name = format!("config in {}", args.file.display());
-    let loaded = config::load(&name, &header.config, &overrides(&args.set))?;
-    let gateway = loaded.config.gateway.iter().find(|gateway| gateway.name() == header.gateway);
-    let gateway = gateway.or(loaded.config.gateway.first()).ok_or_else(|| {
-        Failure::new("the recorded config has no gateway", "the recording is damaged; make a new one")
-    })?;
-    let mode = Mode::ALL.into_iter().find(|mode| mode.name() == header.mode).unwrap_or_default();
-    let outcome = record::replay(&mut reader, Settings::of(&loaded.config, gateway, mode));
+    let settings_of = |mode: &str, text: &str| {
+        let loaded = config::load(&name, text, &overrides(&args.set))?;
+        let gateway = loaded.config.gateway.iter().find(|gateway| gateway.name() == header.gateway);
+        let gateway = gateway.or(loaded.config.gateway.first()).ok_or_else(|| {
+            Failure::new("the recorded config has no gateway", "the recording is damaged; make a new one")
+        })?;
+        let mode = Mode::ALL.into_iter().find(|known| known.name() == mode).unwrap_or_default();
+        Ok::<_, Failure>(Settings::of(&loaded.config, gateway, mode))
+    };
+    let first = settings_of(&header.mode, &header.config)?;
+    // A later config that `--set` contradicts is left out.
+    let outcome = record::replay(&mut reader, first, &mut |mode, text| settings_of(mode, text).ok());
     if args.json {
         ui::print(&json(&outcome))?;
     } else {

@@ -18,7 +18,7 @@ use crate::engine::{Engine, Settings};
 use crate::journal::{Entry, Journal};
 use crate::log::{Level, Line, unix_s};
 use crate::probe::Prober;
-use crate::record::{FORMAT, Header, Recorder};
+use crate::record::{Event, FORMAT, Header, Recorder};
 use crate::status::{self, GatewayStatus};
 use crate::voice::Distrusted;
 
@@ -133,10 +133,12 @@ impl Instance {
     }
 
     /// Changes the settings of the engine.
-    pub(super) fn set(&mut self, config: &Config, mode: Mode) {
+    pub(super) fn set(&mut self, loaded: &Loaded, mode: Mode) {
+        let config = &loaded.config;
         self.control = config.control_of(&self.gateway).kind().to_owned();
         self.engine.set(Settings::of(config, &self.gateway, mode));
         self.mode = mode;
+        self.record_event(&Event::Set { mode: mode.name().to_owned(), config: loaded.text.clone() });
     }
 
     /// Goes on in the journal of a config. If that cannot be opened, the one before stays.
@@ -181,6 +183,7 @@ impl Instance {
             .write();
         self.datapath = Some(datapath);
         self.engine.on_blind();
+        self.record_event(&Event::Blind);
         self.indices = self.interfaces().map(index_of);
         self.fault = None;
         (self.counters, self.counters_before) = (Counters::default(), None);
@@ -361,7 +364,10 @@ impl Instance {
 
     /// Learns the networks that the machine is in. Where the kernel does not say, those of before stay.
     fn find_networks(&mut self) {
-        if let Ok(connected) = datapath::local_networks() {
+        if let Ok(connected) = datapath::local_networks()
+            && connected != self.engine.connected()
+        {
+            self.record_event(&Event::Connected(connected.iter().map(ToString::to_string).collect()));
             self.engine.set_connected(connected);
         }
     }
@@ -454,6 +460,12 @@ impl Instance {
             .field("file", path.display())
             .write();
         Ok(())
+    }
+
+    fn record_event(&mut self, event: &Event) {
+        if let Some(Err(error)) = self.recorder.as_mut().map(|recorder| recorder.event(event)) {
+            self.end_recording(Some(&error));
+        }
     }
 
     fn record_tick(&mut self, now: Nanos, waiting: usize) {

@@ -5,7 +5,7 @@ use std::io::BufRead;
 use fairhop_control::Network;
 use fairhop_model::units::Nanos;
 
-use super::{Frame, Mark, Reader};
+use super::{Event, Frame, Mark, Reader};
 use crate::engine::{Engine, Settings};
 
 /// Time at the beginning of a recording that began in the middle, in which decisions are expected to differ: the observer
@@ -54,11 +54,16 @@ impl Outcome {
     }
 }
 
-/// Replays a recording with these settings.
-pub fn replay<R: BufRead>(reader: &mut Reader<R>, settings: Settings) -> Outcome {
+/// Replays a recording with these settings. Where another mode or config comes into force in it, `settings_of` gives those of then;
+/// with none, they stay.
+pub fn replay<R: BufRead>(
+    reader: &mut Reader<R>,
+    settings: Settings,
+    settings_of: &mut dyn FnMut(&str, &str) -> Option<Settings>,
+) -> Outcome {
     let mut engine = Engine::new(settings);
-    let connected = reader.header().connected.iter();
-    engine.set_connected(connected.filter_map(|network| Network::read(network)).collect());
+    let networks = |texts: &[String]| texts.iter().filter_map(|network| Network::read(network)).collect();
+    engine.set_connected(networks(&reader.header().connected));
     if let Some(budget) = reader.header().budget {
         engine.resume(budget);
     }
@@ -71,6 +76,13 @@ pub fn replay<R: BufRead>(reader: &mut Reader<R>, settings: Settings) -> Outcome
             Frame::Digest(digest) => {
                 outcome.digests += 1;
                 engine.on_digest(&digest);
+            }
+            Frame::Event(Event::Blind) => engine.on_blind(),
+            Frame::Event(Event::Connected(connected)) => engine.set_connected(networks(&connected)),
+            Frame::Event(Event::Set { mode, config }) => {
+                if let Some(settings) = settings_of(&mode, &config) {
+                    engine.set(settings);
+                }
             }
             Frame::Tick { now, waiting, mark } => {
                 let since = now.saturating_sub(*began.get_or_insert(now));

@@ -13,6 +13,7 @@ use fairhop_gateway::api::{self, client, metrics};
 use fairhop_gateway::config::Mode;
 use fairhop_gateway::daemon::{self, Options, Signals, monotonic};
 use fairhop_gateway::datapath::Datapath;
+use fairhop_gateway::record::{Event, Frame, Reader};
 use fairhop_gateway::status::Status;
 use fairhop_model::units::Nanos;
 
@@ -229,16 +230,23 @@ fn a_gateway_that_cannot_start_leaves_the_others_running_and_comes_later() {
     gateway.stop();
     // The recording is of the first gateway alone: both would write into one file.
     let file = gateway.folder.path().join("start.recording");
-    let mut reader = fairhop_gateway::record::Reader::open(&file).unwrap();
+    let mut reader = Reader::open(&file).unwrap();
     assert_eq!(reader.header().gateway, "roof");
-    let mut ticks = 0;
-    while reader.next_frame().is_some() {
-        ticks += 1;
+    // Without traffic there are ticks and the start of the datapath, and nothing of another recording is between or after them.
+    let (mut bytes, mut starts) = (0, 0);
+    while let Some(frame) = reader.next_frame() {
+        bytes += match frame {
+            Frame::Tick { .. } => 1 + 12 + 57,
+            Frame::Event(event) => {
+                starts += u32::from(event == Event::Blind);
+                5 + serde_json::to_string(&event).unwrap().len() as u64
+            }
+            Frame::Digest(digest) => panic!("{digest:?}"),
+        };
     }
-    // Without traffic there are ticks alone, and nothing of another recording is between or after them.
-    let tick_bytes = 1 + 12 + 57;
+    assert_eq!(starts, 1);
     let header = std::fs::read(&file).unwrap().iter().position(|byte| *byte == b'\n').unwrap() as u64 + 1;
-    assert_eq!(std::fs::metadata(&file).unwrap().len(), header + ticks * tick_bytes);
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), header + bytes);
 }
 
 #[test]
@@ -315,8 +323,10 @@ fn a_mode_that_is_refused_changes_nothing_and_is_refused_again() {
 /// Queues and filters have the same handles and names in every gateway: one that stops late would remove those of its successor.
 #[test]
 fn a_reload_stops_what_changes_before_it_starts_anything_and_leaves_the_rest_alone() {
+    // Control that needs the interface.
+    let wired = "wired = \"eth0\"\ncontrol = { kind = \"ack-pacing\", rate_kbps = 500 }";
     let mut gateway =
-        Running::start_with("mode = \"dry-run\"", "[[gateway]]\nmesh = \"wlan1\"\nwired = \"eth0\"");
+        Running::start_with("mode = \"dry-run\"", &format!("[[gateway]]\nmesh = \"wlan1\"\n{wired}"));
     let token = gateway.token();
     let reload = |text: &str| {
         gateway.seen.lock().unwrap().events.clear();
@@ -330,7 +340,6 @@ fn a_reload_stops_what_changes_before_it_starts_anything_and_leaves_the_rest_alo
     let at = |name: &str, mesh: &str, more: &str| {
         format!("[[gateway]]\nname = \"{name}\"\nmesh = \"{mesh}\"\n{more}\n")
     };
-    let wired = "wired = \"eth0\"";
     // A new name for the same interface.
     let events = reload(&(at("attic", "wlan0", "") + &at("wlan1", "wlan1", wired)));
     assert_eq!(events, ["stop wlan0", "start wlan0"]);
@@ -342,6 +351,12 @@ fn a_reload_stops_what_changes_before_it_starts_anything_and_leaves_the_rest_alo
     // Two that change their places.
     let events = reload(&(at("wlan1", "wlan0", wired) + &at("attic", "wlan1", "")));
     assert_eq!(events[2..], ["start wlan0", "start wlan1"]);
+    // Adaptive control leaves the wired interface alone, so that nothing changes for the datapath.
+    assert_eq!(
+        reload(&(at("wlan1", "wlan0", "wired = \"eth0\"") + &at("attic", "wlan1", ""))),
+        ["stop wlan0", "start wlan0"]
+    );
+    assert_eq!(reload(&(at("wlan1", "wlan0", "") + &at("attic", "wlan1", ""))), [""; 0]);
     // What one that ends has, is free for one that begins.
     assert_eq!(reload(&at("cellar", "wlan0", "")), ["stop wlan0", "stop wlan1", "start wlan0"]);
     assert_eq!(reload(&at("cellar", "wlan0", "")), [""; 0]);

@@ -10,7 +10,7 @@ use fairhop_control::raw::RawDigest;
 use fairhop_gateway::config::{self, Config, Mode};
 use fairhop_gateway::datapath::DatagramClass;
 use fairhop_gateway::engine::{Engine, Settings};
-use fairhop_gateway::record::{FORMAT, Header, Reader, Recorder, replay};
+use fairhop_gateway::record::{Event, FORMAT, Header, Reader, Recorder, replay};
 use fairhop_model::units::Nanos;
 
 use crate::check_recording;
@@ -248,8 +248,8 @@ fn live_mode_begins_anew_after_a_dry_run_and_goes_on_over_a_reload() {
     }
 }
 
-/// The bytes of a recording of a run.
-fn recording(digests: &[RawDigest]) -> Vec<u8> {
+/// The bytes of a recording of a run. Before digest `n` of each `(n, event)`, that happens.
+fn recording(digests: &[RawDigest], events: &[(usize, Event)]) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.recording");
     let header = Header {
@@ -266,7 +266,17 @@ fn recording(digests: &[RawDigest]) -> Vec<u8> {
     let mut recorder = Recorder::begin(&path, &header, None, u64::MAX).expect("a recording");
     let mut engine = Engine::new(settings(CONFIG));
     let mut next = Nanos(digests[0].at).saturating_add(TICK);
-    for digest in digests {
+    for (number, digest) in digests.iter().enumerate() {
+        for (_, event) in events.iter().filter(|(before, _)| *before == number) {
+            recorder.event(event).expect("space");
+            match event {
+                Event::Blind => engine.on_blind(),
+                Event::Set { config, .. } => engine.set(settings(config)),
+                Event::Connected(networks) => {
+                    engine.set_connected(networks.iter().filter_map(|text| Network::read(text)).collect());
+                }
+            }
+        }
         if digest.at >= next.0 {
             engine.tick(next, 3);
             recorder.tick(next, 3, &engine).expect("space");
@@ -281,7 +291,7 @@ fn recording(digests: &[RawDigest]) -> Vec<u8> {
 
 #[test]
 fn all_hosts_are_local_in_recordings_that_do_not_say() {
-    let bytes = recording(&traffic(1, 1));
+    let bytes = recording(&traffic(1, 1), &[]);
     let text = String::from_utf8_lossy(&bytes).replacen("\"connected\":[],", "", 1);
     let header: Header = serde_json::from_str(text.lines().next().expect("a header")).expect("an old header");
     let network = Network::read(&header.connected[0]).expect("a network");
@@ -290,8 +300,9 @@ fn all_hosts_are_local_in_recordings_that_do_not_say() {
 
 #[test]
 fn a_replay_decides_as_recorded_and_another_config_shows_where_it_differs() {
-    let bytes = recording(&traffic(5, 10));
+    let bytes = recording(&traffic(5, 10), &[]);
     let read = |bytes: &[u8]| Reader::new("a.recording", Cursor::new(bytes.to_vec())).expect("a recording");
+    let replay = |reader: &mut Reader<_>, first| replay(reader, first, &mut |_, text| Some(settings(text)));
     let outcome = replay(&mut read(&bytes), settings(CONFIG));
     assert!(outcome.is_same() && outcome.ticks > 90, "{:?}", outcome.differences.first());
     let other = format!("{CONFIG}first_budget_kbps = 500.0\n");
@@ -300,11 +311,23 @@ fn a_replay_decides_as_recorded_and_another_config_shows_where_it_differs() {
     // Cut anywhere, it is replayed up to there.
     let outcome = replay(&mut read(&bytes[..bytes.len() / 2]), settings(CONFIG));
     assert!(outcome.is_same() && (30..70).contains(&outcome.ticks), "{} ticks", outcome.ticks);
+
+    // Over a datapath that is made anew, other networks and another config. A replay that knows nothing of that differs from there on.
+    let digests = traffic(5, 10);
+    let third = digests.len() / 3;
+    let set = Event::Set { mode: "live".into(), config: other };
+    let events =
+        [(third, Event::Blind), (third, Event::Connected(vec!["192.0.2.0/24".into()])), (2 * third, set)];
+    let bytes = recording(&digests, &events);
+    let outcome = replay(&mut read(&bytes), settings(CONFIG));
+    assert!(outcome.is_same() && outcome.ticks > 90, "{:?}", outcome.differences.first());
+    let outcome = fairhop_gateway::record::replay(&mut read(&bytes), settings(CONFIG), &mut |_, _| None);
+    assert!(outcome.differences.first().is_some_and(|difference| difference.at_s > 6.0), "{outcome:?}");
 }
 
 #[test]
 fn a_damaged_recording_is_an_error_or_a_short_replay_and_never_a_panic() {
-    let bytes = recording(&traffic(2, 2));
+    let bytes = recording(&traffic(2, 2), &[]);
     let header = bytes.iter().position(|byte| *byte == b'\n').expect("a header") + 1;
     let mut random = 1_u64;
     let mut below = |bound: usize| {
@@ -321,7 +344,7 @@ fn a_damaged_recording_is_an_error_or_a_short_replay_and_never_a_panic() {
                 damaged[at] = below(256) as u8;
             }
             if let Ok(mut reader) = Reader::new("a.recording", Cursor::new(&damaged)) {
-                ticks += replay(&mut reader, settings(CONFIG)).ticks;
+                ticks += replay(&mut reader, settings(CONFIG), &mut |_, _| None).ticks;
             }
         } else {
             for _ in 0..4 {
