@@ -1517,7 +1517,7 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 	is_data = digest->payload == KIND_TCP ? digest->words[2] > 0 : datagrams != FREE && digest->payload != KIND_RTCP;
 	is_urgent = datagrams == INTERACTIVE && digest->payload != KIND_TCP && orders && orders->interactive != NONE;
 	if (orders && pacing == PACING_CLASSES && direction == TO_MESH && is_data && orders->paces_data) {
-		u32 is_shared = digest->payload == KIND_TCP && window != NO_LIMIT;
+		u32 is_shared = digest->payload == KIND_TCP && window != NO_LIMIT && orders->others_rate == NONE;
 
 		class = class ? class : is_urgent ? CLASS_INTERACTIVE : is_shared ? CLASS_SHARED : lane_class(&scratch->key);
 		skb->priority = major | class;

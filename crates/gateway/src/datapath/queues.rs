@@ -5,16 +5,15 @@
 //!   ├ fa10:2           ACKs                                            tbf
 //!   └ fa10:1           elastic data together
 //!      ├ fa10:10       interactive UDP, first                          tbf
-//!      ├ fa10:100      flows with a window                             tbf
-//!      ├ fa10:101 …    flows without one, by a hash of their ports     tbf each
+//!      ├ fa10:100      flows with a window and no rate for each        tbf
+//!      ├ fa10:101 …    others, by a hash of their ports                tbf each
 //!      └ fa10:180 …    flows with a rate and no window, as QUIC        tbf each
 //! ```
 //! A TBF leaf splits what consists of several segments; HTB alone would send it as one burst.
 //!
 //! *One class for flows with windows.* A leaf of HTB sends one packet a minute whatever its parent has sent, and the parent pays for it at the
 //! rate of then. With a class for each flow, thirty flows that began while the rate was low sent a packet each, and the parent paid for
-//! eight seconds, in which nothing left. In one class, windows share the rate, and the segments of a pair stay together, so that their
-//! ACKs are prompt.
+//! eight seconds, in which nothing left. In one class, windows share the rate.
 //!
 //! *ACKs* would have to weigh what they acknowledge. HTB counts their bytes, so their class has the rate of ACKs that acknowledge
 //! as much in the mean ([`super::AckWeight`]).
@@ -269,7 +268,8 @@ impl Queues {
             wanted.push((ACKS, self.ack_rate(orders)));
             let leaf = |rate: Option<BitRate>| wire_rate(rate).min(down);
             wanted.push((INTERACTIVE, leaf(policy.interactive)));
-            wanted.extend((SHARED..LANE + LANES).map(|minor| (minor, leaf(policy.others.rate))));
+            wanted.push((SHARED, down));
+            wanted.extend((LANE..LANE + LANES).map(|minor| (minor, leaf(policy.others.rate))));
             wanted.extend(written.rates().map(|(minor, rate)| (minor, leaf(rate))));
         }
         wanted.retain(|rate| !self.rates.contains(rate));
