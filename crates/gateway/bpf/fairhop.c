@@ -1548,8 +1548,8 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 			if (!lane)
 				lane = add_lane(&scratch->key, hash, mark, counters);
 			if (lane && is_data)
-				leaves = depart(schedule, orders, lane, rate, in_pairs, time, digest->bytes, is_urgent, was_parked, number,
-					&paced);
+				leaves = depart(
+					schedule, orders, lane, rate, in_pairs, time, digest->bytes, is_urgent, was_parked, number, &paced);
 			else if (lane)
 				paced = leaves = depart_ack(schedule, orders, lane, direction, orders->up_acks, time, digest->words[1]);
 			if (leaves == TOO_EARLY && lane && enter_park(schedule, lane, time, was_parked, &number)) {
