@@ -1516,7 +1516,8 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 
 	is_data = digest->payload == KIND_TCP ? digest->words[2] > 0 : datagrams != FREE && digest->payload != KIND_RTCP;
 	is_urgent = datagrams == INTERACTIVE && digest->payload != KIND_TCP && orders && orders->interactive != NONE;
-	if (orders && pacing == PACING_CLASSES && direction == TO_MESH && is_data && orders->paces_data) {
+	// How packets are paced comes first: what follows is not verified where it is another way.
+	if (pacing == PACING_CLASSES && direction == TO_MESH && orders && is_data && orders->paces_data) {
 		u32 is_shared = digest->payload == KIND_TCP && window != NO_LIMIT && orders->others_rate == NONE;
 
 		class = class ? class : is_urgent ? CLASS_INTERACTIVE : is_shared ? CLASS_SHARED : lane_class(&scratch->key);
@@ -1525,7 +1526,7 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 		digest->waited = class;
 	}
 	is_ack = is_pure_ack(digest) && orders && orders->up_acks != NONE;
-	if (is_ack && pacing == PACING_CLASSES && direction == TO_MESH) {
+	if (pacing == PACING_CLASSES && direction == TO_MESH && is_ack) {
 		skb->priority = major | CLASS_ACKS;
 		digest->waited = CLASS_ACKS;
 	}
@@ -1536,7 +1537,7 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 		if (lane)
 			lane->ack_epochs[0] = lane->ack_epochs[1] = 0;
 	}
-	if (orders && pacing == PACING_DEPARTURES && direction == TO_MESH && (is_data || is_ack)) {
+	if (pacing == PACING_DEPARTURES && direction == TO_MESH && orders && (is_data || is_ack)) {
 		struct lane *lane = find_lane(&scratch->key, hash, mark);
 
 		schedule = map_lookup(&schedules, &place);
