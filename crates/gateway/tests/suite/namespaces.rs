@@ -117,8 +117,8 @@ fn tcp_keeps_to_window_and_pace_in_both_directions() {
     // Flows over IPv6 begin a second later, when addresses are no longer tentative.
     let most = took.as_secs_f64() * pace.0 as f64 / 8.0;
     assert!((0.4..1.05).contains(&(moved[&true] as f64 / most)), "downloads: {} of {most}", moved[&true]);
-    // ACKs are charged the mean of what they acknowledge.
-    assert!((0.4..1.3).contains(&(moved[&false] as f64 / most)), "uploads: {} of {most}", moved[&false]);
+    // ACKs are charged the mean of what they acknowledge, which lags behind on a loaded machine. Without a pace it is over ten times as much.
+    assert!((0.4..4.0).contains(&(moved[&false] as f64 / most)), "uploads: {} of {most}", moved[&false]);
     for capture in [&mut at_server, &mut at_client] {
         assert_eq!(capture.counters().unwrap().digests_lost, 0);
     }
