@@ -35,6 +35,23 @@ for when in now later; do
 done
 ";
 
+/// A second gateway, in front of an Ethernet, whose headers take more paths than those of a TUN device. Where the program is refused, the
+/// daemon ends.
+const ETHERNET: &str = "#!/bin/bash
+ip link add m0 type veth peer name m1
+ip link set m0 up
+ip link set m1 up
+printf '%s\\n' 'mode = \"live\"' '[[gateway]]' 'mesh = \"m0\"' '[journal]' 'folder = \"/root/j\"' \
+    '[api]' 'listen = \"127.0.0.1:9471\"' 'token_file = \"/root/token\"' >/root/ethernet.toml
+\"$FAIRHOP\" gateway run /root/ethernet.toml &
+while kill -0 $!; do
+    sleep 1
+    \"$FAIRHOP\" gateway status --api 127.0.0.1:9471 | grep datapath && break
+done
+kill $!
+wait
+";
+
 /// Whether guests can be started; under CI they must.
 fn has_guests() -> bool {
     let has = |program: &str| {
@@ -56,13 +73,15 @@ fn old_kernels_accept_the_programs_of_the_gateway_and_pace_by_departure_times() 
     }
     let run = |kernel: &'static str| {
         std::thread::spawn(move || {
-            let world =
-                ["emulate", "k-mix", "--set", "traffic=[]", "--set", "warmup_s=0", "--duration", "0.5"];
-            let how = ["--gateway=both.toml", "--virtual", "--kernel", kernel];
+            let world = ["emulate", "k-mix", "--set", "traffic=[]", "--set", "warmup_s=0"];
+            let how = ["--gateway=both.toml", "--virtual", "--kernel", kernel, "--", "./ethernet.sh"];
             let folder = tempfile::tempdir().expect("a folder");
             // All programs are loaded: those of the mesh's interface, of the park and of the wired interface.
-            let config = "mode = \"live\"\n[[gateway]]\nmesh = \"fh0\"\nwired = \"lo\"\n";
+            let config = "mode = \"live\"\n[[gateway]]\nmesh = \"fh0\"\nwired = \"lo\"\n[control]\nkind = \"ack-pacing\"\nrate_kbps = 500\n";
             fs::write(folder.path().join("both.toml"), config).expect("a config");
+            fs::write(folder.path().join("ethernet.sh"), ETHERNET).expect("a script");
+            fs::set_permissions(folder.path().join("ethernet.sh"), fs::Permissions::from_mode(0o755))
+                .expect("set");
             let output = in_folder(folder.path(), &[&world[..], &how[..]].concat());
             let said = text(&output.stderr);
             assert_eq!(output.status.code(), Some(0), "{kernel}: {said}");
@@ -70,6 +89,11 @@ fn old_kernels_accept_the_programs_of_the_gateway_and_pace_by_departure_times() 
             let how = ["attachment=clsact", "pacing=\"departure times\"", "gate=true"];
             assert!(how.iter().all(|what| started.contains(what)), "{kernel}: {said}");
             assert!(!said.contains("rates take effect late"), "{kernel} has no park: {said}");
+            let shown = text(&output.stdout);
+            assert!(
+                shown.contains("pacing by departure times, with gate"),
+                "{kernel}, Ethernet: {shown}{said}"
+            );
         })
     };
     for guest in ["5.10", "6.1"].map(run) {
