@@ -12,6 +12,7 @@ use fairhop_control::raw::RawDigest;
 use fairhop_control::{Observer, ObserverConfig};
 use fairhop_gateway::datapath::kernel::{Kernel, Settings, clean, now};
 use fairhop_gateway::datapath::{AckWeight, Attachment, Datapath, Orders, Pacing, look};
+use fairhop_gateway::engine::INTERVAL;
 use fairhop_model::units::BitRate;
 
 use crate::network::{Network, Way, attachments, digests, ip};
@@ -85,7 +86,7 @@ fn tcp_keeps_to_window_and_pace_in_both_directions() {
     let policy = Policy { down: Some(pace), up_acks: Some(pace), others, ..Policy::none() };
     apply(&mut kernel, &policy);
     let mut observer = Observer::new(ObserverConfig::default());
-    let (mut acks, mut before) = (AckWeight::default(), AckTotals::default());
+    let (mut acks, mut before, mut weighed) = (AckWeight::default(), AckTotals::default(), Instant::now());
     let time = Duration::from_millis(1500);
     let began = Instant::now();
     let flows: Vec<_> =
@@ -100,9 +101,13 @@ fn tcp_keeps_to_window_and_pace_in_both_directions() {
         for raw in digests(&mut kernel) {
             observer.on_digest(&Digest::try_from(&raw).unwrap());
         }
-        let totals = observer.totals().acks_down;
-        acks.add(totals.since(before));
-        before = totals;
+        // Once a tick, as the daemon does.
+        if weighed.elapsed() >= Duration::from_nanos(INTERVAL.0) {
+            weighed = Instant::now();
+            let totals = observer.totals().acks_down;
+            acks.add(totals.since(before));
+            before = totals;
+        }
         captured[0].extend(digests(&mut at_server));
         captured[1].extend(digests(&mut at_client));
         std::thread::sleep(Duration::from_millis(5));
@@ -117,8 +122,8 @@ fn tcp_keeps_to_window_and_pace_in_both_directions() {
     // Flows over IPv6 begin a second later, when addresses are no longer tentative.
     let most = took.as_secs_f64() * pace.0 as f64 / 8.0;
     assert!((0.4..1.05).contains(&(moved[&true] as f64 / most)), "downloads: {} of {most}", moved[&true]);
-    // ACKs are charged the mean of what they acknowledge, which lags behind on a loaded machine. Without a pace it is over ten times as much.
-    assert!((0.4..4.0).contains(&(moved[&false] as f64 / most)), "uploads: {} of {most}", moved[&false]);
+    // ACKs are charged the mean of what they acknowledge, which lags behind on a loaded machine. Without a pace it is six times as much.
+    assert!((0.4..3.0).contains(&(moved[&false] as f64 / most)), "uploads: {} of {most}", moved[&false]);
     for capture in [&mut at_server, &mut at_client] {
         assert_eq!(capture.counters().unwrap().digests_lost, 0);
     }
