@@ -30,10 +30,8 @@ use crate::engine::Engine;
 
 /// Version of the format. Older ones are read, too.
 pub const FORMAT: u32 = 2;
-/// Longest header in bytes: a config has at most 8 MiB.
-const MAX_HEADER: u64 = 16 << 20;
-/// Longest event in bytes.
-const MAX_EVENT: u32 = 16 << 20;
+/// Longest header or event in bytes: a config has at most 8 MiB.
+const MAX_JSON: u64 = 16 << 20;
 
 /// The first line of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -231,7 +229,7 @@ impl<R: BufRead> Reader<R> {
         let mut line = Vec::new();
         input
             .by_ref()
-            .take(MAX_HEADER)
+            .take(MAX_JSON)
             .read_until(b'\n', &mut line)
             .map_err(|source| RecordError::Io { path: name.to_owned(), source })?;
         let format = |reason: String| RecordError::Format { path: name.to_owned(), reason };
@@ -263,9 +261,9 @@ impl<R: BufRead> Reader<R> {
             b'E' => {
                 let mut length = [0; 4];
                 self.input.read_exact(&mut length).ok()?;
-                let length = u32::from_le_bytes(length);
+                let length = u64::from(u32::from_le_bytes(length));
                 let mut text = Vec::new();
-                self.input.by_ref().take(length.min(MAX_EVENT).into()).read_to_end(&mut text).ok()?;
+                self.input.by_ref().take(length.min(MAX_JSON)).read_to_end(&mut text).ok()?;
                 serde_json::from_slice(&text).ok().map(Frame::Event)
             }
             b'T' => {

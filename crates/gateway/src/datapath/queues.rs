@@ -11,9 +11,9 @@
 //! ```
 //! A TBF leaf splits what consists of several segments; HTB alone would send it as one burst.
 //!
-//! *One class for flows with windows.* A leaf of HTB sends one packet a minute whatever its parent has sent, and the parent pays for it at the
-//! rate of then. With a class for each flow, thirty flows that began while the rate was low sent a packet each, and the parent paid for
-//! eight seconds, in which nothing left. In one class, windows share the rate.
+//! *One class for flows with windows.* A leaf of HTB has tokens of its own, here for one packet a minute ([`OWN_RATE`]), and sends it even if
+//! its parent has none. The parent's tokens are charged for it, at the rate in force. With a class for each flow, thirty flows that began
+//! while the rate was low sent a packet each, and the parent then had no tokens for eight seconds. In one class, windows share the rate.
 //!
 //! *ACKs* would have to weigh what they acknowledge. HTB counts their bytes, so their class has the rate of ACKs that acknowledge
 //! as much in the mean ([`super::AckWeight`]).
