@@ -55,7 +55,7 @@ static void (*const unlock)(struct bpf_spin_lock *lock) = (void *)BPF_FUNC_spin_
 enum { PASS = -1, DROP = 2 };
 enum { TO_MESH, FROM_MESH };
 enum { KIND_OTHER, KIND_TCP, KIND_RTP, KIND_RTCP, KIND_UDP };
-enum { PACING_OFF, PACING_DEPARTURES, PACING_CLASSES };
+enum { PACING_OFF, PACING_DEPARTURES, PACING_CLASSES, PACING_POLLING };
 enum { FIN = 1, SYN = 2, RST = 4, ACK = 16 };
 enum { TCP = 6, UDP = 17 };
 // Two fillers before timestamps, which most segments have.
@@ -71,6 +71,8 @@ enum { CLASS_ACKS = 2, CLASS_INTERACTIVE = 0x10, CLASS_SHARED = 0x100, CLASS_LAN
 #define URGENT_BURST (SECOND / 10)
 #define MAX_URGENT_WAIT (SECOND * 15 / 100)
 #define OPEN_FOR (SECOND / 1000)
+// Unit of `waited` of digests: 2^20 ns.
+#define WAITED_SHIFT 20
 #define MAX_HELD (SECOND / 2)
 // Departures are fixed that long ahead, and packets that would leave later parked for so long. What is fixed is more than a
 // stay, so that the pacer never runs dry; a new rate takes effect as soon.
@@ -81,6 +83,10 @@ enum { CLASS_ACKS = 2, CLASS_INTERACTIVE = 0x10, CLASS_SHARED = 0x100, CLASS_LAN
 
 // Set before the programs are loaded.
 const volatile u32 pacing = PACING_OFF;
+// The programs decide when packets leave.
+#define HAS_TIMES (pacing == PACING_DEPARTURES || pacing == PACING_POLLING)
+// No queue behind the programs keeps these times: packets leave when they pass, and ACKs are parked as well as data.
+#define IS_POLLING (pacing == PACING_POLLING)
 const volatile u32 mesh_is_ip = 0;
 const volatile u32 wired_is_ip = 0;
 const volatile u32 mesh_index = 0;
@@ -186,6 +192,8 @@ struct orders {
 	u64 max_wait;
 	u64 max_ack_wait;
 	u64 gate_period;
+	// When polling, time between two parked packets that pass again. What is early by two of them leaves.
+	u64 visit;
 	u64 openings[MAX_OPENINGS];
 	u32 opening_count;
 	u32 others_window;
@@ -216,7 +224,8 @@ struct schedule {
 	struct spacing acks;
 	u64 last;
 	u64 last_ack;
-	struct park park;
+	// Data, ACKs.
+	struct park parks[2];
 };
 enum { HAS_AGGREGATE = 1, HAS_URGENT = 2, HAS_ACKS = 4 };
 
@@ -225,6 +234,7 @@ struct known {
 	struct flow flow;
 };
 
+enum { CAME = 16 };
 struct lane {
 	struct spacing data;
 	// Departure of the last packet with data.
@@ -237,6 +247,8 @@ struct lane {
 	// What was acknowledged, into the mesh and out of it, and in which epochs; zero for none.
 	u32 acked[2];
 	u32 ack_epochs[2];
+	// Polling: when parked packets came, by their numbers, in the unit of `waited`.
+	u16 came[CAME];
 };
 // IS_HALF, the highest bit: the last packet was the first of a pair.
 enum { HAS_DATA = 1, IS_HALF = 2 };
@@ -271,6 +283,8 @@ struct scratch {
 	struct digest digest;
 	struct key key;
 	struct flow flow;
+	// Of a packet that is parked.
+	u16 number;
 	// Where the reading of RTCP stands: the next part, the next block of the current part, the end of that.
 	u32 rtcp_at;
 	u32 rtcp_block;
@@ -1245,10 +1259,9 @@ INLINE u64 is_less(u64 a, u64 b)
 
 // Takes a packet that is too early into the park, or back into it, and gives it its number. Zero if that is full: what its queue
 // dropped would have a number, and the others of the flow would wait for it. Apart from `depart`, whose paths it would double.
-INLINE u32 enter_park(struct schedule *schedule, struct lane *lane, u64 time, u32 was_parked, u16 *number)
+INLINE u32 enter_park(struct schedule *schedule, struct park *park, struct lane *lane, u64 time, u32 was_parked, u16 *number)
 {
 	u64 epoch = (u32)(time / PARK_EPOCH), known, is_same, is_next, enters, before, now;
-	struct park *park = &schedule->park;
 
 	lock(&schedule->lock);
 	known = park->epoch;
@@ -1265,23 +1278,34 @@ INLINE u32 enter_park(struct schedule *schedule, struct lane *lane, u64 time, u3
 	park->packets += (u32)enters & (was_parked ^ 1);
 	park->entered[0] = (u32)(now + enters);
 	park->entered[1] = (u32)before;
-	if (!was_parked)
+	if (!was_parked) {
 		*number = lane->next;
+		if (IS_POLLING)
+			lane->came[lane->next % CAME] = (u16)(time >> WAITED_SHIFT);
+	}
 	lane->next += (u16)enters & (was_parked ^ 1);
 	unlock(&schedule->lock);
 	return (u32)enters;
 }
 
+// By how much a departure may have been late for this packet alone, so that the next one is not late, too: a parked one waits until
+// all others have passed.
+INLINE u64 lateness(struct schedule *schedule, struct orders *orders, u32 was_parked)
+{
+	return IS_POLLING && was_parked ? (schedule->parks[0].packets + schedule->parks[1].packets) * orders->visit : 0;
+}
+
 // When a packet with data may leave; NONE if the pacer is full or an urgent packet would be late, TOO_EARLY if that is to be decided
 // later. `number` is that of a parked packet: packets of a flow stay in their order.
 INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane *lane, u64 flow_rate, u32 in_pairs, u64 time, u32 bytes,
-	u32 is_urgent, u32 was_parked, u16 number, u64 *paced)
+	u32 is_urgent, u32 was_parked, u16 number, u16 waited, u64 *paced)
 {
 	u64 flow_due, flow_next, aggregate_next, urgent_next, ahead, behind_all, place, at, last, left, apart;
-	u64 slack = orders->gate_period;
+	u64 slack = orders->gate_period, early = 2 * orders->visit, horizon = IS_POLLING ? early : HORIZON;
 	u32 behind, is_second;
 
 	lock(&schedule->lock);
+	slack = max64(slack, lateness(schedule, orders, was_parked));
 	behind = park_index && is_behind(lane, time, was_parked, number);
 	is_second = in_pairs & (lane->present / IS_HALF);
 	OPAQUE(is_second);
@@ -1293,8 +1317,8 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 	// the others leave.
 	ahead = max64(max64(urgent_next, flow_next), max64(time, lane->left));
 	behind_all = max64(aggregate_next, max64(time, schedule->last));
-	if (is_urgent && !behind && ahead <= behind_all && ahead - time <= MAX_URGENT_WAIT) {
-		unpark(&schedule->park, lane, was_parked, number);
+	if (is_urgent && !behind && ahead <= behind_all && ahead - time <= (IS_POLLING ? early : MAX_URGENT_WAIT)) {
+		unpark(&schedule->parks[0], lane, was_parked, number);
 		if (aggregate_next > time && schedule->aggregate.bytes < 1U << 30) {
 			schedule->aggregate.bytes += bytes;
 		} else {
@@ -1323,11 +1347,16 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 		unlock(&schedule->lock);
 		return NONE;
 	}
-	if (park_index && (behind || at - time > HORIZON)) {
+	if (IS_POLLING && is_urgent && !behind && waited > MAX_URGENT_WAIT >> WAITED_SHIFT) {
+		unpark(&schedule->parks[0], lane, was_parked, number);
+		unlock(&schedule->lock);
+		return NONE;
+	}
+	if (park_index && (behind || at - time > horizon)) {
 		unlock(&schedule->lock);
 		return TOO_EARLY;
 	}
-	unpark(&schedule->park, lane, was_parked, number);
+	unpark(&schedule->parks[0], lane, was_parked, number);
 	// What is parked has been bounded.
 	if (!park_index && at - time > orders->max_wait) {
 		unlock(&schedule->lock);
@@ -1341,11 +1370,13 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 	return at;
 }
 
-// When an ACK may leave, which is charged what it acknowledges; NONE if it would wait too long.
+// When an ACK may leave, which is charged what it acknowledges; NONE if it would wait too long, TOO_EARLY as in `depart`.
 //
 // All flows share the rate: one ACK holds those of the others for `max_ack_wait` at most. Without a number to compare with, in
-// this epoch and this connection, it is charged nothing.
-INLINE u64 depart_ack(struct schedule *schedule, struct orders *orders, struct lane *lane, u32 direction, u64 rate, u64 time, u32 ack)
+// this epoch and this connection, it is charged nothing. Polling drops the oldest of more than CAME ACKs of a flow: later ones
+// repeat what it said (RFC 9293 section 3.10.7.4).
+INLINE u64 depart_ack(struct schedule *schedule, struct orders *orders, struct lane *lane, u32 direction, u64 rate, u64 time, u32 ack,
+	u32 was_parked, u16 number, u16 waited)
 {
 	u32 side = direction & 1, epoch = orders->ack_epochs[side], step;
 	u64 max_wait = orders->max_ack_wait, next = 0, at;
@@ -1354,9 +1385,29 @@ INLINE u64 depart_ack(struct schedule *schedule, struct orders *orders, struct l
 	if (schedule->present & HAS_ACKS)
 		next = after(schedule->acks.at, min64(time_for(rate, schedule->acks.bytes), max_wait));
 	at = max64(max64(next, time), schedule->last_ack);
-	if (at - time > max_wait) {
-		unlock(&schedule->lock);
-		return NONE;
+	if (IS_POLLING) {
+		u32 is_early = at - time > 2 * orders->visit;
+
+		if (is_behind(lane, time, was_parked, number)) {
+			unlock(&schedule->lock);
+			return TOO_EARLY;
+		}
+		if (is_early && waited <= max_wait >> WAITED_SHIFT && (u16)(lane->next - lane->first) <= CAME) {
+			unlock(&schedule->lock);
+			return TOO_EARLY;
+		}
+		next = max64(next, at - min64(at, lateness(schedule, orders, was_parked)));
+		unpark(&schedule->parks[1], lane, was_parked, number);
+		if (is_early) {
+			unlock(&schedule->lock);
+			return NONE;
+		}
+	} else {
+		next = at;
+		if (at - time > max_wait) {
+			unlock(&schedule->lock);
+			return NONE;
+		}
 	}
 	step = ack - lane->acked[side];
 	if (lane->ack_epochs[side] != epoch || step + MAX_STEP > 2U * MAX_STEP) {
@@ -1367,7 +1418,7 @@ INLINE u64 depart_ack(struct schedule *schedule, struct orders *orders, struct l
 	schedule->last_ack = at;
 	if ((s32)step > 0) {
 		lane->acked[side] = ack;
-		schedule->acks.at = at;
+		schedule->acks.at = next;
 		schedule->acks.bytes = step;
 		schedule->present |= HAS_ACKS;
 	}
@@ -1432,6 +1483,10 @@ INLINE void send_digest(struct digest *digest, struct counters *counters)
 	counters->digests++;
 }
 
+// What `pace` is told and answers.
+enum { IS_DATA = 1, IS_URGENT = 2, IN_PAIRS = 4, WAS_PARKED = 8 };
+enum { HAS_NO_TIME, HAS_TIME, IS_PARKED, IS_DROPPED };
+
 // The number of a parked packet is in `tc_index`, which test runs do not have. It is volatile, or the compiler would choose between
 // two addresses in `skb`, which the kernel refuses.
 INLINE u16 read_number(volatile struct __sk_buff *skb)
@@ -1451,7 +1506,7 @@ INLINE void write_number(volatile struct __sk_buff *skb, u16 number)
 }
 
 // Sends a packet into the park.
-INLINE int park(struct __sk_buff *skb)
+INLINE int send_to_park(struct __sk_buff *skb)
 {
 	// The park is Ethernet.
 	if (mesh_is_ip) {
@@ -1463,15 +1518,66 @@ INLINE int park(struct __sk_buff *skb)
 	return (int)redirect(park_index, 0);
 }
 
+// Decides when the packet in the scratch leaves for the mesh, which has data or is an ACK, and writes that into its digest. A packet
+// that is parked has its number in the scratch. Not inlined, as `read_options`.
+__attribute__((noinline)) int pace(u32 what, u32 known_number, u32 hash, u32 mark, u64 rate)
+{
+	u32 first = 0, place = 0, was_parked = (what & WAS_PARKED) / WAS_PARKED, is_data = what & IS_DATA;
+	struct scratch *scratch = map_lookup(&scratches, &first);
+	struct counters *counters = map_lookup(&counts, &first);
+	struct schedule *schedule = map_lookup(&schedules, &place);
+	u16 number = (u16)known_number, waited = 0;
+	struct digest *digest;
+	struct orders *orders;
+	struct lane *lane;
+	struct park *park;
+	u64 time, leaves, paced = 0;
+
+	if (!scratch || !counters || !schedule)
+		return HAS_NO_TIME;
+	digest = &scratch->digest;
+	time = digest->at;
+	orders = orders_at(time);
+	if (!orders)
+		return HAS_NO_TIME;
+	lane = find_lane(&scratch->key, hash, mark);
+	// Where pacing has ended, data stays behind the packets of its flow that wait.
+	if (is_data && !orders->paces_data && !(lane && (lane->left > time || lane->first != lane->next)))
+		return HAS_NO_TIME;
+	if (!lane)
+		lane = add_lane(&scratch->key, hash, mark, counters);
+	if (!lane)
+		return HAS_NO_TIME;
+	if (IS_POLLING && was_parked)
+		waited = (u16)(time >> WAITED_SHIFT) - lane->came[number % CAME];
+	if (is_data)
+		leaves = depart(schedule, orders, lane, rate, (what & IN_PAIRS) / IN_PAIRS, time, digest->bytes, what & IS_URGENT,
+			was_parked, number, waited, &paced);
+	else
+		paced = leaves =
+			depart_ack(schedule, orders, lane, TO_MESH, orders->up_acks, time, digest->words[1], was_parked, number, waited);
+	park = IS_POLLING && !is_data ? &schedule->parks[1] : &schedule->parks[0];
+	if (leaves == TOO_EARLY && enter_park(schedule, park, lane, time, was_parked, &number)) {
+		scratch->number = number;
+		return IS_PARKED;
+	}
+	if (leaves >= TOO_EARLY)
+		return IS_DROPPED;
+	digest->at = leaves;
+	digest->waited = waited;
+	if (!IS_POLLING && paced > time)
+		digest->waited = (u16)min32((u32)((paced - time) >> WAITED_SHIFT), 65535);
+	return HAS_TIME;
+}
+
 INLINE int handle(struct __sk_buff *skb, u32 direction)
 {
-	u32 first = 0, place = 0, window = NO_LIMIT, class = 0, datagrams = FREE, major = mesh_major;
-	u32 is_data, is_urgent, is_ack, was_parked, in_pairs = 0;
+	u32 first = 0, window = NO_LIMIT, class = 0, datagrams = FREE, major = mesh_major;
+	u32 is_data, is_urgent, is_ack, was_parked, in_pairs = 0, paced;
 	struct scratch *scratch = map_lookup(&scratches, &first);
 	struct counters *counters = map_lookup(&counts, &first);
 	struct treated *treated = 0;
 	struct orders *orders;
-	struct schedule *schedule;
 	struct digest *digest;
 	u64 time = now(), rate = NONE, passed;
 	u32 hash, mark;
@@ -1525,48 +1631,34 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 		// The daemon finds out when the packet leaves its class.
 		digest->waited = class;
 	}
-	is_ack = is_pure_ack(digest) && orders && orders->up_acks != NONE;
+	// A parked one leaves its place, whether there is still a rate or not.
+	is_ack = is_pure_ack(digest) && orders && (orders->up_acks != NONE || (IS_POLLING && was_parked));
 	if (pacing == PACING_CLASSES && direction == TO_MESH && is_ack) {
 		skb->priority = major | CLASS_ACKS;
 		digest->waited = CLASS_ACKS;
 	}
 	// Each connection has a SYN into the mesh, its first one or the answer to that. Its ports may have been another one's.
-	if (pacing == PACING_DEPARTURES && direction == TO_MESH && digest->payload == KIND_TCP && digest->octets[0] & SYN) {
+	if (HAS_TIMES && direction == TO_MESH && digest->payload == KIND_TCP && digest->octets[0] & SYN) {
 		struct lane *lane = find_lane(&scratch->key, hash, mark);
 
 		if (lane)
 			lane->ack_epochs[0] = lane->ack_epochs[1] = 0;
 	}
-	if (pacing == PACING_DEPARTURES && direction == TO_MESH && orders && (is_data || is_ack)) {
-		struct lane *lane = find_lane(&scratch->key, hash, mark);
+	if (HAS_TIMES && direction == TO_MESH && orders && (is_data || is_ack)) {
+		u32 number = was_parked ? read_number(skb) : 0, what = is_data * IS_DATA;
 
-		schedule = map_lookup(&schedules, &place);
-		// Where pacing has ended, data stays behind the packets of its flow that wait.
-		if (schedule && (is_ack || orders->paces_data || (lane && (lane->left > time || lane->first != lane->next)))) {
-			u64 leaves = time, paced = 0;
-			u16 number = was_parked ? read_number(skb) : 0;
-
-			if (!lane)
-				lane = add_lane(&scratch->key, hash, mark, counters);
-			if (lane && is_data)
-				leaves = depart(
-					schedule, orders, lane, rate, in_pairs, time, digest->bytes, is_urgent, was_parked, number, &paced);
-			else if (lane)
-				paced = leaves = depart_ack(schedule, orders, lane, direction, orders->up_acks, time, digest->words[1]);
-			if (leaves == TOO_EARLY && lane && enter_park(schedule, lane, time, was_parked, &number)) {
-				write_number(skb, number);
-				return park(skb);
-			}
-			if (leaves >= TOO_EARLY) {
-				counters->dropped++;
-				return DROP;
-			}
-			digest->at = leaves;
-			if (paced > time)
-				digest->waited = (u16)min32((u32)((paced - time) >> 20), 65535);
-			if (lane)
-				skb->tstamp = leaves;
+		what |= is_urgent * IS_URGENT | in_pairs * IN_PAIRS | was_parked * WAS_PARKED;
+		paced = pace(what, number, hash, mark, rate);
+		if (paced == IS_PARKED) {
+			write_number(skb, scratch->number);
+			return send_to_park(skb);
 		}
+		if (paced == IS_DROPPED) {
+			counters->dropped++;
+			return DROP;
+		}
+		if (paced == HAS_TIME && !IS_POLLING)
+			skb->tstamp = digest->at;
 	}
 	if (sample <= 1 || digest->payload == KIND_RTP || digest->payload == KIND_RTCP ||
 		(digest->payload == KIND_TCP && digest->words[2] == 0) || (digest->octets[0] & (SYN | FIN | RST)) || passed % sample == 0)
@@ -1621,7 +1713,7 @@ int fairhop_to_wired(struct __sk_buff *skb)
 		lane = add_lane(&scratch->key, hash, mark, counters);
 	if (!lane)
 		return PASS;
-	leaves = depart_ack(schedule, orders, lane, FROM_MESH, orders->down_acks, time, scratch->digest.words[1]);
+	leaves = depart_ack(schedule, orders, lane, FROM_MESH, orders->down_acks, time, scratch->digest.words[1], 0, 0, 0);
 	if (leaves == NONE) {
 		counters->dropped++;
 		return DROP;

@@ -146,11 +146,13 @@ impl ProbeSetting {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PacingChoice {
-    /// Departure times if the kernel has the queue `fq`, otherwise classes.
+    /// The first of the following that the kernel can do.
     #[default]
     Auto,
     /// Departure times under `fq`: rates and the gate.
     DepartureTimes,
+    /// Rates and the gate without `fq`: what is too early is looked at again, 20,000 times a second.
+    Polling,
     /// Classes of HTB with a TBF each: rates, no gate.
     Classes,
     /// No pacing: windows only.

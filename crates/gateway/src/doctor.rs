@@ -51,11 +51,11 @@ impl Check {
 pub fn examine(config: Option<&Config>) -> Vec<Check> {
     let release = text_of("/proc/sys/kernel/osrelease");
     let mut checks = vec![kernel(&release), jit(), rights()];
-    let kinds = Kinds::of(&release);
-    checks.extend(queues(kinds, config));
+    let ways = Ways::of(&release);
+    checks.extend(queues(ways, config));
     if let Some(config) = config {
         for gateway in &config.gateway {
-            checks.extend(interfaces(gateway, config.paces_acks(gateway), kinds, &release));
+            checks.extend(interfaces(gateway, config.paces_acks(gateway), ways, &release));
             checks.extend(gateway.probe.iter().flat_map(|setting| probes(setting, &gateway.mesh)));
         }
         checks.push(forwarding());
@@ -135,6 +135,7 @@ fn has_module(release: &str, name: &str) -> Option<bool> {
             "sch_fq" => "CONFIG_NET_SCH_FQ=",
             "sch_htb" => "CONFIG_NET_SCH_HTB=",
             "sch_tbf" => "CONFIG_NET_SCH_TBF=",
+            "veth" => "CONFIG_VETH=",
             "sch_ingress" => "CONFIG_NET_SCH_INGRESS=",
             "cls_bpf" => "CONFIG_NET_CLS_BPF=",
             _ => return None,
@@ -158,86 +159,103 @@ fn kernel_config(release: &str) -> Option<String> {
         .or_else(|| output("gzip", &["-dc", "/proc/config.gz"]))
 }
 
-/// Queues that a start would use, as far as can be seen.
+/// A way of pacing, and whether the kernel has what it takes; none if that cannot be seen.
 #[derive(Clone, Copy, Debug)]
-struct Kinds {
-    has_fq: Option<bool>,
-    has_classes: Option<bool>,
+struct Way {
+    choice: PacingChoice,
+    pacing: Pacing,
+    is_there: Option<bool>,
 }
 
-impl Kinds {
+impl Way {
+    /// Its word in the config, what it takes, the options of the kernel for that, and what it offers.
+    const fn texts(self) -> [&'static str; 4] {
+        match self.pacing {
+            Pacing::DepartureTimes => {
+                ["departure-times", "queue fq", "CONFIG_NET_SCH_FQ", "departure times and the gate"]
+            }
+            Pacing::Polling => [
+                "polling",
+                "queue tbf and veth",
+                "CONFIG_NET_SCH_TBF and CONFIG_VETH",
+                "polling, with the gate",
+            ],
+            Pacing::Classes => [
+                "classes",
+                "queues htb and tbf",
+                "CONFIG_NET_SCH_HTB and CONFIG_NET_SCH_TBF",
+                "classes, without a gate",
+            ],
+            Pacing::Off => ["off", "no queue", "", "no pacing"],
+        }
+    }
+}
+
+/// The ways of pacing, in the order in which a start tries them.
+#[derive(Clone, Copy, Debug)]
+struct Ways([Way; 3]);
+
+impl Ways {
     fn of(release: &str) -> Self {
         let has = |name| has_module(release, name);
-        Self {
-            has_fq: has("sch_fq"),
-            has_classes: has("sch_htb").zip(has("sch_tbf")).map(|(htb, tbf)| htb && tbf),
-        }
+        let both = |a, b| has(a).zip(has(b)).map(|(a, b)| a && b);
+        Self::new([has("sch_fq"), both("sch_tbf", "veth"), both("sch_htb", "sch_tbf")])
+    }
+
+    fn new(are_there: [Option<bool>; 3]) -> Self {
+        let way = |choice, pacing, is_there| Way { choice, pacing, is_there };
+        let [fq, polling, classes] = are_there;
+        Self([
+            way(PacingChoice::DepartureTimes, Pacing::DepartureTimes, fq),
+            way(PacingChoice::Polling, Pacing::Polling, polling),
+            way(PacingChoice::Classes, Pacing::Classes, classes),
+        ])
     }
 
     /// How a start would pace packets; none if that cannot be seen.
     fn pacing(self, choice: PacingChoice) -> Option<Pacing> {
         match choice {
             PacingChoice::Off => Some(Pacing::Off),
-            PacingChoice::DepartureTimes => Some(Pacing::DepartureTimes),
-            PacingChoice::Classes => Some(Pacing::Classes),
-            PacingChoice::Auto => match (self.has_fq?, self.has_classes) {
-                (true, _) => Some(Pacing::DepartureTimes),
-                (false, Some(true)) => Some(Pacing::Classes),
-                (false, Some(false)) => Some(Pacing::Off),
-                (false, None) => None,
+            PacingChoice::Auto => match self.0.iter().find(|way| way.is_there != Some(false)) {
+                Some(way) => way.is_there.map(|_| way.pacing),
+                None => Some(Pacing::Off),
             },
+            _ => self.0.iter().find(|way| way.choice == choice).map(|way| way.pacing),
         }
     }
 }
 
-fn queues(kinds: Kinds, config: Option<&Config>) -> Vec<Check> {
+fn queues(ways: Ways, config: Option<&Config>) -> Vec<Check> {
     let has_choice = |choice: PacingChoice| match config {
         Some(config) => config.gateway.iter().any(|at| at.pacing == choice),
         None => choice == PacingChoice::Auto,
     };
-    let is_auto = has_choice(PacingChoice::Auto);
+    let mut is_open = has_choice(PacingChoice::Auto);
     let mut checks = Vec::new();
-    let needs_fq = has_choice(PacingChoice::DepartureTimes);
-    if is_auto || needs_fq {
-        let instead = match kinds.has_classes {
-            Some(false) => "not in this kernel: nothing is paced, and windows alone are limited",
-            _ => "not in this kernel: classes are used, and there is no gate",
-        };
-        checks.push(match kinds.has_fq {
-            Some(true) => Check::new("queue fq", Verdict::Good, "there: departure times and the gate", ""),
-            Some(false) if needs_fq => Check::new(
-                "queue fq",
+    for (place, way) in ways.0.iter().enumerate() {
+        let is_chosen = has_choice(way.choice);
+        if !is_chosen && !is_open {
+            continue;
+        }
+        let [word, what, options, offer] = way.texts();
+        let kernel = format!("install a kernel with {options}, such as that of the distribution");
+        checks.push(match way.is_there {
+            Some(true) => Check::new(what, Verdict::Good, format!("there: {offer}"), ""),
+            Some(false) if is_chosen => Check::new(
+                what,
                 Verdict::Bad,
-                "not in this kernel: with pacing = \"departure-times\", live mode does not start",
-                "set pacing = \"auto\", or install a kernel with CONFIG_NET_SCH_FQ, such as that of the distribution",
+                format!("not in this kernel: with pacing = \"{word}\", live mode does not start"),
+                format!("set pacing = \"auto\", or {kernel}"),
             ),
-            Some(false) => Check::new(
-                "queue fq",
-                Verdict::Limited,
-                instead,
-                "nothing to do, or install a kernel with CONFIG_NET_SCH_FQ, such as that of the distribution",
-            ),
-            None => unknown("queue fq"),
+            Some(false) => {
+                let next = ways.0[place + 1..].iter().find(|way| way.is_there != Some(false));
+                let instead = next.map_or("windows alone are limited", |way| way.texts()[3]);
+                let found = format!("not in this kernel: {instead}");
+                Check::new(what, Verdict::Limited, found, format!("nothing to do, or {kernel}"))
+            }
+            None => unknown(what),
         });
-    }
-    let needs_classes = has_choice(PacingChoice::Classes);
-    if needs_classes || (is_auto && kinds.has_fq != Some(true)) {
-        checks.push(match kinds.has_classes {
-            Some(true) => Check::new("queues htb and tbf", Verdict::Good, "there", ""),
-            Some(false) if needs_classes => Check::new(
-                "queues htb and tbf",
-                Verdict::Bad,
-                "not in this kernel: with pacing = \"classes\", live mode does not start",
-                "install a kernel with CONFIG_NET_SCH_HTB and CONFIG_NET_SCH_TBF, or set pacing = \"auto\"",
-            ),
-            Some(false) => Check::new(
-                "queues htb and tbf",
-                Verdict::Limited,
-                "not in this kernel",
-                "install a kernel with CONFIG_NET_SCH_HTB and CONFIG_NET_SCH_TBF, or set pacing = \"off\"",
-            ),
-            None => unknown("queues htb and tbf"),
-        });
+        is_open &= way.is_there != Some(true);
     }
     checks
 }
@@ -251,7 +269,7 @@ fn unknown(what: &str) -> Check {
     )
 }
 
-fn interfaces(gateway: &GatewayAt, paces_acks: bool, kinds: Kinds, release: &str) -> Vec<Check> {
+fn interfaces(gateway: &GatewayAt, paces_acks: bool, ways: Ways, release: &str) -> Vec<Check> {
     let mut checks = vec![interface(&gateway.mesh, "mesh")];
     if let Some(wired) = &gateway.wired {
         checks.push(interface(wired, "wired"));
@@ -259,10 +277,10 @@ fn interfaces(gateway: &GatewayAt, paces_acks: bool, kinds: Kinds, release: &str
     let is_there = checks.iter().all(|check| check.verdict != Verdict::Bad);
     if is_there {
         let has_tcx = version(release).is_some_and(|version| version >= WITH_TCX);
-        let pacing = kinds.pacing(gateway.pacing);
+        let pacing = ways.pacing(gateway.pacing);
         checks.extend(queue(&gateway.mesh, pacing, has_tcx));
-        // Classes pace what goes into the mesh, and leave the wired interface alone.
-        let is_left = !paces_acks || matches!(pacing, Some(Pacing::Classes | Pacing::Off));
+        // Without `fq`, what goes into the mesh is paced, and the wired interface is left alone.
+        let is_left = !paces_acks || matches!(pacing, Some(Pacing::Polling | Pacing::Classes | Pacing::Off));
         if let Some(wired) = gateway.wired.as_ref().filter(|_| !is_left) {
             checks.extend(queue(wired, pacing, has_tcx));
         }
@@ -377,7 +395,9 @@ fn fate(interface: &str, found: &Found, pacing: Option<Pacing>, has_tcx: bool) -
         _ => "fq or htb",
     };
     let mut checks = vec![match (pacing, refusal) {
-        (Some(Pacing::Off), _) => Check::new(&what, Verdict::Good, format!("{root}; it stays"), ""),
+        (Some(Pacing::Polling | Pacing::Off), _) => {
+            Check::new(&what, Verdict::Good, format!("{root}; it stays"), "")
+        }
         (_, Some(refusal)) => bad(&what, refusal, "live mode does not start"),
         (_, None) if *is_set_up && !is_plain(root) => Check::new(
             &what,
@@ -527,15 +547,22 @@ mod tests {
             assert_eq!(verdicts(&found, pacing, false), wanted, "{found:?}");
             assert_eq!(verdicts(&found, pacing, true), wanted[..1], "{found:?}");
         }
-        let auto = |has_fq, has_classes| Kinds { has_fq, has_classes }.pacing(PacingChoice::Auto);
-        assert_eq!(auto(Some(true), None), fq);
-        assert_eq!(auto(Some(false), Some(true)), Some(Pacing::Classes));
-        assert_eq!(auto(None, Some(true)), None);
+        let auto = |are_there| Ways::new(are_there).pacing(PacingChoice::Auto);
+        assert_eq!(auto([Some(true), None, None]), fq);
+        assert_eq!(auto([Some(false), Some(true), Some(true)]), Some(Pacing::Polling));
+        assert_eq!(auto([Some(false), Some(false), Some(true)]), Some(Pacing::Classes));
+        assert_eq!(auto([Some(false); 3]), Some(Pacing::Off));
+        assert_eq!(auto([None, Some(true), Some(true)]), None);
+        let verdicts = |are_there, config| {
+            queues(Ways::new(are_there), config).iter().map(|check| check.verdict).collect::<Vec<_>>()
+        };
+        let polling = [Some(false), Some(true), Some(true)];
+        assert_eq!(verdicts(polling, None), [Verdict::Limited, Verdict::Good]);
+        assert_eq!(verdicts([Some(false); 3], None), [Verdict::Limited; 3]);
         // A choice is kept: the start would not take another one either.
         let text = "[[gateway]]\nmesh = \"m0\"\npacing = \"departure-times\"\n";
         let config = crate::config::load("gateway.toml", text, &[]).expect("a config").config;
-        let checks = queues(Kinds { has_fq: Some(false), has_classes: Some(true) }, Some(&config));
-        assert_eq!(checks.iter().map(|check| check.verdict).collect::<Vec<_>>(), [Verdict::Bad]);
+        assert_eq!(verdicts(polling, Some(&config)), [Verdict::Bad]);
     }
 
     #[test]

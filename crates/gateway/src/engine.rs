@@ -114,10 +114,8 @@ impl Engine {
     /// Tells the networks that the machine is in: see
     /// [`Observer::set_local`](fairhop_control::Observer::set_local).
     pub fn set_connected(&mut self, connected: Vec<Network>) {
-        if connected != self.connected {
-            self.connected = connected;
-            self.set_local();
-        }
+        self.connected = connected;
+        self.set_local();
     }
 
     /// The networks that the machine is in.

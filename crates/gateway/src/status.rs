@@ -74,7 +74,7 @@ pub struct GatewayStatus {
 pub struct DatapathStatus {
     /// How programs are attached: tcx, clsact or none.
     pub attachment: String,
-    /// How packets into the mesh are paced: departure times, classes or off.
+    /// How packets into the mesh are paced: departure times, polling, classes or off.
     pub pacing: String,
     /// Whether the gate is kept.
     pub gate: bool,

@@ -46,8 +46,14 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<u8, Failure> {
         Ok::<_, Failure>(Settings::of(&loaded.config, gateway, mode))
     };
     let first = settings_of(&header.mode, &header.config)?;
-    // A later config that `--set` contradicts is left out.
-    let outcome = record::replay(&mut reader, first, &mut |mode, text| settings_of(mode, text).ok());
+    // A replay without one of its configs would not be what `--set` asks for.
+    let mut refused = None;
+    let outcome = record::replay(&mut reader, first, &mut |mode, text| {
+        settings_of(mode, text).map_err(|failure| refused.get_or_insert(failure)).ok()
+    });
+    if let Some(failure) = refused {
+        return Err(failure);
+    }
     if args.json {
         ui::print(&json(&outcome))?;
     } else {

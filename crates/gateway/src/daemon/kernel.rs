@@ -16,6 +16,7 @@ pub(super) fn datapath_of(config: &Config, gateway: &GatewayAt, mode: Mode) -> S
         pacing: match gateway.pacing {
             PacingChoice::Auto => None,
             PacingChoice::DepartureTimes => Some(Pacing::DepartureTimes),
+            PacingChoice::Polling => Some(Pacing::Polling),
             PacingChoice::Classes => Some(Pacing::Classes),
             PacingChoice::Off => Some(Pacing::Off),
         },

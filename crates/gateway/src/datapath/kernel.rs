@@ -73,7 +73,7 @@ pub struct Kernel {
     /// None after the end.
     programs: Option<Programs>,
     queues: Vec<Queues>,
-    /// With departure times.
+    /// With departure times and polling.
     park: Option<Park>,
     written: Written,
     /// Digests of packets that have not left yet.
@@ -152,29 +152,23 @@ impl Kernel {
         if self.settings.observe_only || self.settings.pacing == Some(Pacing::Off) {
             return Ok(());
         }
-        let choices: &[Pacing] = match self.settings.pacing {
-            None => &[Pacing::DepartureTimes, Pacing::Classes],
-            Some(Pacing::Classes) => &[Pacing::Classes],
-            Some(_) => &[Pacing::DepartureTimes],
+        let choices = match self.settings.pacing {
+            None => vec![Pacing::DepartureTimes, Pacing::Polling, Pacing::Classes],
+            Some(pacing) => vec![pacing],
         };
-        for &pacing in choices {
+        for pacing in choices {
             match self.make_queues_for(pacing) {
                 Ok(()) => {
                     self.features.pacing = pacing;
-                    self.make_park();
-                    self.features.has_gate = pacing == Pacing::DepartureTimes;
+                    self.features.has_gate = pacing.has_times();
                     self.features.paces_down_acks = pacing == Pacing::DepartureTimes && self.wired.is_some();
-                    if pacing == Pacing::Classes {
-                        let acks =
-                            if self.wired.is_some() { " and no pacing of ACKs out of the mesh" } else { "" };
-                        let note = format!("no gate{acks}: it takes the queue fq (CONFIG_NET_SCH_FQ)");
-                        self.features.notes.push(note);
-                    }
+                    self.note_limits(pacing);
                     return Ok(());
                 }
-                // The kernel does not know the kind of queue.
+                // The kernel does not know the kind of queue or interface.
                 Err(DatapathError::Io { source, .. })
-                    if self.settings.pacing.is_none() && source.kind() == std::io::ErrorKind::NotFound => {}
+                    if self.settings.pacing.is_none()
+                        && matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::Unsupported) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -185,20 +179,26 @@ impl Kernel {
         Ok(())
     }
 
-    /// Without a park, departure times are fixed on arrival.
-    fn make_park(&mut self) {
-        if self.features.pacing != Pacing::DepartureTimes {
-            return;
-        }
-        match Park::make(&mut self.netlink, &self.mesh) {
-            Ok(park) => self.park = Some(park),
-            Err(error) => self.features.notes.push(format!(
-                "rates take effect late where many packets wait: no pair of interfaces to park them (CONFIG_VETH): {error}"
-            )),
+    /// What the kernel's best way of pacing cannot do.
+    fn note_limits(&mut self, pacing: Pacing) {
+        let acks = if self.wired.is_some() { "no pacing of ACKs out of the mesh" } else { "" };
+        let gate = if pacing == Pacing::Classes { "no gate" } else { "" };
+        let missing: Vec<&str> = [gate, acks].into_iter().filter(|text| !text.is_empty()).collect();
+        if pacing != Pacing::DepartureTimes && !missing.is_empty() {
+            let note = format!("{}: it takes the queue fq (CONFIG_NET_SCH_FQ)", missing.join(" and "));
+            self.features.notes.push(note);
         }
     }
 
     fn make_queues_for(&mut self, pacing: Pacing) -> Result<(), DatapathError> {
+        if pacing == Pacing::Polling {
+            let failed = |source| DatapathError::Io {
+                action: format!("make a pair of interfaces and their queue for {pacing}"),
+                source,
+            };
+            self.park = Some(Park::make(&mut self.netlink, &self.mesh, pacing).map_err(failed)?);
+            return Ok(());
+        }
         let Settings { queue_packets, state_dir, .. } = &self.settings;
         let sides = [(Some(&self.mesh), MESH_MAJOR, true), (self.wired.as_ref(), WIRED_MAJOR, false)];
         for (interface, major, has_data) in sides {
@@ -216,6 +216,15 @@ impl Kernel {
                     }
                     return Err(error);
                 }
+            }
+        }
+        if pacing == Pacing::DepartureTimes {
+            // Without a park, departure times are fixed on arrival.
+            match Park::make(&mut self.netlink, &self.mesh, pacing) {
+                Ok(park) => self.park = Some(park),
+                Err(error) => self.features.notes.push(format!(
+                    "rates take effect late where many packets wait: no pair of interfaces to park them (CONFIG_VETH): {error}"
+                )),
             }
         }
         Ok(())
@@ -239,7 +248,9 @@ impl Kernel {
             wanted.push((Program::ToWired, wired.name.clone()));
         }
         if let Some(park) = &self.park {
-            wanted.push((Program::Park, park.way_in.name.clone()));
+            if self.features.pacing == Pacing::DepartureTimes {
+                wanted.push((Program::Park, park.way_in.name.clone()));
+            }
             wanted.push((Program::Unpark, park.way_out.name.clone()));
         }
         let only: Vec<Program> = wanted.iter().map(|(program, _)| *program).collect();
@@ -334,6 +345,10 @@ impl Datapath for Kernel {
         for queues in &mut self.queues {
             queues.set(&mut self.netlink, orders, &self.written, packets)?;
         }
+        if let Some(park) = self.park.as_mut().filter(|_| self.features.pacing == Pacing::Polling) {
+            let failed = |source| DatapathError::Io { action: "change the queue of the park".into(), source };
+            park.set(&mut self.netlink, orders.policy).map_err(failed)?;
+        }
         self.written.write(programs, orders, now, expires, packets, self.features.pacing)?;
         // Classes that have just been given to flows.
         for queues in &mut self.queues {
@@ -344,10 +359,8 @@ impl Datapath for Kernel {
 
     fn waiting(&mut self, _now: Nanos) -> Result<usize, DatapathError> {
         let parked = self.parked(Park::waiting)?.unwrap_or(0);
-        match (self.features.pacing, self.queues.first()) {
-            (Pacing::Off, _) | (_, None) => Ok(0),
-            (_, Some(queues)) => Ok(queues.waiting(&mut self.netlink)? + parked),
-        }
+        let queued = self.queues.first().map(|queues| queues.waiting(&mut self.netlink)).transpose()?;
+        Ok(queued.unwrap_or(0) + parked)
     }
 
     /// Bursts and queues of classes are made for packets of a size: larger ones are dropped by TBF.

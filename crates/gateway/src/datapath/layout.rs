@@ -11,7 +11,7 @@ use fairhop_control::policy::Policy;
 use fairhop_control::raw::RawDigest;
 use fairhop_model::units::{BitRate, Nanos};
 
-use super::{ByClass, Count, Counters};
+use super::{ByClass, Count, Counters, park};
 
 /// No limit: `NONE` of the programs.
 pub(super) const NO_RATE: u64 = u64::MAX;
@@ -67,6 +67,7 @@ pub(super) struct RawOrders {
     pub(super) max_wait: u64,
     pub(super) max_ack_wait: u64,
     pub(super) gate_period: u64,
+    pub(super) visit: u64,
     pub(super) openings: [u64; Gate::MAX_OPENINGS],
     pub(super) opening_count: u32,
     pub(super) others_window: u32,
@@ -93,7 +94,7 @@ pub(super) struct RawCounters {
 const _: () = assert!(size_of::<RawKey>() == 40);
 const _: () = assert!(size_of::<RawTreatment>() == 16);
 const _: () = assert!(size_of::<RawTreated>() == 64);
-const _: () = assert!(size_of::<RawOrders>() == 72 + 8 * Gate::MAX_OPENINGS + 24);
+const _: () = assert!(size_of::<RawOrders>() == 80 + 8 * Gate::MAX_OPENINGS + 24);
 const _: () = assert!(size_of::<RawCounters>() == 224);
 const _: () = assert!(size_of::<RawDigest>() == 104);
 
@@ -188,6 +189,7 @@ impl RawOrders {
             max_wait: full.min(Self::MAX_WAIT).0,
             max_ack_wait: MAX_ACK_WAIT.0,
             gate_period: gate.map_or(0, |gate| gate.period().0),
+            visit: park::visit_of(policy).0,
             openings,
             opening_count: gate.map_or(0, Gate::count) as u32,
             others_window: policy.others.window.unwrap_or(NO_WINDOW),

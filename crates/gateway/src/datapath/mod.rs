@@ -167,16 +167,24 @@ pub enum Pacing {
     Off,
     /// Departure times (`skb->tstamp`) that the queue `fq` keeps: aggregate, flows and gate.
     DepartureTimes,
+    /// Departure times that no queue keeps: the programs look at what is too early again and again ([`park`]).
+    Polling,
     /// Classes of HTB with a TBF leaf each: aggregate, flows, and ACKs into the mesh by their mean; no gate.
     Classes,
 }
 
 impl Pacing {
+    /// Whether the programs decide when each packet leaves: rates of all kinds, and the gate.
+    pub const fn has_times(self) -> bool {
+        matches!(self, Self::DepartureTimes | Self::Polling)
+    }
+
     /// Its name in status and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
             Self::DepartureTimes => "departure times",
+            Self::Polling => "polling",
             Self::Classes => "classes",
         }
     }

@@ -62,12 +62,11 @@ impl Written {
             };
         }
         programs.set_treatments(&wanted)?;
-        let has_gate = pacing == Pacing::DepartureTimes;
         programs.set_orders(RawOrders::new(
             policy,
             expires,
             queue_packets,
-            has_gate,
+            pacing.has_times(),
             wanted.len() as u32,
             self.ack_epochs,
         ))

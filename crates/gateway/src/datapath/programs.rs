@@ -173,6 +173,7 @@ impl Programs {
             Pacing::Off => 0,
             Pacing::DepartureTimes => 1,
             Pacing::Classes => 2,
+            Pacing::Polling => 3,
         };
         let (mesh_is_ip, wired_is_ip) = (u32::from(constants.mesh_is_ip), u32::from(constants.wired_is_ip));
         let mesh_major = u32::from(MESH_MAJOR) << 16;
@@ -200,7 +201,7 @@ impl Programs {
         loader.map_max_entries("opening", constants.flows.max(MIN_FLOWS));
         loader.map_max_entries("flows", places);
         // Without departure times, no flow has a lane.
-        let has_lanes = constants.pacing == Pacing::DepartureTimes;
+        let has_lanes = constants.pacing.has_times();
         loader.map_max_entries("lanes", if has_lanes { places } else { 1 });
         let mut ebpf = loader.load(OBJECT).map_err(|error| match error {
             EbpfError::MapError(error) => DatapathError::Missing {

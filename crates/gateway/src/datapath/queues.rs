@@ -25,8 +25,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fairhop_control::pacer::{MAX_URGENT_WAIT, URGENT_BURST};
-use fairhop_model::units::BitRate;
+use fairhop_control::pacer::{MAX_ACK_WAIT, MAX_URGENT_WAIT, URGENT_BURST};
+use fairhop_model::units::{BitRate, Nanos};
 
 use super::departures::Backlog;
 use super::netlink::{
@@ -77,10 +77,11 @@ fn failed(action: String) -> impl FnOnce(io::Error) -> DatapathError {
 }
 
 /// `struct tc_ratespec` for Ethernet, whose rate is in bytes per second.
-fn rate_spec(bytes_per_second: u64) -> [u8; 12] {
+fn rate_spec(bytes_per_second: u64, overhead: u16) -> [u8; 12] {
     let mut spec = [0; 12];
     // No tables of transmission times: the kernel computes them (TC_LINKLAYER_ETHERNET).
     spec[1] = 1;
+    spec[2..4].copy_from_slice(&overhead.to_ne_bytes());
     spec[8..].copy_from_slice(&(bytes_per_second.min(u64::from(u32::MAX)) as u32).to_ne_bytes());
     spec
 }
@@ -98,9 +99,8 @@ fn wire_rate(rate: Option<BitRate>) -> u64 {
     })
 }
 
-/// Bytes that the queue of interactive packets holds at a rate: what departure times would not drop as late either.
-fn interactive_limit(bytes_per_second: u64) -> u32 {
-    let wait = MAX_URGENT_WAIT.saturating_add(URGENT_BURST);
+/// Bytes that leave at a rate within a wait, and a full packet at least.
+fn bytes_within(wait: Nanos, bytes_per_second: u64) -> u32 {
     let bytes = u128::from(bytes_per_second) * u128::from(wait.0) / 1_000_000_000;
     (bytes.min(u128::from(u32::MAX)) as u32).max(FULL_PACKET as u32 + ETHERNET as u32)
 }
@@ -145,7 +145,7 @@ impl Queues {
         let result = match pacing {
             Pacing::DepartureTimes => made.make_fq(netlink),
             Pacing::Classes => made.make_classes(netlink, queue_packets),
-            Pacing::Off => Ok(()),
+            Pacing::Polling | Pacing::Off => Ok(()),
         };
         match result {
             Ok(()) => Ok(made),
@@ -211,8 +211,8 @@ impl Queues {
         let is_leaf = !matches!(minor, DATA | ACKS);
         let own = if is_leaf { OWN_RATE } else { rate };
         let ceiling = if is_leaf { UNLIMITED } else { rate };
-        parameters.extend(rate_spec(own));
-        parameters.extend(rate_spec(ceiling));
+        parameters.extend(rate_spec(own, 0));
+        parameters.extend(rate_spec(ceiling, 0));
         let quantum = self.packet();
         for word in [ticks(1, own), ticks(1, ceiling), quantum, 0, priority] {
             parameters.extend(word.to_ne_bytes());
@@ -224,21 +224,9 @@ impl Queues {
             .with(attribute::OPTIONS, &options)
     }
 
-    /// The TBF leaf of a class (`struct tc_tbf_qopt`), which holds `limit` bytes.
+    /// The TBF leaf of a class, which holds `limit` bytes.
     fn bucket(&self, minor: u16, rate: u64, limit: u32, flags: u16) -> Request {
-        /// `TCA_TBF_PARMS` and `TCA_TBF_BURST`, which is in bytes and so holds for every rate.
-        const PARAMETERS: u16 = 1;
-        const BURST: u16 = 6;
-        let burst = self.packet();
-        let mut parameters = Vec::new();
-        parameters.extend(rate_spec(rate));
-        parameters.extend([0; 12]);
-        for word in [limit, ticks(u64::from(burst), rate), 0] {
-            parameters.extend(word.to_ne_bytes());
-        }
-        let mut options = Vec::new();
-        put(&mut options, PARAMETERS, &parameters);
-        put(&mut options, BURST, &burst.to_ne_bytes());
+        let options = tbf_options(rate, 0, self.packet(), limit);
         let interface = self.interface.index;
         Request::new(message::NEW_QDISC, flags | flag::ACK, interface, self.leaf(minor), self.handle(minor))
             .kind("tbf")
@@ -273,14 +261,21 @@ impl Queues {
             wanted.extend(written.rates().map(|(minor, rate)| (minor, leaf(rate))));
         }
         wanted.retain(|rate| !self.rates.contains(rate));
-        let requests: Vec<Request> = wanted
-            .iter()
-            .map(|&(minor, rate)| match minor {
-                DATA | ACKS => self.class(minor, 0, rate, 0, 0),
-                INTERACTIVE => self.bucket(minor, rate, limit.min(interactive_limit(rate)), 0),
-                _ => self.bucket(minor, rate, limit, 0),
-            })
-            .collect();
+        // What departure times would drop as late is dropped here, too.
+        let interactive_wait = MAX_URGENT_WAIT.saturating_add(URGENT_BURST);
+        let mut requests = Vec::new();
+        for &(minor, rate) in &wanted {
+            let limit_of = |wait| limit.min(bytes_within(wait, rate));
+            if matches!(minor, DATA | ACKS) {
+                requests.push(self.class(minor, 0, rate, 0, 0));
+            }
+            match minor {
+                DATA => {}
+                ACKS => requests.push(self.bucket(minor, UNLIMITED, limit_of(MAX_ACK_WAIT), 0)),
+                INTERACTIVE => requests.push(self.bucket(minor, rate, limit_of(interactive_wait), 0)),
+                _ => requests.push(self.bucket(minor, rate, limit, 0)),
+            }
+        }
         let name = &self.interface.name;
         netlink.request(&requests).map_err(failed(format!("set the rates of {name}")))?;
         for (minor, rate) in wanted {
@@ -381,6 +376,23 @@ impl Queues {
     pub(super) fn remove(&self, netlink: &mut Netlink) -> Result<(), DatapathError> {
         remove(netlink, &self.interface, &self.saved)
     }
+}
+
+/// Options of a TBF (`struct tc_tbf_qopt`) that counts `overhead` bytes with each packet, and holds `limit` bytes.
+pub(super) fn tbf_options(bytes_per_second: u64, overhead: u16, burst: u32, limit: u32) -> Vec<u8> {
+    /// `TCA_TBF_PARMS` and `TCA_TBF_BURST`, which is in bytes and so holds for every rate.
+    const PARAMETERS: u16 = 1;
+    const BURST: u16 = 6;
+    let mut parameters = Vec::new();
+    parameters.extend(rate_spec(bytes_per_second, overhead));
+    parameters.extend([0; 12]);
+    for word in [limit, ticks(u64::from(burst), bytes_per_second), 0] {
+        parameters.extend(word.to_ne_bytes());
+    }
+    let mut options = Vec::new();
+    put(&mut options, PARAMETERS, &parameters);
+    put(&mut options, BURST, &burst.to_ne_bytes());
+    options
 }
 
 /// Options of an `fq` for so many packets.

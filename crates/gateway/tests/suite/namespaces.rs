@@ -1,6 +1,7 @@
 //! Real TCP through the datapath of the kernel, in namespaces.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use fairhop_gateway::datapath::kernel::{Kernel, Settings, clean, now};
 use fairhop_gateway::datapath::{AckWeight, Attachment, Datapath, Orders, Pacing, look};
 use fairhop_gateway::engine::INTERVAL;
 use fairhop_model::units::BitRate;
+use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket};
 
 use crate::network::{Network, Way, attachments, digests, ip};
 
@@ -171,6 +173,47 @@ fn classes_space_packets_and_change_their_rate_without_loss() {
     assert_eq!((dropped, kernel.counters().unwrap().dropped), (0, 0));
 }
 
+/// A flood of ACKs waits for a second at most: what the class of ACKs does not send within that, it drops.
+#[test]
+fn acks_wait_in_their_class_for_a_second_at_most() {
+    const ACKS: u32 = 600;
+    /// Headers of Ethernet, IP and TCP.
+    const ACK_BYTES: u64 = 54;
+    let Some(network) = Network::new() else { return };
+    let mut kernel = network.datapath(|settings| settings.pacing = Some(Pacing::Classes));
+    let mut at_client = network.capture(&network.client, "c0");
+    // A hundred ACKs a second, by what one acknowledges in the mean before any has been seen.
+    let acks = AckWeight::default();
+    let per_mbps = acks.bytes_per_second(BitRate(1_000_000), 14);
+    let up_acks = Some(BitRate(1_000_000 * 100 * ACK_BYTES / per_mbps));
+    let policy = Policy { up_acks, ..Policy::none() };
+    let apply =
+        |kernel: &mut Kernel| kernel.apply(&Orders { policy: &policy, datagrams: &[], acks }, now()).unwrap();
+    apply(&mut kernel);
+    network.within(&network.server, || {
+        let socket = socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::TCP)).unwrap();
+        let client = SocketAddr::from(([10, 9, 2, 1], 0));
+        for ack in 0..ACKS {
+            // To port 9 of the client. Without a checksum, it does not answer.
+            let mut header = [0, 80, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 0x10, 1, 0, 0, 0, 0, 0];
+            header[8..12].copy_from_slice(&ack.to_be_bytes());
+            sendto(&socket, &header, SendFlags::empty(), &client).unwrap();
+        }
+    });
+    let (began, mut arrived) = (Instant::now(), 0);
+    while began.elapsed() < Duration::from_millis(1500) {
+        apply(&mut kernel);
+        digests(&mut kernel);
+        arrived += digests(&mut at_client).len();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let queues = kernel.queues().unwrap();
+    let class = queues.iter().find(|queue| queue.purpose.starts_with("ACKs")).unwrap();
+    assert_eq!(class.waiting, 0, "{class:?}");
+    assert!((90..=130).contains(&arrived), "{arrived} of {ACKS} arrived: {class:?}");
+    assert_eq!(class.sent.packets + class.dropped, u64::from(ACKS), "{class:?}");
+}
+
 #[test]
 fn what_was_there_comes_back_and_nothing_is_left() {
     let Some(network) = Network::new() else { return };
@@ -179,22 +222,32 @@ fn what_was_there_comes_back_and_nothing_is_left() {
         "netns exec {gateway} tc qdisc add dev m0 root handle 77: tbf rate 50mbit burst 20k limit 200k"
     ));
     let before = network.queue();
-    for attachment in attachments() {
-        let mut kernel = network.datapath(move |settings| settings.attachment = Some(attachment));
-        assert_eq!(kernel.features().attachment, attachment);
-        assert!(network.queue().contains("fa10:"), "{}", network.queue());
+    // The way that makes no queue on the interface, and the best of the others.
+    let pacing = network.best_queue();
+    for (attachment, pacing) in
+        attachments().into_iter().flat_map(|attachment| [(attachment, Pacing::Polling), (attachment, pacing)])
+    {
+        let mut kernel = network.datapath(move |settings| {
+            settings.attachment = Some(attachment);
+            settings.pacing = Some(pacing);
+        });
+        assert_eq!((kernel.features().attachment, kernel.features().pacing), (attachment, pacing));
+        assert_eq!(network.queue().contains("fa10:"), pacing != Pacing::Polling, "{}", network.queue());
+        assert_eq!(network.has_park(), pacing != Pacing::Classes);
         // Calls do not share a flow of `fq` with paced downloads.
         let queue = network.queue();
         assert!(!queue.contains("fq fa10:") || queue.contains("orphan_mask 262143"), "{queue}");
         // Filters of clsact are those of the thread's namespace.
         network.within(&gateway, move || kernel.stop().unwrap());
         assert_eq!(network.queue(), before);
+        assert!(!network.has_park());
     }
     // Classes of somebody else cannot be put back: they stay.
     ip(&format!("netns exec {gateway} tc qdisc replace dev m0 root handle 78: htb"));
     let folder = network.state.path().to_owned();
     let start = |attachment| {
-        let settings = Settings { attachment, state_dir: folder.clone(), ..Settings::new("m0") };
+        let state_dir = folder.clone();
+        let settings = Settings { attachment, pacing: Some(pacing), state_dir, ..Settings::new("m0") };
         network
             .within(&gateway, move || Kernel::start(settings).map(|_| ()).map_err(|error| error.to_string()))
     };
@@ -266,11 +319,11 @@ fn a_killed_gateway_lets_packets_pass_and_the_next_start_cleans_up() {
         let removed = network.within(&network.gateway, move || clean(&["m0", "w0"], &folder).unwrap());
         let filters = removed.iter().filter(|what| what.starts_with("filter")).count();
         // With departure times there is one on the wired interface, too.
-        let has_classes = removed.iter().any(|what| what.starts_with("queue htb"));
-        let attached = if has_classes { 2 } else { 3 };
+        let has_fq = removed.iter().any(|what| what.starts_with("queue fq"));
+        let attached = if has_fq { 3 } else { 2 };
         assert_eq!(filters, if attachment == Attachment::Clsact { attached } else { 0 }, "{removed:?}");
         assert!(network.queue().contains("noqueue"), "{}", network.queue());
-        assert!(!network.queue().contains("clsact"), "{}", network.queue());
+        assert!(!network.queue().contains("clsact") && !network.has_park(), "{}", network.queue());
     }
 }
 

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use fairhop_control::raw::RawDigest;
 use fairhop_gateway::datapath::kernel::{Kernel, Settings};
-use fairhop_gateway::datapath::{Attachment, Datapath};
+use fairhop_gateway::datapath::{Attachment, Datapath, Pacing};
 use fairhop_gateway::doctor;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -220,6 +220,21 @@ impl Network {
             let place = names.split(' ').position(|name| name == counter).unwrap();
             values.split(' ').nth(place).unwrap().parse().unwrap()
         })
+    }
+
+    /// The best way of pacing of this kernel that has a queue on the interface.
+    pub(crate) fn best_queue(&self) -> Pacing {
+        let way_in = format!("netns exec {} tc qdisc add dev lo root fq", self.gateway);
+        let has_fq = run("ip", &way_in).is_ok();
+        if has_fq {
+            ip(&format!("netns exec {} tc qdisc del dev lo root", self.gateway));
+        }
+        if has_fq { Pacing::DepartureTimes } else { Pacing::Classes }
+    }
+
+    /// Whether there is a pair of interfaces for packets that are too early.
+    pub(crate) fn has_park(&self) -> bool {
+        ip(&format!("-n {} link", self.gateway)).contains("fhpark")
     }
 
     /// Root queue of the mesh's interface, as `tc` shows it.

@@ -1,12 +1,14 @@
 //! Departure times of the programs against those of [`fairhop_control::pacer`].
 
+use std::collections::VecDeque;
+
 use fairhop_control::digest::Direction;
 use fairhop_control::gate::{Gate, GateSpec};
 use fairhop_control::pacer::AckPacer;
 use fairhop_control::pacer::departure::{FlowSpacing, Schedule};
 use fairhop_control::policy::{FlowPolicy, Policy, Treatment};
 use fairhop_control::raw::WAITED_UNIT;
-use fairhop_gateway::datapath::trial::{Constants, Program, Trial};
+use fairhop_gateway::datapath::trial::{self, Constants, Program, Trial};
 use fairhop_gateway::datapath::{AckWeight, DatagramClass, Orders, Pacing};
 use fairhop_model::units::{BitRate, Nanos};
 
@@ -18,6 +20,8 @@ const UDP: u8 = 17;
 const ACK: u8 = 0x10;
 const QUEUE: u32 = 200;
 const START: Nanos = Nanos::from_secs(100);
+/// Interface out of the park.
+const UNPARK: u32 = 8;
 
 fn departures() -> Constants {
     Constants { pacing: Pacing::DepartureTimes, ..Constants::default() }
@@ -98,7 +102,6 @@ fn packets_leave_when_the_pacer_of_the_laboratory_says() {
 fn packets_that_are_too_early_are_parked_and_leave_in_order_at_the_rate_of_then() {
     const STAY: Nanos = Nanos::from_millis(50);
     const HORIZON: Nanos = Nanos::from_millis(150);
-    const UNPARK: u32 = 8;
     let Some(mut trial) = trial(Constants { park: (7, UNPARK), ..departures() }) else { return };
     let changed = START.saturating_add(Nanos::from_millis(800));
     let (slow, fast) = (BitRate(400_000), BitRate(4_000_000));
@@ -155,11 +158,170 @@ fn packets_that_are_too_early_are_parked_and_leave_in_order_at_the_rate_of_then(
     assert!(left.last().unwrap().0 < end.saturating_add(STAY), "{:?}", left.last());
 }
 
+/// A packet that is parked when polling: when it came, flow, place among those that came, and the number that it got.
+type Polled = (Nanos, u8, usize, u32);
+
+/// Packets that come at times, as the programs see them when polling: of those that are parked, one in each 0.05 ms passes again.
+/// `done` gets what has left or was dropped: the time, the packet, and the result.
+fn poll(
+    trial: &mut Trial,
+    coming: &[(Nanos, u8, Vec<u8>)],
+    mut order: impl FnMut(&mut Trial, Nanos),
+    mut done: impl FnMut(Nanos, Polled, &trial::Outcome<'_>),
+) {
+    const VISIT: Nanos = Nanos::from_micros(50);
+    let mut parked: VecDeque<Polled> = VecDeque::new();
+    let (mut next, mut visit) = (0, START);
+    while next < coming.len() || !parked.is_empty() {
+        let comes = coming.get(next).map_or(Nanos::MAX, |(at, ..)| *at);
+        let is_new = parked.is_empty() || comes <= visit;
+        let now = if is_new { comes } else { visit };
+        order(trial, now);
+        let (ingress, packet) = if is_new {
+            next += 1;
+            (0, (now, coming[next - 1].1, next - 1, 0))
+        } else {
+            (UNPARK, parked.pop_front().unwrap())
+        };
+        let outcome = trial.run_again(Program::ToMesh, now, ingress, packet.3, &coming[packet.2].2).unwrap();
+        match outcome.parked {
+            Some(number) => {
+                assert_eq!(outcome.digest, None, "a digest is sent once");
+                parked.push_back((packet.0, packet.1, packet.2, number));
+            }
+            None => done(now, packet, &outcome),
+        }
+        if !is_new || parked.len() == 1 {
+            visit = now.saturating_add(VISIT);
+        }
+    }
+}
+
+fn polling() -> Constants {
+    Constants { pacing: Pacing::Polling, park: (7, UNPARK), ..Constants::default() }
+}
+
+/// Eight flows with many packets at once, one after the other, without a queue that keeps departure times. They leave in the order of
+/// their flows, at the rate in force then in the mean, and late by no more than it takes all that are parked to pass.
+#[test]
+fn polled_packets_leave_in_order_at_the_rate_of_then() {
+    let Some(mut trial) = trial(polling()) else { return };
+    let changed = START.saturating_add(Nanos::from_millis(800));
+    let (slow, fast) = (BitRate(400_000), BitRate(4_000_000));
+    let mut random = Random(3);
+    // Of a flow, the times of 16 are known.
+    let coming: Vec<(Nanos, u8, Vec<u8>)> = (0..128)
+        .map(|number| {
+            let at = START.saturating_add(Nanos(number * 1_000_000 + random.below(900_000)));
+            let flow = (number * 5 % 8) as u8;
+            (at, flow, segment(flow, Direction::ToMesh, 1, ACK, 1000))
+        })
+        .collect();
+    let mut left: Vec<(Nanos, Polled)> = Vec::new();
+    let mut rate = None;
+    poll(
+        &mut trial,
+        &coming,
+        |trial, now| {
+            let wanted = Some(if now < changed { slow } else { fast });
+            if std::mem::replace(&mut rate, wanted) != wanted {
+                trial.order(&Policy { down: wanted, ..Policy::none() }, Nanos::MAX, QUEUE).unwrap();
+            }
+        },
+        |now, packet, outcome| {
+            assert!(outcome.passes && outcome.departure == Nanos::ZERO, "no queue is asked to keep it");
+            let digest = outcome.digest.unwrap();
+            // At its time, which may be two visits ahead.
+            assert!((now.0..=now.0 + 100_000).contains(&digest.at));
+            let waited = now.saturating_sub(packet.0).0 / WAITED_UNIT.0;
+            assert!(waited.abs_diff(u64::from(digest.waited)) <= 1, "{waited} {}", digest.waited);
+            left.push((now, packet));
+        },
+    );
+    assert_eq!(trial.counters().unwrap().to_mesh.tcp.packets, 128, "packets are counted once");
+    for flow in 0..8 {
+        let of_flow = left.iter().filter(|(_, packet)| packet.1 == flow).map(|(_, packet)| packet.2);
+        assert!(of_flow.is_sorted(), "flow {flow}");
+    }
+    let taken = |rate: BitRate, packets: usize| rate.time_for(1040).0 * packets as u64;
+    // Until then, one every 20.8 ms; the rest one every 2.08 ms, begun within a cycle.
+    let before = left.iter().filter(|(at, _)| *at < changed).count();
+    assert!((taken(slow, before) as f64 / 8e8 - 1.0).abs() < 0.03, "{before}");
+    let rest = left.last().unwrap().0.saturating_sub(changed).0 as f64;
+    assert!((rest / taken(fast, left.len() - before) as f64 - 1.0).abs() < 0.03, "{rest}");
+    for (pair, number) in left.windows(2).zip(1..) {
+        // All that are parked pass within this time.
+        let late = 50_000 * (coming.len() - number) as u64 + 100_000;
+        let gap = pair[1].0.saturating_sub(pair[0].0).0;
+        assert!(gap + late >= taken(if pair[1].0 < changed { slow } else { fast }, 1), "{gap}");
+    }
+}
+
+/// ACKs leave so that they acknowledge at their pace, in the mean and in the order of their flows. Of a flow, 16 wait, and the oldest of
+/// more is dropped, since later ones say the same. When the pace ends, all leave.
+#[test]
+fn polled_acks_acknowledge_at_their_pace() {
+    let Some(mut trial) = trial(polling()) else { return };
+    // Each ACK takes 20 ms.
+    let (pace, step) = (BitRate(1_000_000), 2_500);
+    let at = |ms: u64| START.saturating_add(Nanos::from_millis(ms));
+    let ack = |ms: u64, flow: u8, number: u32| {
+        (at(ms), flow, segment(flow, Direction::ToMesh, step * (number + 1), ACK, 0))
+    };
+    let two_flows = (0..30).map(|number| ack(u64::from(number), (number % 2) as u8, number / 2));
+    let too_many = (0..40).map(|number| ack(2000 + u64::from(number), 2, number));
+    let at_the_end = (0..8).map(|number| ack(5000 + u64::from(number), 3, number));
+    let coming: Vec<_> = two_flows.chain(too_many).chain(at_the_end).collect();
+    let end = at(5010);
+    let mut left: Vec<(Nanos, Polled)> = Vec::new();
+    let mut is_ordered = None;
+    poll(
+        &mut trial,
+        &coming,
+        |trial, now| {
+            let up_acks = (now < end).then_some(pace);
+            if std::mem::replace(&mut is_ordered, Some(up_acks)) != Some(up_acks) {
+                trial.order(&Policy { up_acks, ..Policy::none() }, Nanos::MAX, QUEUE).unwrap();
+            }
+        },
+        |now, packet, outcome| {
+            let waited = now.saturating_sub(packet.0).0 / WAITED_UNIT.0;
+            if let Some(digest) = &outcome.digest {
+                let is_known = packet.1 == 2 || waited.abs_diff(u64::from(digest.waited)) <= 1;
+                assert!(is_known, "{waited} {}", digest.waited);
+                left.push((now, packet));
+            }
+        },
+    );
+    assert!((0..4).all(|flow| {
+        left.iter().filter(|(_, packet)| packet.1 == flow).map(|(_, packet)| packet.2).is_sorted()
+    }));
+    let of = |flows: std::ops::Range<u8>| {
+        left.iter()
+            .filter(|(_, packet)| flows.contains(&packet.1))
+            .map(|(at, packet)| (*at, packet.2))
+            .collect::<Vec<_>>()
+    };
+    // The first ACK of each flow acknowledges an unknown number of bytes, which is none.
+    let first = of(0..2);
+    assert_eq!(first.len(), 30);
+    let took = first.last().unwrap().0.saturating_sub(START).0 as f64;
+    assert!((took / (27.0 * 20e6) - 1.0).abs() < 0.03, "{took}");
+    let second = of(2..3);
+    assert_eq!((second.len() as u64 + trial.counters().unwrap().dropped, second.last().unwrap().1), (40, 69));
+    // Those that are left, and those that had left before so many waited.
+    assert!((16..=20).contains(&second.len()), "{second:?}");
+    let took = second.last().unwrap().0.saturating_sub(at(2000)).0 as f64;
+    assert!((took / (38.0 * 20e6) - 1.0).abs() < 0.03, "{took}");
+    let last = of(3..4);
+    assert_eq!(last.len(), 8);
+    assert!(last.last().unwrap().0 <= end.saturating_add(Nanos::from_millis(1)), "{last:?}");
+}
+
 /// 40 packets of a flow at once, where 20 can be parked. Five of those leave, and the others are lost.
 #[test]
 fn a_full_park_drops_the_newest_packets_and_counts_them() {
     const STAY: Nanos = Nanos::from_millis(50);
-    const UNPARK: u32 = 8;
     let Some(mut trial) = trial(Constants { park: (7, UNPARK), park_packets: 20, ..departures() }) else {
         return;
     };
@@ -371,7 +533,6 @@ fn interactive_packets_go_ahead_up_to_their_rate_and_calls_are_never_paced() {
 /// Bulk has got all departures that are fixed in advance, and more of it is parked.
 #[test]
 fn late_interactive_packets_are_dropped_where_bulk_is_parked() {
-    const UNPARK: u32 = 8;
     let Some(mut trial) = trial(Constants { park: (7, UNPARK), ..departures() }) else { return };
     let policy =
         Policy { down: Some(BitRate(800_000)), interactive: Some(BitRate(40_000)), ..Policy::none() };
