@@ -8,7 +8,7 @@ A second is good if its MOS is at least 3.6. TCP is the kernel's.
 No capacity is configured.
 
     python3 bench/gateway/bottleneck.py --program target/release/fairhop [--at internet] [--flows 1 3 10] [--seconds 40]
-        [--without] [--live-after 12]
+        [--without] [--live-after 12] [--pacing polling]
 
 With --live-after, the gateway is in a dry run at first, as in the guide. Seconds count from SETTLE after its end.
 """
@@ -41,6 +41,7 @@ mode = "{mode}"
 name = "bench"
 mesh = "mesh"
 wired = "wired"
+pacing = "{pacing}"
 [control]
 kind = "adaptive"
 [journal]
@@ -137,6 +138,7 @@ def measure(
     with_gateway: bool,
     keep: Path | None = None,
     live_after: float = 0.0,
+    pacing: str = "auto",
 ) -> dict[str, float]:
     settled = live_after + SETTLE
     me = [sys.executable, str(Path(__file__).resolve())]
@@ -150,7 +152,7 @@ def measure(
             if keep is not None:
                 keep.mkdir(parents=True, exist_ok=True)
                 recording = ["--record", str(keep / f"{flows}-{direction}.recording")]
-            config = CONFIG.format(folder=folder, mode="dry-run" if live_after else "live")
+            config = CONFIG.format(folder=folder, mode="dry-run" if live_after else "live", pacing=pacing)
             stack.enter_context(Daemon(program, "fhb-gateway", folder, config, recording))
         to, fro = ("fhb-client", "fhb-server") if direction == "down" else ("fhb-server", "fhb-client")
         address = CLIENT if direction == "down" else SERVER
@@ -193,6 +195,7 @@ def main() -> None:
     parser.add_argument("--without", action="store_true", help="also measure without the gateway")
     parser.add_argument("--keep", type=Path, help="folder for the gateway's logs and recordings")
     parser.add_argument("--live-after", type=float, default=0.0, metavar="S", help="seconds of a dry run at first")
+    parser.add_argument("--pacing", default="auto", help="of the gateway: auto, departure-times, polling or classes")
     parser.add_argument("--sink", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--source", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -208,7 +211,8 @@ def main() -> None:
                 for with_gateway in [False, True] if args.without else [True]:
                     program = args.program.resolve()
                     m = measure(
-                        program, args.at, flows, direction, args.seconds, with_gateway, args.keep, args.live_after
+                        *(program, args.at, flows, direction, args.seconds, with_gateway),
+                        *(args.keep, args.live_after, args.pacing),
                     )
                     print(
                         f"| {flows} {direction} | {'live' if with_gateway else 'none'} | {100 * m['worst']:.0f} % "

@@ -65,12 +65,12 @@ VARIANTS = {
     "observe": Variant("observe", "off", 'kind = "none"'),
     "dry run": Variant("dry-run", "off", 'kind = "adaptive"'),
     "windows": Variant("live", "off", 'kind = "window"\nwindow_packets = 4'),
-    "departure times": Variant(
-        "live", "departure-times", 'kind = "combined"\nwindow_packets = 4\nrate_kbps = 9000000\nqueue_packets = 10000'
-    ),
-    "classes": Variant(
-        "live", "classes", 'kind = "combined"\nwindow_packets = 4\nrate_kbps = 9000000\nqueue_packets = 10000'
-    ),
+    **{
+        pacing.replace("-", " "): Variant(
+            "live", pacing, 'kind = "combined"\nwindow_packets = 4\nrate_kbps = 9000000\nqueue_packets = 10000'
+        )
+        for pacing in ("departure-times", "polling", "classes")
+    },
 }
 
 

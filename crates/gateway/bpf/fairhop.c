@@ -1563,9 +1563,12 @@ __attribute__((noinline)) int pace(u32 what, u32 known_number, u32 hash, u32 mar
 	}
 	if (leaves >= TOO_EARLY)
 		return IS_DROPPED;
-	digest->at = leaves;
+	// A polled packet leaves now, which may be a little before its time: what it draws must not be seen before it.
 	digest->waited = waited;
-	if (!IS_POLLING && paced > time)
+	if (IS_POLLING)
+		return HAS_TIME;
+	digest->at = leaves;
+	if (paced > time)
 		digest->waited = (u16)min32((u32)((paced - time) >> WAITED_SHIFT), 65535);
 	return HAS_TIME;
 }
