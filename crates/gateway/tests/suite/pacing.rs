@@ -317,6 +317,78 @@ fn polled_acks_acknowledge_at_their_pace() {
     assert!(last.last().unwrap().0 <= end.saturating_add(Nanos::from_millis(1)), "{last:?}");
 }
 
+/// Interactive packets go ahead at their rate, none leaves after it would be of use, and they and the bulk together keep the pace.
+#[test]
+fn polled_interactive_packets_go_ahead_and_do_not_leave_late() {
+    let Some(mut trial) = trial(polling()) else { return };
+    let policy =
+        Policy { down: Some(BitRate(800_000)), interactive: Some(BitRate(400_000)), ..Policy::none() };
+    let datagrams = [(key(2, UDP), DatagramClass::Interactive), (key(3, UDP), DatagramClass::Elastic)];
+    // 1000 bytes take 10 ms of the pace, and 20 ms of the rate of interactive packets.
+    let packets = |flow: u8, count: usize| vec![(START, flow, datagram(flow, 972)); count];
+    let coming = [packets(3, 60), packets(2, 30)].concat();
+    let mut is_ordered = false;
+    let mut left: Vec<(u64, u8)> = Vec::new();
+    poll(
+        &mut trial,
+        &coming,
+        |trial, _| {
+            if !std::mem::replace(&mut is_ordered, true) {
+                let orders = Orders { policy: &policy, datagrams: &datagrams, acks: AckWeight::default() };
+                trial.order_all(&orders, Nanos::MAX, QUEUE).unwrap();
+            }
+        },
+        |now, packet, outcome| {
+            if outcome.passes {
+                left.push((now.saturating_sub(START).0 / 1_000_000, packet.1));
+            }
+        },
+    );
+    let pictures: Vec<u64> = left.iter().filter(|(_, flow)| *flow == 2).map(|(at, _)| *at).collect();
+    // One every 20 ms at least, behind 60 packets of bulk that came before, and none after 150 ms.
+    assert!(pictures.len() >= 8 && pictures.last().is_some_and(|at| *at <= 151), "{pictures:?}");
+    assert!((1..).zip(&pictures[1..]).all(|(place, at)| *at <= 25 * place), "{pictures:?}");
+    assert_eq!(left.len() as u64 + trial.counters().unwrap().dropped, 90);
+    let last = left.last().unwrap().0 as f64;
+    assert!((last / (10.0 * (left.len() - 1) as f64) - 1.0).abs() < 0.03, "{last} ms for {}", left.len());
+}
+
+/// The gate opens for a packet, and for those within a millisecond.
+#[test]
+fn polled_packets_pass_the_gate_where_it_is_open() {
+    let Some(mut trial) = trial(polling()) else { return };
+    let gate = gate();
+    let (period, openings) = (gate.period().0, gate.openings().to_vec());
+    let policy = Policy { down: Some(BitRate(2_000_000)), gate: Some(gate), ..Policy::none() };
+    let coming: Vec<_> =
+        (0..40_u8).map(|n| (START, n % 4, segment(n % 4, Direction::ToMesh, 1, ACK, 1000))).collect();
+    let mut is_ordered = false;
+    let mut left = Vec::new();
+    poll(
+        &mut trial,
+        &coming,
+        |trial, _| {
+            if !std::mem::replace(&mut is_ordered, true) {
+                trial.order(&policy, Nanos::MAX, QUEUE).unwrap();
+            }
+        },
+        |now, _, _| left.push(now.0),
+    );
+    assert_eq!(left.len(), 40);
+    for at in &left {
+        // Two visits early, or while it is open.
+        let since =
+            openings.iter().map(|opening| (at + 100_000 + period - opening.0) % period).min().unwrap();
+        assert!(since <= 1_100_000, "{since}");
+    }
+    let cycles = (left[39] - left[0]) / period + 1;
+    assert!(
+        40 <= cycles * openings.len() as u64 && cycles <= 40,
+        "{cycles} cycles, {} openings",
+        openings.len()
+    );
+}
+
 /// 40 packets of a flow at once, where 20 can be parked. Five of those leave, and the others are lost.
 #[test]
 fn a_full_park_drops_the_newest_packets_and_counts_them() {
