@@ -6,9 +6,12 @@
 //! - *The right edge never moves back.* Data that fits into the window offered before may be on its way (RFC 9293 §3.8.6
 //!   discourages shrinking). A lower clamp therefore takes effect as ACKs come. If a receiver moves its own edge back, its
 //!   window passes unchanged.
-//! - *Never below one segment.* A window of less than a segment stalls the sender (RFC 9293 §3.8.6.2.1). The field counts in
-//!   units of 2^scale (RFC 7323 §2.2), so the floor is the maximum segment size, rounded up to that unit: 2048 bytes for a
-//!   scale of 10 and 1460 bytes. Less than one segment per round trip takes a pacer.
+//! - *Never below one segment.* A window of less than a segment stalls the sender (RFC 9293 §3.8.6.2.1). Less than one segment per
+//!   round trip takes a pacer.
+//! - *As many full segments as the clamp holds.* The field counts in units of 2^scale (RFC 7323 §2.2). It is rounded down, unless that
+//!   takes a segment away: receivers with large buffers have a scale of 10, where a clamp of 3000 bytes would become one of 2048, a
+//!   single segment whose ACK may be delayed. With three units, 3072 bytes, the sender has the two full segments in flight
+//!   that 3000 hold, and at most 176 bytes more.
 //! - *The window of a SYN is not scaled.* It is not clamped below the segment size either.
 //! - *A zero window and every window below the clamp pass unchanged.* So do segments with RST.
 //! - *The checksum is updated incrementally* (RFC 1624, equation 3): a wrong checksum stays wrong by the same amount.
@@ -43,10 +46,11 @@ impl Clamp {
         Self { scale: Some(scale), mss, edge: None }
     }
 
-    /// The lowest clamp in bytes that does not stall the flow.
-    pub fn floor(&self) -> u32 {
-        let unit = 1_u32 << self.scale.unwrap_or(0);
-        u32::from(self.mss.max(1)).div_ceil(unit) * unit
+    /// Units of 2^scale for a clamp in bytes: rounded down, but with room for the full segments that it holds, and for one at least.
+    fn units(&self, limit: u32, scale: u8) -> u32 {
+        let mss = u32::from(self.mss.max(1));
+        let segments = (limit / mss).max(1) * mss;
+        (limit >> scale).max(segments.div_ceil(1 << scale))
     }
 
     /// The window field with which a segment goes on; `limit` is the clamp in bytes, the other arguments are the segment's
@@ -66,9 +70,8 @@ impl Clamp {
             Some(edge) if has_ack => edge.wrapping_sub(ack).cast_signed().max(0).cast_unsigned(),
             _ => 0,
         };
-        let limit = if is_syn { limit.max(u32::from(self.mss)) } else { limit.max(self.floor()) };
-        // Rounded down to units, but never below what has been offered.
-        let units = (limit >> scale).max(offered.div_ceil(1 << scale));
+        // Never below what has been offered.
+        let units = self.units(limit, scale).max(offered.div_ceil(1 << scale));
         let clamped = u32::from(field).min(units) as u16;
         if has_ack {
             let edge = ack.wrapping_add(u32::from(clamped) << scale);

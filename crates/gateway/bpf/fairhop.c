@@ -1019,21 +1019,22 @@ INLINE u32 is_pure_ack(struct digest *digest)
 
 // ---- Windows ----
 
-// The highest field with which no more is offered than `limit` and what has been offered before, but a segment at least.
-INLINE u16 lowered(struct clamp *clamp, u32 limit, u32 ack, u32 scale, u32 is_syn, u32 has_ack, u16 field)
+// The field for `limit`, rounded down to its unit but with room for the full segments that the limit holds, and for one at least. It
+// offers no less than what has been offered before.
+INLINE u16 lowered(struct clamp *clamp, u32 limit, u32 ack, u32 scale, u32 has_ack, u16 field)
 {
-	u32 mss = clamp->mss, floor, offered = 0, units;
+	u32 mss = clamp->mss ? clamp->mss : 1, segments = limit / mss, offered = 0, units, needed;
 
 	if (has_ack && clamp->present & HAS_EDGE) {
 		offered = clamp->edge - ack;
 		if ((s32)offered < 0)
 			offered = 0;
 	}
-	// Rounded up to the unit of the field, without a SYN's.
-	floor = is_syn ? mss : (((mss ? mss : 1) + (1U << scale) - 1) >> scale) << scale;
-	if (limit < floor)
-		limit = floor;
+	segments = (segments ? segments : 1) * mss;
 	units = limit >> scale;
+	needed = (u32)(((u64)segments + (1U << scale) - 1) >> scale);
+	if (units < needed)
+		units = needed;
 	offered = (u32)(((u64)offered + (1U << scale) - 1) >> scale);
 	if (units < offered)
 		units = offered;
@@ -1048,7 +1049,7 @@ INLINE u16 clamped(struct clamp *clamp, u32 limit, u32 ack, u8 flags, u16 field)
 		return field;
 	scale = is_syn ? 0 : clamp->scale & 15;
 	if (limit != NO_LIMIT)
-		field = lowered(clamp, limit, ack, scale, is_syn, has_ack, field);
+		field = lowered(clamp, limit, ack, scale, has_ack, field);
 	if (has_ack) {
 		u32 edge = ack + ((u32)field << scale);
 

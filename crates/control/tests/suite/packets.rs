@@ -235,8 +235,8 @@ proptest! {
     }
 
     /// With a receiver that never moves its own edge back, repeated and reordered ACKs, and a clamp that changes at any time,
-    /// the sender's right edge never moves back, is never beyond the receiver's, and never beyond the clamp or its floor, except
-    /// for what was offered before and for rounding to units.
+    /// the sender's right edge never moves back, is never beyond the receiver's, and never leaves room for more full segments than the
+    /// clamp holds, or for one, except for what was offered before and for rounding to units.
     #[test]
     fn the_right_edge_never_moves_back_and_never_past_the_receivers(
         scale in 0_u8..15,
@@ -266,7 +266,9 @@ proptest! {
             }
             if new.wrapping_sub(edge).cast_signed() > 0 {
                 let by_rounding = new.wrapping_sub(edge) < grain;
-                prop_assert!(by_rounding || new.wrapping_sub(number) <= limit.max(clamp.floor()));
+                let room = new.wrapping_sub(number);
+                let whole = (limit / 1460).max(1) * 1460;
+                prop_assert!(by_rounding || room <= limit || room < whole + grain);
                 edge = new;
             }
         }
@@ -294,11 +296,17 @@ fn windows_are_scaled_only_if_both_ends_offer_a_scale() {
 }
 
 #[test]
-fn the_floor_is_a_segment_in_whole_units_and_a_zero_window_stays_zero() {
-    assert_eq!(
-        (Clamp::new(10, 1460).floor(), Clamp::new(0, 1460).floor(), Clamp::new(7, 1448).floor()),
-        (2048, 1460, 1536)
-    );
+fn a_clamp_has_room_for_the_full_segments_that_it_holds_and_a_zero_window_stays_zero() {
+    let bytes = |scale, mss, limit| {
+        let field = Clamp::new(scale, mss).apply(limit, 1000, tcp_flag::ACK, 65_535);
+        u32::from(field) << scale
+    };
+    // One segment at least, in whole units.
+    assert_eq!((bytes(10, 1460, 0), bytes(0, 1460, 0), bytes(7, 1448, 0)), (2048, 1460, 1536));
+    // Two segments, for which two units of 1024 or 22 of 128 bytes are too few.
+    assert_eq!((bytes(10, 1460, 3000), bytes(7, 1460, 2920)), (3072, 2944));
+    // Rounded down where no segment is lost by it: 11 segments are 16,060 bytes.
+    assert_eq!((bytes(10, 1460, 17_000), bytes(0, 1460, 2919)), (16_384, 2919));
     let mut clamp = Clamp::new(10, 1460);
     // 500 kB offered, clamp of 100 bytes: the floor, two units.
     assert_eq!(clamp.apply(100, 1000, tcp_flag::ACK, 500), 2);

@@ -237,7 +237,10 @@ impl Kernel {
             wired_is_ip: self.wired.as_ref().is_some_and(|wired| !wired.is_ethernet),
             mesh_index: self.mesh.index,
             park: self.park.as_ref().map_or((0, 0), |park| (park.way_in.index, park.way_out.index)),
-            park_packets: self.settings.queue_packets,
+            park_packets: match self.features.pacing {
+                Pacing::Polling => self.settings.queue_packets.min(park::MAX_POLLED),
+                _ => self.settings.queue_packets,
+            },
             sample: self.settings.sample.max(1),
             flows: self.settings.flows,
             ..Constants::default()

@@ -33,6 +33,9 @@ const VISIT: Nanos = Nanos::from_micros(50);
 const MIN_VISIT: Nanos = Nanos::from_micros(25);
 /// At rates above 60 Mb/s, so many packets are looked at in the time of a full one, or the pace of small packets would be that of the looks.
 const LOOKS: u64 = 4;
+/// When polling, packets with data that are parked at most, and ACKs: all pass within 50 ms, or the programs would take them for lost
+/// (`PARK_EPOCH`).
+pub(super) const MAX_POLLED: u32 = 500;
 /// Attributes of interfaces (`linux/if_link.h`).
 const NAME: u16 = 3;
 const MTU: u16 = 4;

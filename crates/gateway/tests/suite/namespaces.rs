@@ -173,6 +173,26 @@ fn classes_space_packets_and_change_their_rate_without_loss() {
     assert_eq!((dropped, kernel.counters().unwrap().dropped), (0, 0));
 }
 
+/// Receivers with large buffers count windows in units of 1024 bytes, as those of Linux 6.18 do: two units have no room for the second
+/// segment that 3000 bytes hold. A sender that hands several segments to its device at once fills the third unit.
+#[test]
+fn a_window_of_two_segments_has_two_segments_in_flight() {
+    let Some(network) = Network::new() else { return };
+    let _server = network.serve();
+    network.within(&network.client, || {
+        std::fs::write("/proc/sys/net/ipv4/tcp_rmem", "4096 131072 33554432").unwrap();
+    });
+    let mut kernel = network.datapath(|settings| settings.pacing = Some(Pacing::Off));
+    let mut at_server = network.capture(&network.server, "s0");
+    let others = Treatment { window: Some(3000), ..Treatment::default() };
+    let policy = Policy { others, ..Policy::none() };
+    apply(&mut kernel, &policy);
+    network.transfer(Way::Download, false, Duration::from_millis(200)).join().unwrap();
+    let flows = seen(&digests(&mut at_server), Direction::ToMesh);
+    let in_flight: Vec<u32> = flows.values().map(|flow| flow.in_flight).collect();
+    assert!(in_flight.len() == 1 && (2 * 1440..=3072).contains(&in_flight[0]), "{in_flight:?}");
+}
+
 /// A flood of ACKs waits for a second at most: what the class of ACKs does not send within that, it drops.
 #[test]
 fn acks_wait_in_their_class_for_a_second_at_most() {
