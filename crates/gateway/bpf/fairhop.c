@@ -1192,39 +1192,45 @@ INLINE void record_of_flow(struct lane *lane, u64 due, u32 is_second, u64 at, u6
 	lane->left = at;
 }
 
-// The first time from `at` on at which the gate lets a packet pass.
+// 1 if a is less than b. Both are below 2^63. Without a branch, as in `record_of_flow`.
+INLINE u64 is_less(u64 a, u64 b)
+{
+	return (a - b) >> 63;
+}
+
+// An opening of the gate. Its place is masked where it is used, as old verifiers forget the bounds of values that go to the stack.
+INLINE u64 opening_at(struct orders *orders, u32 place)
+{
+	OPAQUE(place);
+	return orders->openings[place & (MAX_OPENINGS - 1)];
+}
+
+// The first time from `at` on at which the gate lets a packet pass. Its openings are in ascending order, and those that it has not are
+// never reached: a search by halves, without branches.
 INLINE u64 through_gate(struct orders *orders, u64 last, u64 at)
 {
-	u64 period = orders->gate_period, phase, cycle, opened = 0, first = 0, next = 0;
-	u32 has_opened = 0, has_next = 0;
+	u64 period = orders->gate_period, phase, cycle, opened;
+	u32 passed = 0;
 
 	if (period == 0)
 		return at;
 	phase = at % period;
 	cycle = at - phase;
-	for (u32 place = 0; place < MAX_OPENINGS; place++) {
-		u32 index = place;
-		u64 opening;
-
-		if (place >= orders->opening_count)
-			break;
-		OPAQUE(index);
-		opening = orders->openings[index & (MAX_OPENINGS - 1)];
-		if (place == 0)
-			first = opening;
-		if (opening <= phase) {
-			opened = cycle + opening;
-			has_opened = 1;
-		} else if (!has_next) {
-			next = cycle + opening;
-			has_next = 1;
-		}
-		if (place + 1 == orders->opening_count && !has_opened)
-			opened = cycle + opening > period ? cycle + opening - period : 0;
+	for (u32 step = MAX_OPENINGS / 2; step; step /= 2) {
+		passed += step * (u32)is_less(opening_at(orders, passed + step - 1), phase + 1);
+	}
+	passed += (u32)is_less(opening_at(orders, MAX_OPENINGS - 1), phase + 1);
+	if (passed) {
+		opened = cycle + opening_at(orders, passed - 1);
+	} else {
+		opened = cycle + opening_at(orders, orders->opening_count - 1);
+		opened = opened > period ? opened - period : 0;
 	}
 	if (opened > last && at - opened < OPEN_FOR)
 		return at;
-	return has_next ? next : cycle + period + first;
+	if (passed < orders->opening_count)
+		return cycle + opening_at(orders, passed);
+	return cycle + period + orders->openings[0];
 }
 
 // Whether other packets of the flow that are parked come before this one, which has a number if it was parked.
@@ -1250,12 +1256,6 @@ INLINE void unpark(struct park *park, struct lane *lane, u32 was_parked, u16 num
 	if (was_parked && number == lane->first)
 		lane->first++;
 	park->packets -= min32(was_parked, park->packets);
-}
-
-// 1 if a is less than b. Both are below 2^63. Without a branch, as in `record_of_flow`.
-INLINE u64 is_less(u64 a, u64 b)
-{
-	return (a - b) >> 63;
 }
 
 // Takes a packet that is too early into the park, or back into it, and gives it its number. Zero if that is full: what its queue

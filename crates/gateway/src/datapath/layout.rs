@@ -170,7 +170,9 @@ impl RawOrders {
         ack_epochs: [u32; 2],
     ) -> Self {
         let gate = policy.gate.as_ref().filter(|_| has_gate);
-        let mut openings = [0; Gate::MAX_OPENINGS];
+        /// The programs search in all places: a time that no cycle reaches.
+        const NO_OPENING: u64 = 1 << 62;
+        let mut openings = [NO_OPENING; Gate::MAX_OPENINGS];
         for (place, opening) in openings.iter_mut().zip(gate.map_or(&[][..], Gate::openings)) {
             *place = opening.0;
         }
