@@ -6,7 +6,7 @@
 //! ```
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,8 @@ use fairhop_gateway::doctor;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 pub(crate) const PORT: u16 = 7007;
+/// Time in which hosts find each other.
+const NEIGHBOURS: Duration = Duration::from_secs(20);
 
 /// The network of a test, removed with it.
 pub(crate) struct Network {
@@ -184,7 +186,16 @@ impl Network {
         self.spawn(&self.client, move || {
             let address: IpAddr =
                 if is_v6 { "fd09:1::1".parse().unwrap() } else { Ipv4Addr::new(10, 9, 1, 1).into() };
-            let mut stream = TcpStream::connect(SocketAddr::new(address, PORT)).unwrap();
+            let called = Instant::now();
+            let mut stream = loop {
+                match TcpStream::connect(SocketAddr::new(address, PORT)) {
+                    Ok(stream) => break stream,
+                    // On a loaded machine, a new link takes seconds to know its neighbours over IPv6.
+                    Err(error)
+                        if error.kind() == ErrorKind::HostUnreachable && called.elapsed() < NEIGHBOURS => {}
+                    Err(error) => panic!("{address}: {error}"),
+                }
+            };
             stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
             stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
             stream.write_all(if way == Way::Download { b"d" } else { b"u" }).unwrap();
