@@ -25,9 +25,8 @@ use super::{Count, Pacing, Queue, queues};
 /// Handle of the queue in the park.
 const MAJOR: u32 = 0xfa30;
 /// When polling, time between two packets that leave the park to be looked at again. With 60 parked packets, each passes every 3 ms,
-/// half the time of a full packet at 2 Mb/s. 20,000 looks take 2 % of a core. Behind 2 Mb/s with 30 downloads, the worst call has
-/// 93 to 100 % good seconds with twice and four times the time, 100 % with this and with half, which takes 20 % of a core
-/// (docs/validation/gateway.md).
+/// half the time of a full packet at 2 Mb/s. Half and double show no difference behind 2 Mb/s with 30 downloads; 20,000 looks a second
+/// take 2 % of a core, half as many 0.5 %, and twice as many 10 to 20 % (docs/validation/gateway.md).
 const VISIT: Nanos = Nanos::from_micros(50);
 /// No more packets than one leave the park in that time, at any rate: 480 Mb/s of full packets.
 const MIN_VISIT: Nanos = Nanos::from_micros(25);
