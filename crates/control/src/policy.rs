@@ -43,7 +43,8 @@ pub struct Policy {
 /// How a flow is treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Treatment {
-    /// Clamp on the windows of both ends, in bytes; none for no clamp. It is never below [`crate::window::Clamp::floor`].
+    /// Clamp on the windows of both ends, in bytes; none for no clamp. It leaves room for a full
+    /// segment at least ([`crate::window`]).
     pub window: Option<u32>,
     /// Pace of its data into the mesh.
     pub rate: Option<BitRate>,
