@@ -1019,6 +1019,12 @@ INLINE u32 is_pure_ack(struct digest *digest)
 
 // ---- Windows ----
 
+// Units of 2^scale bytes, rounded up.
+INLINE u32 units_for(u32 bytes, u32 scale)
+{
+	return (u32)(((u64)bytes + (1U << scale) - 1) >> scale);
+}
+
 // The field for `limit`, rounded down to its unit but with room for the full segments that the limit holds, and for one at least. It
 // offers no less than what has been offered before.
 INLINE u16 lowered(struct clamp *clamp, u32 limit, u32 ack, u32 scale, u32 has_ack, u16 field)
@@ -1032,10 +1038,10 @@ INLINE u16 lowered(struct clamp *clamp, u32 limit, u32 ack, u32 scale, u32 has_a
 	}
 	segments = (segments ? segments : 1) * mss;
 	units = limit >> scale;
-	needed = (u32)(((u64)segments + (1U << scale) - 1) >> scale);
+	needed = units_for(segments, scale);
 	if (units < needed)
 		units = needed;
-	offered = (u32)(((u64)offered + (1U << scale) - 1) >> scale);
+	offered = units_for(offered, scale);
 	if (units < offered)
 		units = offered;
 	return units < field ? (u16)units : field;

@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 
 pub use fairhop_config::Override;
 
+use crate::datapath::Pacing;
+
 /// The config of the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -157,6 +159,19 @@ pub enum PacingChoice {
     Classes,
     /// No pacing: windows only.
     Off,
+}
+
+impl PacingChoice {
+    /// The way that is asked for; none for the best that the kernel has.
+    pub const fn way(self) -> Option<Pacing> {
+        match self {
+            Self::Auto => None,
+            Self::DepartureTimes => Some(Pacing::DepartureTimes),
+            Self::Polling => Some(Pacing::Polling),
+            Self::Classes => Some(Pacing::Classes),
+            Self::Off => Some(Pacing::Off),
+        }
+    }
 }
 
 /// A host, or a network of hosts, in the mesh with a share of its own.

@@ -159,36 +159,18 @@ fn kernel_config(release: &str) -> Option<String> {
         .or_else(|| output("gzip", &["-dc", "/proc/config.gz"]))
 }
 
-/// A way of pacing, and whether the kernel has what it takes; none if that cannot be seen.
+/// A way of pacing, and what the doctor says of it.
 #[derive(Clone, Copy, Debug)]
 struct Way {
-    choice: PacingChoice,
     pacing: Pacing,
+    /// Its word in the config.
+    word: &'static str,
+    /// What it takes, and the options of the kernel for that.
+    takes: &'static str,
+    options: &'static str,
+    offers: &'static str,
+    /// Whether the kernel has what it takes; none if that cannot be seen.
     is_there: Option<bool>,
-}
-
-impl Way {
-    /// Its word in the config, what it takes, the options of the kernel for that, and what it offers.
-    const fn texts(self) -> [&'static str; 4] {
-        match self.pacing {
-            Pacing::DepartureTimes => {
-                ["departure-times", "queue fq", "CONFIG_NET_SCH_FQ", "departure times and the gate"]
-            }
-            Pacing::Polling => [
-                "polling",
-                "queue tbf and veth",
-                "CONFIG_NET_SCH_TBF and CONFIG_VETH",
-                "polling, with the gate",
-            ],
-            Pacing::Classes => [
-                "classes",
-                "queues htb and tbf",
-                "CONFIG_NET_SCH_HTB and CONFIG_NET_SCH_TBF",
-                "classes, without a gate",
-            ],
-            Pacing::Off => ["off", "no queue", "", "no pacing"],
-        }
-    }
 }
 
 /// The ways of pacing, in the order in which a start tries them.
@@ -202,58 +184,74 @@ impl Ways {
         Self::new([has("sch_fq"), both("sch_tbf", "veth"), both("sch_htb", "sch_tbf")])
     }
 
-    fn new(are_there: [Option<bool>; 3]) -> Self {
-        let way = |choice, pacing, is_there| Way { choice, pacing, is_there };
-        let [fq, polling, classes] = are_there;
+    const fn new(are_there: [Option<bool>; 3]) -> Self {
+        let [has_fq, has_loop, has_classes] = are_there;
         Self([
-            way(PacingChoice::DepartureTimes, Pacing::DepartureTimes, fq),
-            way(PacingChoice::Polling, Pacing::Polling, polling),
-            way(PacingChoice::Classes, Pacing::Classes, classes),
+            Way {
+                pacing: Pacing::DepartureTimes,
+                word: "departure-times",
+                takes: "queue fq",
+                options: "CONFIG_NET_SCH_FQ",
+                offers: "departure times and the gate",
+                is_there: has_fq,
+            },
+            Way {
+                pacing: Pacing::Polling,
+                word: "polling",
+                takes: "queue tbf and veth",
+                options: "CONFIG_NET_SCH_TBF and CONFIG_VETH",
+                offers: "polling, with the gate",
+                is_there: has_loop,
+            },
+            Way {
+                pacing: Pacing::Classes,
+                word: "classes",
+                takes: "queues htb and tbf",
+                options: "CONFIG_NET_SCH_HTB and CONFIG_NET_SCH_TBF",
+                offers: "classes, without a gate",
+                is_there: has_classes,
+            },
         ])
     }
 
     /// How a start would pace packets; none if that cannot be seen.
     fn pacing(self, choice: PacingChoice) -> Option<Pacing> {
-        match choice {
-            PacingChoice::Off => Some(Pacing::Off),
-            PacingChoice::Auto => match self.0.iter().find(|way| way.is_there != Some(false)) {
-                Some(way) => way.is_there.map(|_| way.pacing),
-                None => Some(Pacing::Off),
-            },
-            _ => self.0.iter().find(|way| way.choice == choice).map(|way| way.pacing),
-        }
+        choice.way().or_else(|| match self.0.iter().find(|way| way.is_there != Some(false)) {
+            Some(way) => way.is_there.map(|_| way.pacing),
+            None => Some(Pacing::Off),
+        })
     }
 }
 
 fn queues(ways: Ways, config: Option<&Config>) -> Vec<Check> {
-    let has_choice = |choice: PacingChoice| match config {
-        Some(config) => config.gateway.iter().any(|at| at.pacing == choice),
-        None => choice == PacingChoice::Auto,
+    let is_asked_for = |pacing: Option<Pacing>| match config {
+        Some(config) => config.gateway.iter().any(|at| at.pacing.way() == pacing),
+        None => pacing.is_none(),
     };
-    let mut is_open = has_choice(PacingChoice::Auto);
+    let mut is_open = is_asked_for(None);
     let mut checks = Vec::new();
     for (place, way) in ways.0.iter().enumerate() {
-        let is_chosen = has_choice(way.choice);
+        let is_chosen = is_asked_for(Some(way.pacing));
         if !is_chosen && !is_open {
             continue;
         }
-        let [word, what, options, offer] = way.texts();
+        let Way { word, takes, options, offers, .. } = *way;
         let kernel = format!("install a kernel with {options}, such as that of the distribution");
         checks.push(match way.is_there {
-            Some(true) => Check::new(what, Verdict::Good, format!("there: {offer}"), ""),
+            Some(true) => Check::new(takes, Verdict::Good, format!("there: {offers}"), ""),
             Some(false) if is_chosen => Check::new(
-                what,
+                takes,
                 Verdict::Bad,
                 format!("not in this kernel: with pacing = \"{word}\", live mode does not start"),
                 format!("set pacing = \"auto\", or {kernel}"),
             ),
             Some(false) => {
                 let next = ways.0[place + 1..].iter().find(|way| way.is_there != Some(false));
-                let instead = next.map_or("windows alone are limited", |way| way.texts()[3]);
+                let instead = next.map_or("windows alone are limited", |way| way.offers);
                 let found = format!("not in this kernel: {instead}");
-                Check::new(what, Verdict::Limited, found, format!("nothing to do, or {kernel}"))
+                Check::new(takes, Verdict::Limited, found, format!("nothing to do, or {kernel}"))
             }
-            None => unknown(what),
+            None => unknown(takes),
         });
         is_open &= way.is_there != Some(true);
     }
@@ -280,7 +278,7 @@ fn interfaces(gateway: &GatewayAt, paces_acks: bool, ways: Ways, release: &str) 
         let pacing = ways.pacing(gateway.pacing);
         checks.extend(queue(&gateway.mesh, pacing, has_tcx));
         // Without `fq`, what goes into the mesh is paced, and the wired interface is left alone.
-        let is_left = !paces_acks || matches!(pacing, Some(Pacing::Polling | Pacing::Classes | Pacing::Off));
+        let is_left = !paces_acks || pacing.is_some_and(|pacing| pacing != Pacing::DepartureTimes);
         if let Some(wired) = gateway.wired.as_ref().filter(|_| !is_left) {
             checks.extend(queue(wired, pacing, has_tcx));
         }

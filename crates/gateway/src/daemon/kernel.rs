@@ -1,8 +1,8 @@
 //! The datapath of the kernel for a gateway of the config.
 
-use crate::config::{Config, GatewayAt, Mode, PacingChoice, setting_of};
+use crate::config::{Config, GatewayAt, Mode, setting_of};
 use crate::datapath::kernel::{Kernel, Settings};
-use crate::datapath::{Datapath, DatapathError, Pacing};
+use crate::datapath::{Datapath, DatapathError};
 
 /// Where queues that are replaced are written down: the folder that systemd makes for the service, and keeps over a crash.
 const STATE_DIR: &str = "/run/fairhop-gateway";
@@ -13,13 +13,7 @@ pub(super) fn datapath_of(config: &Config, gateway: &GatewayAt, mode: Mode) -> S
     Settings {
         // With other control, the interface keeps its queue.
         wired: gateway.wired.clone().filter(|_| config.paces_acks(gateway)),
-        pacing: match gateway.pacing {
-            PacingChoice::Auto => None,
-            PacingChoice::DepartureTimes => Some(Pacing::DepartureTimes),
-            PacingChoice::Polling => Some(Pacing::Polling),
-            PacingChoice::Classes => Some(Pacing::Classes),
-            PacingChoice::Off => Some(Pacing::Off),
-        },
+        pacing: gateway.pacing.way(),
         flows: config.limits.flows,
         queue_packets: u32::try_from(queue_packets).unwrap_or(u32::MAX),
         observe_only: mode != Mode::Live,

@@ -162,7 +162,7 @@ impl Kernel {
                     self.features.pacing = pacing;
                     self.features.has_gate = pacing.has_times();
                     self.features.paces_down_acks = pacing == Pacing::DepartureTimes && self.wired.is_some();
-                    self.note_limits(pacing);
+                    self.note_limits();
                     return Ok(());
                 }
                 // The kernel does not know the kind of queue or interface.
@@ -179,12 +179,13 @@ impl Kernel {
         Ok(())
     }
 
-    /// What the kernel's best way of pacing cannot do.
-    fn note_limits(&mut self, pacing: Pacing) {
-        let acks = if self.wired.is_some() { "no pacing of ACKs out of the mesh" } else { "" };
-        let gate = if pacing == Pacing::Classes { "no gate" } else { "" };
-        let missing: Vec<&str> = [gate, acks].into_iter().filter(|text| !text.is_empty()).collect();
-        if pacing != Pacing::DepartureTimes && !missing.is_empty() {
+    /// What the way of pacing cannot do.
+    fn note_limits(&mut self) {
+        let Features { has_gate, paces_down_acks, .. } = self.features;
+        let acks = self.wired.is_some() && !paces_down_acks;
+        let missing = [(!has_gate).then_some("no gate"), acks.then_some("no pacing of ACKs out of the mesh")];
+        let missing: Vec<&str> = missing.into_iter().flatten().collect();
+        if !missing.is_empty() {
             let note = format!("{}: it takes the queue fq (CONFIG_NET_SCH_FQ)", missing.join(" and "));
             self.features.notes.push(note);
         }

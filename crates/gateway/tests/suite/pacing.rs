@@ -327,17 +327,13 @@ fn polled_interactive_packets_go_ahead_and_do_not_leave_late() {
     // 1000 bytes take 10 ms of the pace, and 20 ms of the rate of interactive packets.
     let packets = |flow: u8, count: usize| vec![(START, flow, datagram(flow, 972)); count];
     let coming = [packets(3, 60), packets(2, 30)].concat();
-    let mut is_ordered = false;
+    let orders = Orders { policy: &policy, datagrams: &datagrams, acks: AckWeight::default() };
+    trial.order_all(&orders, Nanos::MAX, QUEUE).unwrap();
     let mut left: Vec<(u64, u8)> = Vec::new();
     poll(
         &mut trial,
         &coming,
-        |trial, _| {
-            if !std::mem::replace(&mut is_ordered, true) {
-                let orders = Orders { policy: &policy, datagrams: &datagrams, acks: AckWeight::default() };
-                trial.order_all(&orders, Nanos::MAX, QUEUE).unwrap();
-            }
-        },
+        |_, _| {},
         |now, packet, outcome| {
             if outcome.passes {
                 left.push((now.saturating_sub(START).0 / 1_000_000, packet.1));
@@ -362,18 +358,9 @@ fn polled_packets_pass_the_gate_where_it_is_open() {
     let policy = Policy { down: Some(BitRate(2_000_000)), gate: Some(gate), ..Policy::none() };
     let coming: Vec<_> =
         (0..40_u8).map(|n| (START, n % 4, segment(n % 4, Direction::ToMesh, 1, ACK, 1000))).collect();
-    let mut is_ordered = false;
+    trial.order(&policy, Nanos::MAX, QUEUE).unwrap();
     let mut left = Vec::new();
-    poll(
-        &mut trial,
-        &coming,
-        |trial, _| {
-            if !std::mem::replace(&mut is_ordered, true) {
-                trial.order(&policy, Nanos::MAX, QUEUE).unwrap();
-            }
-        },
-        |now, _, _| left.push(now.0),
-    );
+    poll(&mut trial, &coming, |_, _| {}, |now, _, _| left.push(now.0));
     assert_eq!(left.len(), 40);
     for at in &left {
         // Two visits early, or while it is open.
