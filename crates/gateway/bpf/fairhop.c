@@ -1211,8 +1211,8 @@ INLINE u64 opening_at(struct orders *orders, u32 place)
 	return orders->openings[place & (MAX_OPENINGS - 1)];
 }
 
-// The first time from `at` on at which the gate lets a packet pass. Its openings are in ascending order, and those that it has not are
-// never reached: a search by halves, without branches.
+// The first time from `at` on at which the gate lets a packet pass: a binary search without branches. Openings are in ascending
+// order, and unused places hold a time that no cycle reaches.
 INLINE u64 through_gate(struct orders *orders, u64 last, u64 at)
 {
 	u64 period = orders->gate_period, phase, cycle, opened;
@@ -1570,7 +1570,7 @@ __attribute__((noinline)) int pace(u32 what, u32 known_number, u32 hash, u32 mar
 	}
 	if (leaves >= TOO_EARLY)
 		return IS_DROPPED;
-	// A polled packet leaves now, which may be a little before its time: what it draws must not be seen before it.
+	// A polled packet leaves now, which may be a little before its time: its answer must not be seen before it.
 	digest->waited = waited;
 	if (IS_POLLING)
 		return HAS_TIME;

@@ -25,13 +25,13 @@ use super::{Count, Pacing, Queue, queues};
 /// Handle of the queue in the park.
 const MAJOR: u32 = 0xfa30;
 /// When polling, time between two packets that leave the park to be looked at again. With 60 parked packets, each passes every 3 ms,
-/// half the time of a full packet at 2 Mb/s. Half and double show no difference behind 2 Mb/s with 30 downloads; 20,000 looks a second
+/// half the time of a full packet at 2 Mb/s. Half and double show no difference behind 2 Mb/s with 30 downloads; 20,000 checks a second
 /// take 2 % of a core, half as many 0.5 %, and twice as many 10 to 20 % (docs/validation/gateway.md).
 const VISIT: Nanos = Nanos::from_micros(50);
 /// No more packets than one leave the park in that time, at any rate: 480 Mb/s of full packets.
 const MIN_VISIT: Nanos = Nanos::from_micros(25);
-/// At rates above 60 Mb/s, so many packets are looked at in the time of a full one, or the pace of small packets would be that of the looks.
-const LOOKS: u64 = 4;
+/// At rates above 60 Mb/s, so many packets are checked in the time of a full one, or the pace of small packets would be that of the checks.
+const CHECKS: u64 = 4;
 /// When polling, packets with data that are parked at most, and ACKs: all pass within 50 ms, or the programs would take them for lost
 /// (`PARK_EPOCH`).
 pub(super) const MAX_POLLED: u32 = 500;
@@ -172,7 +172,7 @@ pub(super) fn visit_of(policy: &Policy) -> Nanos {
     let together = of_flows.flatten().fold(0_u64, |sum, rate| sum.saturating_add(rate.0));
     let data = policy.down.map_or(together, |rate| rate.0);
     let rate = data.max(policy.up_acks.map_or(0, |rate| rate.0)).max(1);
-    Nanos(BitRate(rate).time_for(FULL_PACKET).0 / LOOKS).clamp(MIN_VISIT, VISIT)
+    Nanos(BitRate(rate).time_for(FULL_PACKET).0 / CHECKS).clamp(MIN_VISIT, VISIT)
 }
 
 /// Options of a TBF that lets one packet pass in this time.
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_follow_the_fastest_pace_within_bounds() {
+    fn checks_follow_the_fastest_pace_within_bounds() {
         let mbps = |rate: u64| Some(BitRate(rate * 1_000_000));
         let us = |policy: &Policy| visit_of(policy).0 / 1000;
         assert_eq!(us(&Policy::none()), 50);

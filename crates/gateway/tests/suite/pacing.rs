@@ -231,7 +231,7 @@ fn polled_packets_leave_in_order_at_the_rate_of_then() {
         |now, packet, outcome| {
             assert!(outcome.passes && outcome.departure == Nanos::ZERO, "no queue is asked to keep it");
             let digest = outcome.digest.unwrap();
-            assert_eq!(digest.at, now.0, "what it draws is not seen before it");
+            assert_eq!(digest.at, now.0, "its answer is not seen before it");
             let waited = now.saturating_sub(packet.0).0 / WAITED_UNIT.0;
             assert!(waited.abs_diff(u64::from(digest.waited)) <= 1, "{waited} {}", digest.waited);
             left.push((now, packet));
