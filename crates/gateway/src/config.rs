@@ -393,9 +393,9 @@ impl Default for Journal {
     }
 }
 
-/// Six calls with G.711.
+/// Fifteen calls with G.711: a host may be an exchange, or a house behind one address.
 fn kbps_per_host() -> f64 {
-    1000.0
+    2500.0
 }
 
 /// G.711 at 20 ms has 160 kb/s both ways; room for wideband codecs.

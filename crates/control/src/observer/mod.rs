@@ -86,6 +86,9 @@ pub enum FlowKind {
     Other,
 }
 
+/// How long a report of RTCP holds: half the usual interval of 5 s (RFC 3550 §6.2).
+const FRESH: Nanos = Nanos::from_millis(2500);
+
 /// A listener's RTCP report about a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FarReport {
@@ -119,8 +122,9 @@ pub struct UdpFlow {
     counts_reported: (u64, u64),
     /// Round trip through the mesh by RTCP (RFC 3550 §6.4.1).
     pub mesh_rtt: MeshRoundTrip,
-    /// The same between the gateway and the wired end.
+    /// The same between the gateway and the wired end: the shortest one, and the last one with its time.
     wired_rtt: WindowedMin<Nanos>,
+    last_wired_rtt: Option<(Nanos, Nanos)>,
     /// Time stamp of the last sender report into the mesh, and out of it; when it passed.
     sender_reports: [Option<(u32, Nanos)>; 2],
     /// Bytes into the mesh.
@@ -232,6 +236,8 @@ pub struct CallNow {
     pub suppresses_silence: bool,
     /// Mean size of its packets in IP bytes.
     pub packet_bytes: f64,
+    /// See [`UdpFlow::wired_excess`].
+    pub wired_excess: Option<(Nanos, bool)>,
 }
 
 impl CallNow {
@@ -509,6 +515,7 @@ impl Observer {
                 listening,
                 suppresses_silence: udp.up.suppresses_silence() || udp.down.suppresses_silence(),
                 packet_bytes: udp.voice_bytes(),
+                wired_excess: udp.wired_excess(now),
             })
         })
     }
@@ -522,8 +529,6 @@ impl Observer {
         udp: &UdpFlow,
         twin: Option<&Quality>,
     ) -> (Option<Quality>, bool) {
-        /// Half the usual RTCP interval of 5 s (RFC 3550 §6.2).
-        const FRESH: Nanos = Nanos::from_millis(2500);
         if !udp.down.is_recognised() {
             return (None, false);
         }
@@ -599,6 +604,7 @@ impl UdpFlow {
             counts_reported: (0, 0),
             mesh_rtt: MeshRoundTrip::new(),
             wired_rtt: WindowedMin::new(),
+            last_wired_rtt: None,
             sender_reports: [None; 2],
             down_meter: Meter::NONE,
             up_meter: Meter::NONE,
@@ -628,6 +634,17 @@ impl UdpFlow {
     pub fn min_delay(&self) -> Option<Nanos> {
         let both = self.mesh_rtt.base()?.saturating_add(self.wired_rtt.value()?);
         Some(Nanos(both.0 / 2))
+    }
+
+    /// How far the round trip to the wired end by the last report was over the shortest one, and whether that report still holds; none
+    /// if the next one is overdue.
+    pub fn wired_excess(&self, now: Nanos) -> Option<(Nanos, bool)> {
+        /// The longest usual interval (RFC 3550 §6.3.1).
+        const OVERDUE: Nanos = Nanos::from_millis(7500);
+        let (at, last) = self.last_wired_rtt?;
+        let base = self.wired_rtt.value()?;
+        let age = now.saturating_sub(at);
+        (age <= OVERDUE).then(|| (last.saturating_sub(base), age <= FRESH))
     }
 
     /// Mean size of its packets in IP bytes.
@@ -708,7 +725,10 @@ impl UdpFlow {
             let round_trip = at.saturating_sub(sent).saturating_sub(held);
             match direction {
                 Direction::FromMesh => self.mesh_rtt.update(at, round_trip, true),
-                Direction::ToMesh => self.wired_rtt.update(at, round_trip),
+                Direction::ToMesh => {
+                    self.wired_rtt.update(at, round_trip);
+                    self.last_wired_rtt = Some((at, round_trip));
+                }
             }
         }
     }

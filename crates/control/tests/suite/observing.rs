@@ -312,6 +312,14 @@ fn the_delay_of_a_call_is_half_of_the_round_trips_that_rtcp_of_both_ends_shows()
     assert!(call.mos() < mos.map(|mos| mos - 0.2));
     // A report that answers none that has passed tells nothing.
     assert_eq!(reported(2300, ToMesh, 4, 99, 0).listening, call.listening);
+    // A queue of 60 ms beyond the gateway. The report holds for 2.5 s, and is known until the next one is overdue.
+    reported(2400, FromMesh, 5, 4, 0);
+    let call = reported(3200, ToMesh, 6, 5, 500);
+    let FlowBody::Udp(udp) = &observer.flow(&call.key).expect("a flow").body else { panic!("no call") };
+    let (excess, holds) = udp.wired_excess(ms(3200 + 2500)).expect("a report");
+    assert!(holds && excess.0.abs_diff(ms(60).0) < ms(1).0, "{excess:?}");
+    assert_eq!(udp.wired_excess(ms(3200 + 2501)), Some((excess, false)));
+    assert_eq!(udp.wired_excess(ms(3200 + 7501)), None);
 }
 
 fn pair(observer: &mut Observer, at: u64, port: u16, seq: u32, round_trip: u64) -> Option<Nanos> {

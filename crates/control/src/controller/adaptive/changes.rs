@@ -21,21 +21,24 @@ impl Adaptive {
     /// A call began: its load is taken from the budget. A call ended: the ceiling rises by its load.
     pub(super) fn on_calls_changed(&mut self, now: Nanos, change: CallsChange) {
         let CallsChange { load, came, went } = change;
-        if load > 0.0 && self.state != State::Starved {
+        if load > 0.0 && self.law.state != State::Starved {
             let new_part = self.new_part(load);
             let are_first = self.are_first(load);
             if are_first {
                 // These are the first calls: what was learnt without calls does not hold for them.
-                self.ceiling = f64::INFINITY;
+                self.law.ceiling = f64::INFINITY;
             }
             // The load is an estimate. The budget shrinks by no larger part than that by which the calls grow.
-            let kept = (1.0 - load / self.budget).max(1.0 - new_part).max(MIN_KEPT);
-            self.ceiling *= kept;
+            let kept = (1.0 - load / self.law.budget).max(1.0 - new_part).max(MIN_KEPT);
+            self.law.ceiling *= kept;
             // While learning, the budget is no measure of what the mesh carries: calls that begin one after the other do not
             // lower it further and further.
-            let floor =
-                if self.has_learnt { 0.0 } else { self.budget.min(self.config.first_budget * MIN_KEPT) };
-            self.budget = (self.budget * kept).max(floor);
+            let floor = if self.law.has_learnt {
+                0.0
+            } else {
+                self.law.budget.min(self.config.first_budget * MIN_KEPT)
+            };
+            self.law.budget = (self.law.budget * kept).max(floor);
             let reason = if came { Reason::CallStarted } else { Reason::PathLonger };
             // The first calls have no others that were measured without them.
             self.make_room(now, if are_first { 0.0 } else { new_part }, reason);
@@ -43,17 +46,17 @@ impl Adaptive {
             // What a call of this load would have taken. The load is counted as that of all calls before.
             let remaining = self.calls.iter().map(|known| known.load).sum::<f64>();
             let old_part = -load / (remaining - load).max(1.0);
-            let grown = (self.budget - load).min(self.budget / (1.0 - old_part).max(MIN_KEPT));
-            self.budget += self.tuning.returned * (grown - self.budget);
-            self.ceiling -= load;
-            self.hold = secs(self.tuning.min_hold_s);
-            self.noise.restart(self.budget);
+            let grown = (self.law.budget - load).min(self.law.budget / (1.0 - old_part).max(MIN_KEPT));
+            self.law.budget += self.tuning.returned * (grown - self.law.budget);
+            self.law.ceiling -= load;
+            self.law.hold = secs(self.tuning.min_hold_s);
+            self.noise.restart(self.law.budget);
             if self.calls.is_empty() {
                 // What was learnt with calls does not hold for a mesh without them.
-                self.ceiling = f64::INFINITY;
+                self.law.ceiling = f64::INFINITY;
             }
-            if went && self.state == State::Steady {
-                self.reason = Reason::CallEnded;
+            if went && self.law.state == State::Steady {
+                self.law.reason = Reason::CallEnded;
             }
         }
     }
@@ -79,10 +82,10 @@ impl Adaptive {
             return;
         };
         let is_first = now.saturating_sub(self.yielded_at) > secs(self.tuning.min_hold_s);
-        if is_first && self.has_learnt && !self.nodes.is_empty() && self.state != State::Starved {
+        if is_first && self.law.has_learnt && !self.nodes.is_empty() && self.law.state != State::Starved {
             if self.path_grew {
                 // The budget was that of the shorter path. The ceiling stays, as most longer paths carry about as much.
-                self.budget *= self.tuning.caution;
+                self.law.budget *= self.tuning.caution;
             }
             self.make_room(now, new_part, reason);
         }
@@ -92,12 +95,12 @@ impl Adaptive {
     fn make_room(&mut self, now: Nanos, new_part: f64, reason: Reason) {
         self.caution = self.caution.min(libm::pow(self.tuning.caution, new_part));
         self.yielded_at = now;
-        self.noise.restart(self.budget);
+        self.noise.restart(self.law.budget);
         if new_part == 0.0 || new_part > 0.25 {
-            self.drain_until = now.saturating_add(secs(self.tuning.drain_s));
+            self.law.drain_until = now.saturating_add(secs(self.tuning.drain_s));
         }
-        (self.cut_at, self.settle_for) = (now, secs(self.tuning.settle_s));
-        self.enter(State::Protecting, reason);
+        (self.law.cut_at, self.law.settle_for) = (now, secs(self.tuning.settle_s));
+        self.law.enter(State::Protecting, reason);
     }
 
     /// Returns to the whole budget once nothing is wrong.

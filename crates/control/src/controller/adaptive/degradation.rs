@@ -55,7 +55,7 @@ impl Adaptive {
     pub(super) fn follow_degradation(&mut self, now: Nanos, stress: &Stress) -> bool {
         if stress.bad_call {
             let begun = Degradation {
-                budget: self.budget,
+                budget: self.law.budget,
                 before: Mean::default(),
                 after: Mean::default(),
                 small_since: None,
@@ -68,7 +68,7 @@ impl Adaptive {
             self.degradation = None;
             return false;
         }
-        if self.budget > (degradation.budget * self.tuning.small).max(self.min_budget) {
+        if self.law.budget > (degradation.budget * self.tuning.small).max(self.min_budget) {
             degradation.before.add(stress.loss_or_late);
             degradation.small_since = None;
             degradation.after = Mean::default();
@@ -90,11 +90,11 @@ impl Adaptive {
     /// TCP is not the cause: it gets back the budget that it had.
     pub(super) fn give_back(&mut self, now: Nanos) {
         if let Some(degradation) = self.degradation {
-            self.budget = degradation.budget;
+            self.law.budget = degradation.budget;
         }
         self.starved_until = now.saturating_add(self.starve_for);
         self.starve_for = Nanos(2 * self.starve_for.0).min(MAX_STARVED_FOR);
-        self.enter(State::Starved, Reason::TcpIsNotTheCause);
+        self.law.enter(State::Starved, Reason::TcpIsNotTheCause);
     }
 
     /// Limits nothing, until calls are good or the comparison is due again.
@@ -102,20 +102,20 @@ impl Adaptive {
         if !stress.bad_call {
             self.degradation = None;
             self.starve_for = secs(self.tuning.starved_s);
-            self.enter(State::Steady, Reason::Hold);
+            self.law.enter(State::Steady, Reason::Hold);
         } else if now >= self.starved_until {
             let mut before = Mean::default();
             before.add(stress.loss_or_late);
             self.degradation = Some(Degradation {
-                budget: self.budget,
+                budget: self.law.budget,
                 before,
                 after: Mean::default(),
                 small_since: Some(now),
                 last_bad: now,
             });
-            self.budget *= self.tuning.small;
-            (self.cut_at, self.settle_for) = (now, secs(self.tuning.settle_s));
-            self.enter(State::Protecting, Reason::TryAgain);
+            self.law.budget *= self.tuning.small;
+            (self.law.cut_at, self.law.settle_for) = (now, secs(self.tuning.settle_s));
+            self.law.enter(State::Protecting, Reason::TryAgain);
         }
     }
 }

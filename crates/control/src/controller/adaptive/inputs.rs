@@ -12,7 +12,7 @@ use super::{Adaptive, FAST, SLOW, TICK};
 use crate::allocate::{Claim, price, usable};
 use crate::flow::{Address, FlowKey};
 use crate::observer::{CallNow, FlowKind, Observer};
-use crate::policy::{Policy, State};
+use crate::policy::Policy;
 
 /// A flow that was silent for longer makes no claim.
 const ALIVE: Nanos = Nanos::from_secs(1);
@@ -31,8 +31,6 @@ const SEGMENT_BITS: f64 = 8.0 * 1460.0;
 const MAX_ACK_INTERVAL_S: f64 = 4.0;
 /// Decay of the ACK interval per second otherwise: slower, since each loss costs a retransmission.
 const ACK_INTERVAL_DECAY: f64 = 0.02;
-/// Longest such average in seconds.
-const MAX_USE_SPAN: f64 = 4.0;
 
 /// Calls began, ended, or have another path.
 #[derive(Clone, Copy, Debug)]
@@ -66,20 +64,11 @@ impl Adaptive {
     /// sender repeats a segment needlessly (RFC 6298 §2.4); a longer interval takes effect once senders have raised their
     /// timeouts.
     pub(super) fn adjust_ack_interval(&mut self, seconds: f64, stress: &Stress) {
-        let is_at_minimum = self.has_uploads && self.budget <= 1.02 * self.min_budget;
-        let calls_suffer = is_at_minimum && !self.nodes.is_empty() && stress.level > 1.0;
+        let is_at_minimum = self.has_uploads && self.law.budget <= 1.02 * self.min_budget;
+        let calls_suffer = is_at_minimum && !self.nodes.is_empty() && stress.level > 1.0
+            || self.internet.suffers_at_minimum();
         let change = if calls_suffer { self.tuning.ack_interval_growth } else { -ACK_INTERVAL_DECAY };
         self.ack_interval_s = (self.ack_interval_s * (1.0 + change * seconds)).clamp(1.0, MAX_ACK_INTERVAL_S);
-    }
-
-    /// The use of the budget, averaged over the time of `use_bits` at the budget. The meters' half second may hold a single
-    /// packet.
-    pub(super) fn smoothed(&mut self, used: f64, seconds: f64) -> f64 {
-        let price = f64::from(self.config.shared_links.max(1));
-        let span = (self.tuning.use_bits * price / self.budget.max(1.0)).min(MAX_USE_SPAN);
-        let is_averaged = span > seconds && self.state != State::Learning;
-        self.used += (used - self.used) * if is_averaged { seconds / span } else { 1.0 };
-        self.used
     }
 
     /// Collects the claims of the elastic flows that are alive; returns the budget that they use now, and what the mesh carries of
@@ -90,6 +79,7 @@ impl Adaptive {
         (self.new_flows, self.path_grew) = (0, false);
         (self.hops, self.base) = (0, Nanos::ZERO);
         (self.min_budget, self.has_uploads) = (0.0, false);
+        self.internet.clear_flows();
         let (mut used, mut carried, mut bits, mut rates) = (0.0, 0.0, 0.0, 0.0);
         (self.interactive, self.interactive_price) = (0.0, 1.0);
         for flow in observer.elastic() {
@@ -130,6 +120,9 @@ impl Adaptive {
                     _ => f64::INFINITY,
                 };
                 self.claims.push(Claim { key: *key, price, demand, weight: self.weight_of(key.mesh) });
+                if observer.is_remote(key.wired) {
+                    self.internet.add_flow(flow.is_upload, rate, min_rate);
+                }
                 self.min_budget += min_rate * price;
                 self.has_uploads |= flow.is_upload;
             }
@@ -146,7 +139,7 @@ impl Adaptive {
     /// or has another path.
     pub(super) fn gather_calls(&mut self, now: Nanos, observer: &Observer) -> Option<CallsChange> {
         self.nodes.clear();
-        self.is_call_remote = false;
+        self.internet.clear_calls();
         self.cadences.clear();
         let before = self.calls.len();
         let mut came = false;
@@ -158,7 +151,10 @@ impl Adaptive {
             let slow = slow.next();
             self.follow_route(now, observer, &call);
             let mos = slow.as_ref().and_then(CallNow::mos);
-            self.is_call_remote |= observer.is_remote(call.key.wired);
+            if observer.is_remote(call.key.wired) {
+                let tolerable = self.tuning.wired_delay * observer.listening().playout.as_secs_f64();
+                self.internet.add_call(&call, slow.as_ref(), tolerable);
+            }
             self.add_to_node(&call, slow.as_ref());
             // The packets of the calls that a probe stands for are not predicted by its own.
             self.cadences.extend(call.cadence.filter(|_| !call.is_probe()));

@@ -18,7 +18,8 @@
 use fairhop_model::units::Nanos;
 
 use super::stress::{Stress, confidence};
-use super::{Adaptive, DEFAULT_TOLERANCE, SLOW, secs};
+use super::tuning::{Tuning, secs};
+use super::{DEFAULT_TOLERANCE, SLOW};
 use crate::policy::{Reason, State};
 
 /// Where less is tolerable than [`DEFAULT_TOLERANCE`] (G.723.1), the absence of loss has to exclude only this many times the
@@ -30,126 +31,262 @@ const SENSITIVE: f64 = 2.0;
 /// 3 % over the mean, and the queue has to drain.
 const CARRIED_PART: f64 = 0.95;
 
-impl Adaptive {
-    pub(super) fn decide(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {
-        if self.state != State::Starved && self.follow_degradation(now, stress) {
-            self.give_back(now);
-            return;
+/// Seconds over which the peak of what leaves the mesh is remembered: two windows of its meters, so that ACKs that come in bursts
+/// do not lower it.
+const CARRIED_FOR: f64 = 1.0;
+/// Longest average of the use, in seconds.
+const MAX_USE_SPAN: f64 = 4.0;
+/// Maximum time for which what uploads have sent before the control began counts as the cause of stress: a queue of 200 packets
+/// leaves at 0.5 Mb/s.
+const MAX_FIRST: Nanos = Nanos::from_secs(5);
+
+/// A budget, and what is known of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Law {
+    pub(super) state: State,
+    pub(super) reason: Reason,
+    /// Bits per second times price.
+    pub(super) budget: f64,
+    /// Budget at which degradation was last seen.
+    pub(super) ceiling: f64,
+    /// When the ceiling was set, and how long it is not questioned.
+    pub(super) ceiling_at: Nanos,
+    pub(super) hold: Nanos,
+    /// Since when the budget probes past the ceiling.
+    probing_since: Option<Nanos>,
+    pub(super) cut_at: Nanos,
+    /// How long after a cut its effect is judged.
+    pub(super) settle_for: Nanos,
+    /// Until when queues drain after a cut.
+    pub(super) drain_until: Nanos,
+    /// When the stress was last over a half.
+    pub(super) stressed_at: Nanos,
+    /// The budget at which stress begins is known.
+    pub(super) has_learnt: bool,
+    /// Stress is still caused by what was sent before the control began.
+    pub(super) is_first: bool,
+    /// Smoothed use of the budget.
+    pub(super) used: f64,
+    /// Recent peak of the use: a load that was taken.
+    peak_used: f64,
+    /// Peak over [`CARRIED_FOR`] of what has left the mesh.
+    carried: f64,
+}
+
+/// What a tick begins with, beside the stress.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    /// Packets wait for the budget.
+    pub(super) is_wanted: bool,
+    /// Lower bound of the budget.
+    pub(super) min_budget: f64,
+    /// A flow sends data out of the mesh.
+    pub(super) has_uploads: bool,
+    /// There are calls.
+    pub(super) has_calls: bool,
+    /// Tolerated fraction of their packets lost or late.
+    pub(super) tolerance: f64,
+    /// Part of the budget that is used.
+    pub(super) caution: f64,
+    /// A route is interrupted.
+    pub(super) is_interrupted: bool,
+    /// The budget is so small already that it is compared with the one before.
+    pub(super) is_small: bool,
+}
+
+/// A tick.
+#[derive(Clone, Copy)]
+struct Step<'a> {
+    now: Nanos,
+    seconds: f64,
+    load: &'a Load,
+    stress: &'a Stress,
+    tuning: &'a Tuning,
+}
+
+impl Step<'_> {
+    /// The speed g of the law, per second.
+    fn speed(&self) -> f64 {
+        let Self { load, stress, tuning, .. } = self;
+        if !load.has_calls {
+            return tuning.speed;
         }
+        (tuning.loss_cost * load.tolerance * stress.packets).clamp(tuning.min_speed, 2.0 * tuning.speed)
+    }
+}
+
+impl Law {
+    /// Learning begins with this budget.
+    pub(super) fn new(budget: f64, tuning: &Tuning) -> Self {
+        Self {
+            state: State::Off,
+            reason: Reason::NoElasticTraffic,
+            budget,
+            ceiling: f64::INFINITY,
+            ceiling_at: Nanos::ZERO,
+            hold: secs(tuning.min_hold_s),
+            probing_since: None,
+            cut_at: Nanos::ZERO,
+            settle_for: secs(tuning.settle_s),
+            drain_until: Nanos::ZERO,
+            stressed_at: Nanos::ZERO,
+            has_learnt: false,
+            is_first: true,
+            used: 0.0,
+            peak_used: 0.0,
+            carried: 0.0,
+        }
+    }
+
+    pub(super) fn enter(&mut self, state: State, reason: Reason) {
+        (self.state, self.reason) = (state, reason);
+    }
+
+    /// Takes what is used and carried now, in bits per second times price. The use is averaged over the time of `use_bits` at the
+    /// budget, for the meters' half second may hold a single packet; `price` is the highest one.
+    pub(super) fn take(&mut self, seconds: f64, (used, carried): (f64, f64), price: f64, tuning: &Tuning) {
+        let span = (tuning.use_bits * price / self.budget.max(1.0)).min(MAX_USE_SPAN);
+        let is_averaged = span > seconds && self.state != State::Learning;
+        self.used += (used - self.used) * if is_averaged { seconds / span } else { 1.0 };
+        self.peak_used = self.used.max(self.peak_used * (1.0 - seconds / tuning.carried_s));
+        self.carried = carried.max(self.carried * (1.0 - seconds / CARRIED_FOR));
+    }
+
+    /// Follows whether stress is still caused by what was sent before the control began, `elapsed` ago. Uploads obey late, so with
+    /// them it is until stress has been low once.
+    pub(super) fn follow_beginning(
+        &mut self,
+        elapsed: Nanos,
+        has_uploads: bool,
+        stress: &Stress,
+        tuning: &Tuning,
+    ) {
+        let obeys = !has_uploads || stress.level < 1.0 || elapsed > MAX_FIRST;
+        self.is_first &= elapsed <= secs(tuning.first_s) || !obeys;
+    }
+
+    /// Moves the budget by the stress. Returns whether it was cut.
+    pub(super) fn decide(
+        &mut self,
+        now: Nanos,
+        seconds: f64,
+        load: &Load,
+        stress: &Stress,
+        tuning: &Tuning,
+    ) -> bool {
+        let step = Step { now, seconds, load, stress, tuning };
         match self.state {
-            State::Starved => self.starve(now, stress),
             State::Protecting if now.saturating_sub(self.cut_at) < self.settle_for => {}
             State::Protecting => {
                 if stress.acute {
-                    self.cut(now, stress);
+                    self.cut(&step);
+                    return true;
                 } else if self.has_learnt {
                     self.enter(State::Steady, Reason::Hold);
                 } else {
                     self.enter(State::Learning, Reason::RoomToGrow);
                 }
             }
-            _ if stress.acute => self.cut(now, stress),
-            State::Learning => self.learn(now, seconds, used, stress),
-            _ => self.move_by_law(now, seconds, used, stress),
+            _ if stress.acute => {
+                self.cut(&step);
+                return true;
+            }
+            State::Learning => self.learn(&step),
+            _ => self.move_by_law(&step),
         }
+        false
     }
 
-    fn learn(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {
+    fn learn(&mut self, step: &Step<'_>) {
+        let Step { now, seconds, load, stress, tuning } = *step;
         // After a cut, the slow span still contains what was before it.
         if stress.lower_level > 1.0 && now.saturating_sub(self.cut_at) > SLOW {
             if self.is_first {
                 // What was sent before the control began is the cause.
-                self.budget = (self.tuning.learnt * self.budget).max(self.min_budget);
+                self.budget = (tuning.learnt * self.budget).max(load.min_budget);
                 self.cut_at = now;
                 self.reason = stress.reason;
                 return;
             }
             self.ceiling = if stress.queue > 1.0 { self.budget.min(self.peak_used) } else { self.budget };
-            (self.ceiling_at, self.hold) = (now, secs(self.tuning.min_hold_s));
-            self.budget *= self.tuning.learnt;
+            (self.ceiling_at, self.hold) = (now, secs(tuning.min_hold_s));
+            self.budget *= tuning.learnt;
             // Uploads obey late, and with few call packets the stress is seen late.
-            if self.has_uploads && !self.nodes.is_empty() {
-                self.budget *= confidence(stress.packets, self.tuning.enough_packets);
+            if load.has_uploads && load.has_calls {
+                self.budget *= confidence(stress.packets, tuning.enough_packets);
             }
             self.has_learnt = true;
             self.enter(State::Steady, stress.reason);
-        } else if self.is_wanted || used > self.tuning.learning_used * self.budget {
+        } else if load.is_wanted || self.used > tuning.learning_used * self.budget {
             // Stress is seen a second late. Growth slows down before it reaches 1, so that the budget overshoots less.
-            self.grow(seconds * self.tuning.learning_speed * (1.0 - stress.level).max(0.0));
+            self.grow(seconds * tuning.learning_speed * (1.0 - stress.level).max(0.0));
             self.reason = Reason::RoomToGrow;
         } else {
             self.reason = Reason::NotUsed;
-            self.fit_to_use(seconds, used, stress);
+            self.fit_to_use(step);
         }
     }
 
     /// Lowers an unused budget to what is carried, where queues grow. Otherwise an unused budget does no harm.
-    fn fit_to_use(&mut self, seconds: f64, used: f64, stress: &Stress) {
-        if self.routes.is_interrupted() {
+    fn fit_to_use(&mut self, step: &Step<'_>) {
+        if step.load.is_interrupted {
             return;
         }
-        if stress.queue > 0.5 {
-            let over = self.budget - used / self.tuning.used;
-            self.budget -= over.max(0.0) * seconds / self.tuning.fit_to_use_s;
+        if step.stress.queue > 0.5 {
+            let over = self.budget - self.used / step.tuning.used;
+            self.budget -= over.max(0.0) * step.seconds / step.tuning.fit_to_use_s;
         }
     }
 
     /// Lowers the budget to what is carried, which is what is used, where a queue grows.
-    fn fit_to_queue(&mut self, seconds: f64, used: f64, stress: &Stress) {
-        if stress.queue > 1.0 && used > 0.4 * self.budget {
+    fn fit_to_queue(&mut self, step: &Step<'_>) {
+        if step.stress.queue > 1.0 && self.used > 0.4 * self.budget {
             self.ceiling = self.ceiling.min(self.peak_used);
-            self.budget -= (self.budget - used).max(0.0) * (seconds / self.tuning.fit_to_queue_s).min(1.0);
+            let part = (step.seconds / step.tuning.fit_to_queue_s).min(1.0);
+            self.budget -= (self.budget - self.used).max(0.0) * part;
         }
-    }
-
-    /// The speed g of the law, per second.
-    fn speed(&self, stress: &Stress) -> f64 {
-        if self.nodes.is_empty() {
-            return self.tuning.speed;
-        }
-        (self.tuning.loss_cost * self.tolerance * stress.packets)
-            .clamp(self.tuning.min_speed, 2.0 * self.tuning.speed)
     }
 
     fn grow(&mut self, by: f64) {
         self.budget *= 1.0 + by;
     }
 
-    fn move_by_law(&mut self, now: Nanos, seconds: f64, used: f64, stress: &Stress) {
-        self.fit_to_queue(seconds, used, stress);
-        let speed = self.speed(stress);
+    fn move_by_law(&mut self, step: &Step<'_>) {
+        let Step { now, seconds, load, stress, tuning } = *step;
+        self.fit_to_queue(step);
+        let speed = step.speed();
         // One lost packet counts in full, however little is tolerable: otherwise the law rests at a higher loss.
-        let one = 1.0 / (self.tolerance * stress.packets.max(1.0));
-        let pull = 1.0 - stress.level.min(self.tuning.max_stress.max(one));
+        let one = 1.0 / (load.tolerance * stress.packets.max(1.0));
+        let pull = 1.0 - stress.level.min(tuning.max_stress.max(one));
         if pull < 0.0 {
             self.grow(seconds * speed * pull);
             self.reason = stress.reason;
             let fails = stress.lower_level > 2.0 || stress.queue > 1.0 || self.budget < self.ceiling;
             if self.probing_since.is_some() && fails {
-                self.fail_probe(now);
+                self.fail_probe(now, tuning);
             } else if stress.lower_level > 1.0
                 && self.ceiling.is_finite()
                 // Until then, the slow span still contains what was before the cut.
                 && now.saturating_sub(self.cut_at) > SLOW
             {
                 let over = (self.ceiling - self.budget).max(0.0);
-                self.ceiling -= over * (self.tuning.ceiling_speed * seconds).min(1.0);
+                self.ceiling -= over * (tuning.ceiling_speed * seconds).min(1.0);
                 self.ceiling_at = now;
             }
             return;
         }
-        if self.caution < 1.0 {
+        if load.caution < 1.0 {
             return;
         }
-        if !self.is_wanted && used < self.tuning.used * self.budget {
+        if !load.is_wanted && self.used < tuning.used * self.budget {
             self.reason = Reason::NotUsed;
-            self.fit_to_use(seconds, used, stress);
+            self.fit_to_use(step);
             return;
         }
         if let Some(since) = self.probing_since {
-            self.probe(now, since, seconds, pull);
+            self.probe(step, since, pull);
         } else if self.budget < self.ceiling {
-            self.approach(now, seconds, pull, stress);
+            self.approach(step, pull);
         } else {
             self.reason = Reason::Hold;
             if now.saturating_sub(self.ceiling_at) >= self.hold {
@@ -159,80 +296,82 @@ impl Adaptive {
     }
 
     /// Grows past the ceiling: slowly at first, and faster the longer nothing goes wrong.
-    fn probe(&mut self, now: Nanos, since: Nanos, seconds: f64, pull: f64) {
-        let held = now.saturating_sub(since).as_secs_f64();
-        let speed = (self.tuning.probe_speed
-            * (1.0 + (held - self.tuning.probe_calm_s).max(0.0) / self.tuning.probe_grows_s))
-            .min(self.tuning.return_speed);
-        self.grow(seconds * speed * pull);
+    fn probe(&mut self, step: &Step<'_>, since: Nanos, pull: f64) {
+        let tuning = step.tuning;
+        let held = step.now.saturating_sub(since).as_secs_f64();
+        let speed = (tuning.probe_speed
+            * (1.0 + (held - tuning.probe_calm_s).max(0.0) / tuning.probe_grows_s))
+            .min(tuning.return_speed);
+        self.grow(step.seconds * speed * pull);
         self.reason = Reason::Probe;
         // The budget of that time has held: what was learnt before is out of date.
-        let holds = self.budget / (1.0 + speed * self.tuning.breakdown_after_s);
+        let holds = self.budget / (1.0 + speed * tuning.breakdown_after_s);
         if holds > self.ceiling {
             self.ceiling = holds;
-            self.hold = secs(self.tuning.min_hold_s);
+            self.hold = secs(tuning.min_hold_s);
         }
     }
 
     /// Grows towards the ceiling: fast far below it, and close to it the faster the longer nothing has been wrong.
-    fn approach(&mut self, now: Nanos, seconds: f64, pull: f64, stress: &Stress) {
-        let speed = self.speed(stress);
+    fn approach(&mut self, step: &Step<'_>, pull: f64) {
+        let Step { now, seconds, load, stress, tuning } = *step;
+        let speed = step.speed();
         let calm = now.saturating_sub(self.stressed_at).as_secs_f64();
         // Far below the ceiling, most of the way is known.
         let is_known = self.ceiling.is_finite() && self.budget < 0.5 * self.ceiling;
-        let return_speed = if is_known { self.tuning.learning_speed } else { self.tuning.return_speed };
+        let return_speed = if is_known { tuning.learning_speed } else { tuning.return_speed };
         // How far below a part of the ceiling the budget is: 1 from a fifth of the ceiling on.
         let below = |part: f64| (5.0 * (part * self.ceiling - self.budget) / self.ceiling).clamp(0.0, 1.0);
         // Packets that would have been lost by now if this were the point to stay at. Codecs that tolerate little
         // wait less than they would have to, as loss rises steeply with the budget.
-        let believed = self.tolerance.max(DEFAULT_TOLERANCE.min(SENSITIVE * self.tolerance));
+        let believed = load.tolerance.max(DEFAULT_TOLERANCE.min(SENSITIVE * load.tolerance));
         let expected = stress.packets * believed;
-        let missed = if self.nodes.is_empty() { 2.0 * calm } else { calm * expected };
-        let shown = ((missed - self.tuning.sure_packets) / (2.0 * self.tuning.sure_packets)).clamp(0.0, 1.0);
-        let sure = if self.ceiling.is_finite() {
-            (below(1.0) * shown).max(below(self.tuning.safe_part))
-        } else {
-            shown
-        };
+        let missed = if load.has_calls { calm * expected } else { 2.0 * calm };
+        let shown = ((missed - tuning.sure_packets) / (2.0 * tuning.sure_packets)).clamp(0.0, 1.0);
+        let sure =
+            if self.ceiling.is_finite() { (below(1.0) * shown).max(below(tuning.safe_part)) } else { shown };
         let speed = speed + (return_speed - speed) * sure;
         let grown = self.budget * (1.0 + seconds * speed * pull);
         self.budget = grown.min(self.ceiling);
         self.reason = Reason::RoomToGrow;
     }
 
-    fn fail_probe(&mut self, now: Nanos) {
+    fn fail_probe(&mut self, now: Nanos, tuning: &Tuning) {
         self.probing_since = None;
         self.ceiling_at = now;
         self.ceiling = self.ceiling.min(self.budget);
         self.budget = self.budget.min(self.ceiling);
-        self.hold = Nanos(self.hold.0 * 2).min(secs(self.tuning.max_hold_s));
+        self.hold = Nanos(self.hold.0 * 2).min(secs(tuning.max_hold_s));
     }
 
-    fn cut(&mut self, now: Nanos, stress: &Stress) {
+    fn cut(&mut self, step: &Step<'_>) {
+        let Step { now, load, stress, tuning, .. } = *step;
         self.has_learnt |= !self.is_first;
-        self.budget *= std::mem::replace(&mut self.caution, 1.0);
+        self.budget *= load.caution;
         if matches!(stress.reason, Reason::QueueGrows { .. }) {
             // More than the mesh carries made the queue.
             self.budget = self.budget.min(CARRIED_PART * self.carried);
         }
         if self.probing_since.is_some() {
-            self.fail_probe(now);
+            self.fail_probe(now, tuning);
         } else if self.state != State::Protecting {
             // Less than what held until now: capacity has fallen, or this is the first cut.
             self.ceiling = self.ceiling.min(self.budget);
-            self.hold = secs(self.tuning.min_hold_s);
+            self.hold = secs(tuning.min_hold_s);
             self.ceiling_at = now;
         }
-        let is_small = self.degradation.is_some_and(|degradation| degradation.is_small());
-        if !is_small {
-            self.budget *=
-                if self.state == State::Protecting { self.tuning.cut_again } else { self.tuning.cut };
-            self.drain_until = now.saturating_add(secs(self.tuning.drain_s));
+        if !load.is_small {
+            self.budget *= if self.state == State::Protecting { tuning.cut_again } else { tuning.cut };
+            self.drain_until = now.saturating_add(secs(tuning.drain_s));
         }
         self.cut_at = now;
         // Packets that a queue has delayed show it for that time.
-        self.settle_for = secs(self.tuning.settle_s).saturating_add(stress.excess);
-        self.noise.restart(self.budget);
+        self.settle_for = secs(tuning.settle_s).saturating_add(stress.excess);
         self.enter(State::Protecting, stress.reason);
+    }
+
+    /// The part of the budget that may be sent now: less while queues drain after a cut or are long.
+    pub(super) fn damped(&self, now: Nanos, queue: f64, tuning: &Tuning) -> f64 {
+        if now < self.drain_until { tuning.drain } else { 1.0 - tuning.damping * queue.min(2.0) }
     }
 }

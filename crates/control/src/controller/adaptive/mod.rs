@@ -11,6 +11,7 @@
 //! | `changes.rs` | calls and flows that begin or end, paths that change |
 //! | `routes.rs` | calls that the route interrupts, and not TCP |
 //! | `law.rs` | the new budget |
+//! | `internet.rs` | budgets of both directions of the link to the Internet |
 //! | `degradation.rs` | calls that are bad independently of TCP |
 //! | `write.rs` | the budget as a policy: windows, rates, gate |
 //!
@@ -24,6 +25,7 @@
 mod changes;
 mod degradation;
 mod inputs;
+mod internet;
 mod law;
 mod noise;
 mod routes;
@@ -36,12 +38,15 @@ use fairhop_model::units::Nanos;
 
 use self::degradation::Degradation;
 use self::inputs::KnownCall;
+use self::internet::Internet;
+use self::law::{Law, Load};
 use self::noise::Noise;
 use self::routes::Routes;
 use self::stress::{Node, Stress};
 use self::tolerance::Tolerance;
 use self::tuning::secs;
 pub use self::tuning::{Constant, Tuning};
+use self::write::Limit;
 use super::TICK;
 use crate::allocate::{Claim, OtherRegion};
 use crate::flow::Address;
@@ -106,12 +111,6 @@ const SLOW: Nanos = Nanos::from_secs(1);
 const DEFAULT_TOLERANCE: f64 = 0.005;
 /// Packets in the pacer that show that more is wanted: one waits for its turn anyway.
 const WAITING: usize = 2;
-/// Seconds over which the peak of what leaves the mesh is remembered: two windows of its meters, so that ACKs that come in bursts
-/// do not lower it.
-const CARRIED_FOR: f64 = 1.0;
-/// Maximum time for which what uploads have sent before the control began counts as the cause of stress: a queue of 200 packets
-/// leaves at 0.5 Mb/s.
-const MAX_FIRST: Nanos = Nanos::from_secs(5);
 /// Time without elastic flows after which the state before them is forgotten: calls last longer.
 const REMEMBERED: Nanos = Nanos::from_secs(60);
 
@@ -120,31 +119,10 @@ const REMEMBERED: Nanos = Nanos::from_secs(60);
 pub(super) struct Adaptive {
     config: AdaptiveConfig,
     tuning: Tuning,
-    state: State,
-    reason: Reason,
-    /// Bits per second times price.
-    budget: f64,
-    /// Budget at which degradation was last seen.
-    ceiling: f64,
-    /// When the ceiling was set, and how long it is not questioned.
-    ceiling_at: Nanos,
-    hold: Nanos,
-    /// Since when the budget probes past the ceiling.
-    probing_since: Option<Nanos>,
-    cut_at: Nanos,
-    /// How long after a cut its effect is judged.
-    settle_for: Nanos,
-    /// Until when queues drain after a cut.
-    drain_until: Nanos,
+    law: Law,
     degradation: Option<Degradation>,
     starved_until: Nanos,
     starve_for: Nanos,
-    /// When the stress was last over a half.
-    stressed_at: Nanos,
-    /// The budget at which stress begins is known.
-    has_learnt: bool,
-    /// Stress is still caused by what was sent before the control began.
-    is_first: bool,
     /// The budget is that of before a restart, and no elastic flow has used it since.
     is_continued: bool,
     /// When elastic flows began, and when the last one ended.
@@ -152,20 +130,15 @@ pub(super) struct Adaptive {
     idle_since: Nanos,
     /// There is nothing to limit.
     is_idle: bool,
-    /// Packets wait for the budget.
+    /// Packets wait, and they wait for the budget of the mesh.
+    waits: bool,
     is_wanted: bool,
     /// Mean size of elastic packets in bits, by rate.
     packet_bits: f64,
-    /// Smoothed use of the budget.
-    used: f64,
     /// Load of interactive flows, in bits per second times price.
     interactive: f64,
     /// Their highest price.
     interactive_price: f64,
-    /// Recent peak of the use: a load that the mesh has taken.
-    peak_used: f64,
-    /// Peak over [`CARRIED_FOR`] of what has left the mesh.
-    carried: f64,
     /// Maximum over the elastic flows: hops to the mesh end, and base of the round trip through the mesh.
     hops: u8,
     base: Nanos,
@@ -187,8 +160,6 @@ pub(super) struct Adaptive {
     nodes: Vec<Node>,
     /// A call has a MOS under the configured one.
     has_bad_call: bool,
-    /// The wired end of a call is reached through the Internet.
-    is_call_remote: bool,
     claims: Vec<Claim>,
     /// Claims of the tick before, the number of flows that have begun since, and whether a path has become longer.
     claims_before: Vec<Claim>,
@@ -197,6 +168,10 @@ pub(super) struct Adaptive {
     /// When the controller last made room for calls or flows, and the part of the budget that is used since then.
     yielded_at: Nanos,
     caution: f64,
+    internet: Internet,
+    /// What the link to the Internet leaves to each claim, and whether it bounds a rate.
+    limits: Vec<Limit>,
+    internet_binds: bool,
     /// Lower bound of the budget.
     min_budget: f64,
     /// A flow sends data out of the mesh.
@@ -216,33 +191,19 @@ impl Adaptive {
         Self {
             config,
             tuning,
-            state: State::Off,
-            reason: Reason::NoElasticTraffic,
-            budget: config.first_budget,
-            ceiling: f64::INFINITY,
-            ceiling_at: Nanos::ZERO,
-            hold: secs(tuning.min_hold_s),
-            probing_since: None,
-            cut_at: Nanos::ZERO,
-            settle_for: secs(tuning.settle_s),
-            drain_until: Nanos::ZERO,
+            law: Law::new(config.first_budget, &tuning),
             degradation: None,
             starved_until: Nanos::ZERO,
             starve_for: secs(tuning.starved_s),
-            stressed_at: Nanos::ZERO,
-            has_learnt: false,
-            is_first: true,
             is_continued: false,
             active_since: Nanos::ZERO,
             idle_since: Nanos::ZERO,
             is_idle: true,
+            waits: false,
             is_wanted: false,
             packet_bits: inputs::PACKET_BITS,
-            used: 0.0,
             interactive: 0.0,
             interactive_price: 1.0,
-            peak_used: 0.0,
-            carried: 0.0,
             hops: 0,
             base: Nanos::ZERO,
             tolerable: Tolerance { loss: DEFAULT_TOLERANCE, packets: 2, mos: config.mos },
@@ -257,13 +218,15 @@ impl Adaptive {
             arrivals: Vec::new(),
             nodes: Vec::new(),
             has_bad_call: false,
-            is_call_remote: false,
             claims: Vec::with_capacity(config.flows),
             claims_before: Vec::with_capacity(config.flows),
             new_flows: 0,
             path_grew: false,
             yielded_at: Nanos::ZERO,
             caution: 1.0,
+            internet: Internet::new(&config),
+            limits: Vec::with_capacity(config.flows),
+            internet_binds: false,
             min_budget: config.min_per_flow,
             has_uploads: false,
             ack_interval_s: 1.0,
@@ -275,15 +238,15 @@ impl Adaptive {
 
     /// The budget of all elastic flows in bits per second times price.
     pub(super) const fn budget(&self) -> f64 {
-        self.budget
+        self.law.budget
     }
 
     /// See [`super::Controller::begin_at`].
     pub(super) fn begin_at(&mut self, now: Nanos, budget: f64) {
-        self.budget = budget.max(self.config.min_per_flow);
-        self.ceiling = self.budget;
-        (self.ceiling_at, self.idle_since) = (now, now);
-        (self.has_learnt, self.is_continued) = (true, true);
+        self.law.budget = budget.max(self.config.min_per_flow);
+        self.law.ceiling = self.law.budget;
+        (self.law.ceiling_at, self.idle_since) = (now, now);
+        (self.law.has_learnt, self.is_continued) = (true, true);
     }
 
     /// See [`super::Controller::set_weights`].
@@ -306,19 +269,21 @@ impl Adaptive {
     }
 
     pub(super) fn tick(&mut self, now: Nanos, observer: &Observer, waiting: usize, policy: &mut Policy) {
-        self.is_wanted = waiting >= WAITING;
+        self.waits = waiting >= WAITING;
+        // What waits for the link to the Internet wants nothing of the mesh.
+        self.is_wanted = self.waits && !self.internet_binds;
         let seconds = self.last_tick.map_or(TICK, |last| now.saturating_sub(last)).as_secs_f64().min(1.0);
         self.last_tick = Some(now);
-        let (used, carried) = self.gather_claims(now, observer, policy);
-        let used = self.smoothed(used, seconds);
-        self.peak_used = used.max(self.peak_used * (1.0 - seconds / self.tuning.carried_s));
-        self.carried = carried.max(self.carried * (1.0 - seconds / CARRIED_FOR));
+        let load = self.gather_claims(now, observer, policy);
+        let price = f64::from(self.config.shared_links.max(1));
+        self.law.take(seconds, load, price, &self.tuning);
         self.follow_returns(now, observer);
         let change = self.gather_calls(now, observer);
         let stress = self.stress(now, observer);
+        self.follow_internet(now, seconds, observer, &stress);
         self.undo_since_break(now, &stress);
         if stress.level > 0.5 {
-            self.stressed_at = now;
+            self.law.stressed_at = now;
         }
         self.learn_noise(now, seconds, &stress);
         self.adjust_ack_interval(seconds, &stress);
@@ -327,7 +292,7 @@ impl Adaptive {
         if self.is_idle {
             self.idle(now, change);
         } else {
-            if self.state == State::Off {
+            if self.law.state == State::Off {
                 self.resume(now);
             }
             if let Some(change) = change {
@@ -335,31 +300,57 @@ impl Adaptive {
             }
             self.on_load_grown(now);
             self.restore_caution(now, seconds, &stress);
-            self.follow_beginning(now, &stress);
-            self.decide(now, seconds, used, &stress);
+            let elapsed = now.saturating_sub(self.active_since);
+            self.law.follow_beginning(elapsed, self.has_uploads, &stress, &self.tuning);
+            self.decide(now, seconds, &stress);
         }
-        self.budget = self.budget.max(self.min_budget);
-        self.ceiling = self.ceiling.max(self.min_budget);
+        self.law.budget = self.law.budget.max(self.min_budget);
+        self.law.ceiling = self.law.ceiling.max(self.min_budget);
         self.end_tick(now);
         self.write(now, observer, &stress, policy);
     }
 
+    fn decide(&mut self, now: Nanos, seconds: f64, stress: &Stress) {
+        if self.law.state == State::Starved {
+            self.starve(now, stress);
+            return;
+        }
+        if self.follow_degradation(now, stress) {
+            self.give_back(now);
+            return;
+        }
+        let load = Load {
+            is_wanted: self.is_wanted,
+            min_budget: self.min_budget,
+            has_uploads: self.has_uploads,
+            has_calls: !self.nodes.is_empty(),
+            tolerance: self.tolerance,
+            caution: self.caution,
+            is_interrupted: self.routes.is_interrupted(),
+            is_small: self.degradation.is_some_and(|degradation| degradation.is_small()),
+        };
+        if self.law.decide(now, seconds, &load, stress, &self.tuning) {
+            self.caution = 1.0;
+            self.noise.restart(self.law.budget);
+        }
+    }
+
     /// No elastic flow. What has been learnt stays valid for the calls of then and those that join them; the first calls begin anew.
     fn idle(&mut self, now: Nanos, change: Option<inputs::CallsChange>) {
-        if self.state != State::Off {
+        if self.law.state != State::Off {
             self.idle_since = now;
         }
         // The first calls after a restart are those of before.
         if let Some(change) = change.filter(|_| !self.is_continued) {
-            self.has_learnt &= !(change.came && self.are_first(change.load));
-            if self.has_learnt {
+            self.law.has_learnt &= !(change.came && self.are_first(change.load));
+            if self.law.has_learnt {
                 self.on_calls_changed(now, change);
             } else {
-                self.budget = self.budget.min(self.config.first_budget);
-                self.ceiling = f64::INFINITY;
+                self.law.budget = self.law.budget.min(self.config.first_budget);
+                self.law.ceiling = f64::INFINITY;
             }
         }
-        self.enter(State::Off, Reason::NoElasticTraffic);
+        self.law.enter(State::Off, Reason::NoElasticTraffic);
     }
 
     /// Elastic flows again. Flows that were silent for a short time, after a loss for example, continue with what has been
@@ -367,27 +358,14 @@ impl Adaptive {
     fn resume(&mut self, now: Nanos) {
         self.is_continued = false;
         if now < self.starved_until {
-            self.enter(State::Starved, Reason::TcpIsNotTheCause);
-        } else if self.has_learnt && now.saturating_sub(self.idle_since) < REMEMBERED {
-            self.enter(State::Steady, Reason::Hold);
+            self.law.enter(State::Starved, Reason::TcpIsNotTheCause);
+        } else if self.law.has_learnt && now.saturating_sub(self.idle_since) < REMEMBERED {
+            self.law.enter(State::Steady, Reason::Hold);
         } else {
             self.active_since = now;
-            self.is_first = true;
-            self.has_learnt = false;
-            self.enter(State::Learning, Reason::RoomToGrow);
+            self.law.is_first = true;
+            self.law.has_learnt = false;
+            self.law.enter(State::Learning, Reason::RoomToGrow);
         }
-    }
-
-    /// Follows whether stress is still caused by what was sent before the control began. Uploads obey late, so with them it is
-    /// until stress has been low once.
-    fn follow_beginning(&mut self, now: Nanos, stress: &Stress) {
-        let elapsed = now.saturating_sub(self.active_since);
-        let obeys = !self.has_uploads || stress.level < 1.0 || elapsed > MAX_FIRST;
-        self.is_first &= elapsed <= secs(self.tuning.first_s) || !obeys;
-    }
-
-    fn enter(&mut self, state: State, reason: Reason) {
-        self.state = state;
-        self.reason = reason;
     }
 }

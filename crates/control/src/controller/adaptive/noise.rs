@@ -97,17 +97,17 @@ impl Adaptive {
         if now.saturating_sub(self.tolerant_since) > MEMORY {
             self.tolerance = self.tolerable.loss;
         }
-        if self.nodes.is_empty() || stress.acute || self.state != State::Steady {
+        if self.nodes.is_empty() || stress.acute || self.law.state != State::Steady {
             return;
         }
         let loss = (stress.combined_loss, stress.packets.max(1.0));
-        if let Some(noise) = self.noise.update(&self.tuning, self.budget, seconds, loss, self.tolerance) {
+        if let Some(noise) = self.noise.update(&self.tuning, self.law.budget, seconds, loss, self.tolerance) {
             let tolerable = self.tolerable.loss;
             let tolerance = noise.loss + 0.5 * tolerable;
             self.tolerance = tolerance.min(self.tuning.noise_tolerance * tolerable).max(tolerable);
             self.tolerant_since = now;
-            self.budget = RETURN_TO * noise.peak;
-            self.ceiling = self.ceiling.max(self.budget);
+            self.law.budget = RETURN_TO * noise.peak;
+            self.law.ceiling = self.law.ceiling.max(self.law.budget);
         }
     }
 }

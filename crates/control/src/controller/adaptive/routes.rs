@@ -136,33 +136,34 @@ impl Adaptive {
             return;
         }
         let Some(before) = self.routes.undo.take() else { return };
-        if before.budget > self.budget {
-            self.budget = before.budget;
-            self.drain_until = now;
+        if before.budget > self.law.budget {
+            self.law.budget = before.budget;
+            self.law.drain_until = now;
         }
-        if before.ceiling > self.ceiling {
-            (self.ceiling, self.ceiling_at, self.hold) = (before.ceiling, before.ceiling_at, before.hold);
+        if before.ceiling > self.law.ceiling {
+            (self.law.ceiling, self.law.ceiling_at, self.law.hold) =
+                (before.ceiling, before.ceiling_at, before.hold);
         }
-        self.has_learnt = before.has_learnt;
+        self.law.has_learnt = before.has_learnt;
         self.degradation = before.degradation;
-        if self.state == State::Protecting && before.state != State::Protecting {
-            self.enter(before.state, Reason::RouteInterrupted);
+        if self.law.state == State::Protecting && before.state != State::Protecting {
+            self.law.enter(before.state, Reason::RouteInterrupted);
         }
     }
 
     /// Keeps what was found at this tick. While a route is interrupted and no cut is in force, that is the reason.
     pub(super) fn end_tick(&mut self, now: Nanos) {
-        if self.routes.is_interrupted() && !matches!(self.state, State::Protecting | State::Starved) {
-            self.reason = Reason::RouteInterrupted;
+        if self.routes.is_interrupted() && !matches!(self.law.state, State::Protecting | State::Starved) {
+            self.law.reason = Reason::RouteInterrupted;
         }
         let found = Found {
             at: now,
-            state: self.state,
-            budget: self.budget,
-            ceiling: self.ceiling,
-            ceiling_at: self.ceiling_at,
-            hold: self.hold,
-            has_learnt: self.has_learnt,
+            state: self.law.state,
+            budget: self.law.budget,
+            ceiling: self.law.ceiling,
+            ceiling_at: self.law.ceiling_at,
+            hold: self.law.hold,
+            has_learnt: self.law.has_learnt,
             degradation: self.degradation,
         };
         let next = self.routes.next;

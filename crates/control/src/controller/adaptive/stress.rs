@@ -46,8 +46,6 @@ pub(super) struct Stress {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     address: Address,
-    /// Largest mean delay before the gateway of the packets of a call into the mesh.
-    wired_delay: Nanos,
     fast: [Sum; 2],
     slow: [Sum; 2],
 }
@@ -74,16 +72,6 @@ impl Sum {
         self.delay += expected * quality.delay.as_secs_f64();
     }
 
-    /// Counts packets that are late already before the gateway. If the listener reports on the same packets, that report has been
-    /// added, and they are not expected twice.
-    fn add_late_before(&mut self, wired: &Quality, reported: Option<Quality>) {
-        let expected = f64::from(reported.unwrap_or(*wired).expected);
-        if reported.is_none() {
-            self.expected += expected;
-        }
-        self.lost_or_late += expected * wired.late;
-    }
-
     fn mean_delay(&self) -> f64 {
         if self.weight > 0.0 { self.delay / self.weight } else { 0.0 }
     }
@@ -105,16 +93,10 @@ impl Adaptive {
         // Calls come in the order of their nodes.
         let last = self.nodes.len().checked_sub(1).filter(|&last| self.nodes[last].address == address);
         let place = last.unwrap_or_else(|| {
-            self.nodes.push(Node {
-                address,
-                wired_delay: Nanos::ZERO,
-                fast: <_>::default(),
-                slow: <_>::default(),
-            });
+            self.nodes.push(Node { address, fast: <_>::default(), slow: <_>::default() });
             self.nodes.len() - 1
         });
         let node = &mut self.nodes[place];
-        node.wired_delay = node.wired_delay.max(fast.wired.map_or(Nanos::ZERO, |wired| wired.delay));
         for (sums, call) in [(&mut node.fast, Some(fast)), (&mut node.slow, slow)] {
             let both = call.map_or([None, None], |call| [call.down, call.up]);
             // Loss into the mesh that is inferred from the way out adds no information; its delay does.
@@ -123,11 +105,6 @@ impl Adaptive {
                 if let Some(quality) = quality {
                     sum.add(&quality, is_measured);
                 }
-            }
-            if let Some(call) = call
-                && let Some(wired) = call.wired
-            {
-                sums[0].add_late_before(&wired, call.down.filter(|_| call.down_is_reported));
             }
         }
     }
@@ -154,7 +131,7 @@ impl Adaptive {
                 (stress.level, stress.reason) = (level, reason);
             }
         };
-        let ignores_calls = self.state == State::Starved;
+        let ignores_calls = self.law.state == State::Starved;
         let (own_loss, wait) = (observer.own_queue().loss(now), observer.own_queue().wait(now));
         let playout = observer.listening().playout.as_secs_f64();
         let (mut acute, mut worst, mut combined_max) = (false, 0.0_f64, 0.0_f64);
@@ -186,10 +163,6 @@ impl Adaptive {
                 // Voice packets that the own queue drops are lost on the way into the mesh.
                 losses[0] += own_loss;
                 lowers[0] += own_loss;
-                let delay = node.wired_delay;
-                let level = delay.as_secs_f64() / (self.tuning.wired_delay * playout);
-                raise(level, level, Reason::WiredQueue { delay });
-                queue = queue.max(level);
             }
             let (combined, lower) = (self.tolerable.combined(losses), self.tolerable.combined(lowers));
             if combined >= combined_max {
@@ -204,14 +177,6 @@ impl Adaptive {
                 let tolerance = self.tolerance * confidence(measured, self.tuning.enough_packets);
                 raise(combined / tolerance, lower / tolerance, reason);
             }
-        }
-        if self.is_call_remote
-            && !ignores_calls
-            && let Some(excess) = observer.uplink_excess()
-        {
-            let level = excess.as_secs_f64() / (self.tuning.uplink_delay * playout);
-            raise(level, level, Reason::UplinkQueue { excess });
-            queue = queue.max(level);
         }
         let has_calls = !self.nodes.is_empty() && !ignores_calls;
         // On a path of many hops, the calls' packets alone make round trips vary by as much as they take.
@@ -236,35 +201,5 @@ impl Adaptive {
         stress.combined_loss = combined_max;
         stress.bad_call = self.has_bad_call;
         stress
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packets_that_are_late_before_the_gateway_do_not_thin_reported_losses() {
-        let quality = |loss, late| Quality {
-            expected: 50,
-            loss,
-            late,
-            delay: Nanos::from_millis(10),
-            delay_max: Nanos::from_millis(20),
-            jitter: Nanos::ZERO,
-            mos: 4.0,
-        };
-        let (reported, wired) = (quality(0.04, 0.0), quality(0.0, 0.02));
-        let mut sum = Sum::default();
-        sum.add(&reported, true);
-        sum.add_late_before(&wired, Some(reported));
-        assert!((sum.fraction(sum.lost_or_late) - 0.06).abs() < 1e-12, "{sum:?}");
-        assert!((sum.mean_delay() - 0.01).abs() < 1e-12, "{sum:?}");
-        // Without a report, what is inferred from the way out gives the delay, and the packets that came late the loss.
-        let mut sum = Sum::default();
-        sum.add(&reported, false);
-        sum.add_late_before(&wired, None);
-        assert!((sum.fraction(sum.lost_or_late) - 0.02).abs() < 1e-12, "{sum:?}");
-        assert!((sum.mean_delay() - 0.01).abs() < 1e-12, "{sum:?}");
     }
 }

@@ -148,12 +148,12 @@ tuning! {
     acute_delay = 0.8, "part of the playout delay", Some(1e9);
     /// Stress by round trips that is acute where there are calls.
     acute_excess = 3.0, "stress", Some(1e9);
-    /// Tolerable mean delay before the gateway, as a part of the playout delay: the largest one is about twice the
-    /// mean.
-    wired_delay = 0.5, "part of the playout delay", Some(1e9);
-    /// Tolerable excess of the round trips of uploads beyond the gateway, as a part of the playout delay: half of that before the
-    /// gateway, since it is a mean of minima.
-    uplink_delay = 0.25, "part of the playout delay", Some(1e9);
+    /// Tolerable mean delay before the gateway, as a part of the playout delay, and tolerable excess of calls' round trips beyond it:
+    /// 20 ms, as in the mesh.
+    wired_delay = 0.333, "part of the playout delay", Some(1e9);
+    /// Tolerable excess of the round trips of uploads beyond the gateway, as a part of the playout delay: 12 ms, as of TCP's round
+    /// trips through the mesh.
+    uplink_delay = 0.2, "part of the playout delay", Some(1e9);
     /// Call packets per second and direction at which the loss is known well enough to stay at the limit: three calls.
     enough_packets = 150.0, "packets per second", Some(1.0);
     /// Growth of the ACK interval per second while calls suffer at the minimum budget: beside uploads, calls are good in 91 of 96

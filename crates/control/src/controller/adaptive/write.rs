@@ -7,7 +7,7 @@ use fairhop_model::units::{BitRate, Nanos};
 
 use super::stress::Stress;
 use super::{Adaptive, TICK};
-use crate::allocate::split;
+use crate::allocate::{Claim, split};
 use crate::gate::{Gate, GateSpec};
 use crate::observer::{Flow, FlowBody, MAX_ACK_DELAY, Observer, RoundTrip, TcpFlow};
 use crate::policy::{FlowPolicy, Means, Policy, State, Treatment};
@@ -35,6 +35,19 @@ const MIN_RATE: u64 = 1000;
 const MAX_PERIOD: u64 = 60_000_000;
 /// Gate: time after a call packet's due time, as packets may arrive late.
 const GATE_GUARD: Nanos = Nanos::from_millis(1);
+
+/// What the link to the Internet leaves to a flow, in bits per second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    /// Bound of its rate; infinite if it wants less than its share.
+    rate: f64,
+    /// Its share, whatever it uses.
+    fair: f64,
+}
+
+impl Limit {
+    const NONE: Self = Self { rate: f64::INFINITY, fair: f64::INFINITY };
+}
 
 impl Adaptive {
     /// Round trip of a flow from end to end without queues, but with the airtime of its packets: the smoothed one, limited to
@@ -81,21 +94,24 @@ impl Adaptive {
 
     /// Puts the budget into a policy.
     pub(super) fn write(&mut self, now: Nanos, observer: &Observer, stress: &Stress, policy: &mut Policy) {
-        policy.state = self.state;
-        policy.reason = self.reason;
+        policy.state = self.law.state;
+        policy.reason = self.law.reason;
+        if let Some((level, reason)) = self.internet.reason()
+            && level > stress.level
+        {
+            policy.reason = reason;
+        }
         std::mem::swap(&mut policy.flows, &mut self.flows_before);
         policy.flows.clear();
         let mut jumps = self.jumps;
         policy.down_acks = None;
         policy.gate = None;
-        if self.state == State::Starved || self.state == State::Off && now < self.starved_until {
+        if self.law.state == State::Starved || self.law.state == State::Off && now < self.starved_until {
             (policy.down, policy.up_acks, policy.interactive) = (None, None, None);
             policy.others = Treatment::default();
             return;
         }
-        let draining = now < self.drain_until;
-        let damped = self.budget * self.caution * (1.0 - self.tuning.damping * stress.queue.min(2.0));
-        let budget = if draining { self.budget * self.caution * self.tuning.drain } else { damped };
+        let budget = self.law.budget * self.caution * self.law.damped(now, stress.queue, &self.tuning);
         let max_price = f64::from(self.config.shared_links.max(1));
         // Interactive flows go first, up to a part of the budget; the elastic ones get the rest.
         let bound = self.tuning.interactive_part * budget;
@@ -109,17 +125,19 @@ impl Adaptive {
             policy.others = Treatment { window: Some(NEW_FLOW_WINDOW), ..Treatment::default() };
             return;
         }
+        self.limit_by_internet(now, observer);
         let Ok(rates) = split(budget, &self.claims, &self.regions) else { return };
         let equal = budget / self.claims.len().max(1) as f64;
         let (mut down, mut up) = (0.0, 0.0);
         let mut unclaimed = budget;
         let (mut windows_fit, mut bursts_are_small) = (true, true);
-        for (claim, rate) in self.claims.iter().zip(rates) {
+        self.internet_binds = rates.iter().zip(&self.limits).any(|(rate, limit)| *rate >= 0.99 * limit.rate);
+        for ((claim, rate), limit) in self.claims.iter().zip(rates).zip(&self.limits) {
             let mut treatment = Treatment { rate: Some(rate_of(rate)), ..Treatment::default() };
             if let Some(Flow { body: FlowBody::Tcp(tcp), .. }) = observer.flow(&claim.key) {
                 let mss = f64::from(tcp.mss());
                 // At least the equal share: a window that followed the flow's use would keep it there.
-                let fair = rate.max(equal / claim.price);
+                let fair = rate.max((equal / claim.price).min(limit.fair));
                 let round_trip = self.round_trip(tcp);
                 let in_path = fair / 8.0 * round_trip.as_secs_f64();
                 windows_fit &= in_path >= mss;
@@ -171,9 +189,37 @@ impl Adaptive {
         policy.others = Treatment { window: Some(self.first_window()), ..Treatment::default() };
     }
 
+    /// Shares the budgets of the link to the Internet among the flows that take it, as bounds of their claims.
+    fn limit_by_internet(&mut self, now: Nanos, observer: &Observer) {
+        self.limits.clear();
+        self.limits.resize(self.claims.len(), Limit::NONE);
+        for is_upload in [true, false] {
+            let Some(budget) = self.internet_budget(now, is_upload) else { continue };
+            let takes_it = |claim: &Claim| {
+                let body = observer.flow(&claim.key).map(|flow| &flow.body);
+                let sends = matches!(body, Some(FlowBody::Tcp(tcp)) if tcp.is_upload());
+                sends == is_upload && observer.is_remote(claim.key.wired)
+            };
+            let places: Vec<usize> =
+                (0..self.claims.len()).filter(|&place| takes_it(&self.claims[place])).collect();
+            let alone: Vec<Claim> =
+                places.iter().map(|&place| Claim { price: 1.0, ..self.claims[place] }).collect();
+            let Ok(rates) = split(budget, &alone, &[]) else { continue };
+            let equal = budget / alone.len().max(1) as f64;
+            for (place, rate) in places.into_iter().zip(rates) {
+                let claim = &mut self.claims[place];
+                let limit = &mut self.limits[place];
+                limit.fair = rate.max(equal);
+                if rate < 0.99 * claim.demand {
+                    (claim.demand, limit.rate) = (rate, rate);
+                }
+            }
+        }
+    }
+
     /// Window of a new flow: what the unused budget carries in a round trip, within bounds.
     fn first_window(&self) -> u32 {
-        let unused = (self.budget - self.used).max(0.0) / f64::from(self.config.shared_links.max(1));
+        let unused = (self.law.budget - self.law.used).max(0.0) / f64::from(self.config.shared_links.max(1));
         let window = unused / 8.0 * FIRST_ROUND_TRIP.as_secs_f64();
         (window as u32).clamp(NEW_FLOW_WINDOW, MAX_NEW_FLOW_WINDOW)
     }
