@@ -369,7 +369,7 @@ def control_example(program: Path) -> str:
     quality = Axes(svg, 70, 370, 790, 130, (0, 60), (1, 4.5))
     quality.grid(range(0, 61, 10), (1, 2, 3, 4), "seconds", "calls, MOS second by second (worse direction)")
     svg.line((70, quality.y(3.6)), (860, quality.y(3.6)), GREEN, 1.5, dash="6 4")
-    svg.note(quality.x(30), quality.y(3.6) + 16, "3.6: clear above this line", anchor="start", colour=GREEN)
+    svg.note(quality.x(34), quality.y(3.6) + 16, "3.6: clear above this line", anchor="start", colour=GREEN)
     for name, seconds in calls.items():
         svg.polyline(quality.at(seconds), BLUE, 1.2, name)
     return str(svg)

@@ -477,19 +477,18 @@ fn beyond_a_slow_uplink(mbps: f64, uploads: u32, calls_from: &str, control: &str
 /// for both, the single flow had a quarter of the link.
 #[test]
 fn flows_one_way_over_the_internet_leave_the_other_way_to_flows_that_take_it() {
-    for (one, three) in [(("internet", "1"), ("1", "internet")), (("1", "internet"), ("internet", "1"))] {
+    const INTERNET: &str = "\"internet\"";
+    for (from, to) in [(INTERNET, "1"), ("1", INTERNET)] {
         let under = |control: &str| {
             let sets = [
                 "topology.hops=1".to_owned(),
                 "traffic.0.from=internet".to_owned(),
-                format!("traffic.1.from={}", one.0),
-                format!("traffic.1.to={}", one.1),
+                format!("traffic.1.from={from}"),
+                format!("traffic.1.to={to}"),
                 "traffic.1.count=1".to_owned(),
                 "traffic.1.profile=linux".to_owned(),
                 format!(
-                    "traffic.+={{ kind = \"bulk\", name = \"three\", from = {}, to = {}, count = 3, profile = \"linux\" }}",
-                    toml_end(three.0),
-                    toml_end(three.1),
+                    "traffic.+={{ kind = \"bulk\", name = \"three\", from = {to}, to = {from}, count = 3, profile = \"linux\" }}"
                 ),
                 "internet.rate_mbps=2".to_owned(),
                 "internet.queue={ packets = 300 }".to_owned(),
@@ -500,16 +499,10 @@ fn flows_one_way_over_the_internet_leave_the_other_way_to_flows_that_take_it() {
         let ((before, all), (clear, tcp)) = (under("none"), under("adaptive"));
         assert!(
             before < 0.05 && clear >= 0.97,
-            "one from {}: {before} and {clear} of the seconds are clear",
-            one.0
+            "one from {from}: {before} and {clear} of the seconds are clear"
         );
-        assert!(tcp >= 2.85, "one from {}: TCP has {tcp} of {all} Mb/s", one.0);
+        assert!(tcp >= 2.85, "one from {from}: TCP has {tcp} of {all} Mb/s");
     }
-}
-
-/// A node's number, or a quoted word.
-fn toml_end(end: &str) -> String {
-    if end.parse::<u32>().is_ok() { end.to_owned() } else { format!("\"{end}\"") }
 }
 
 /// Clear call-seconds and TCP in Mb/s, means of three seeds.

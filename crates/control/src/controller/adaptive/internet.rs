@@ -13,7 +13,7 @@
 use fairhop_model::units::Nanos;
 
 use super::law::{Law, Load};
-use super::stress::{Stress, confidence};
+use super::stress::{Stress, Sum, confidence};
 use super::{Adaptive, AdaptiveConfig, REMEMBERED};
 use crate::observer::{CallNow, Observer};
 use crate::policy::{Reason, State};
@@ -21,23 +21,23 @@ use crate::policy::{Reason, State};
 /// The link, at a tick.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Internet {
-    pub(super) up: Way,
-    pub(super) down: Way,
+    up: Way,
+    down: Way,
     /// A call shares the link.
     has_call: bool,
     /// Smallest and largest mean delay of a call's packets that arrive from it.
     least_delay: Option<Nanos>,
     most_delay: Nanos,
-    /// Packets of calls from it in the long span and in the short one, and those among them that were late already when they arrived.
-    expected: [f64; 2],
-    late: [f64; 2],
+    /// Packets of calls from it that were late already when they arrived, in the short span and in the long one.
+    fast: Sum,
+    slow: Sum,
     /// Sum in seconds and number of the excesses of calls' round trips by RTCP.
     of_calls: (f64, f64),
 }
 
 /// A direction of the link, and the budget of the elastic flows whose data take it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+struct Way {
     law: Law,
     /// What these flows send, and what they keep in any case, in bits per second.
     used: f64,
@@ -68,10 +68,18 @@ impl Internet {
             has_call: false,
             least_delay: None,
             most_delay: Nanos::ZERO,
-            expected: [0.0; 2],
-            late: [0.0; 2],
+            fast: Sum::default(),
+            slow: Sum::default(),
             of_calls: (0.0, 0.0),
         }
+    }
+
+    const fn way(&self, is_upload: bool) -> &Way {
+        if is_upload { &self.up } else { &self.down }
+    }
+
+    const fn way_mut(&mut self, is_upload: bool) -> &mut Way {
+        if is_upload { &mut self.up } else { &mut self.down }
     }
 
     /// Begins a tick without flows.
@@ -81,16 +89,16 @@ impl Internet {
     }
 
     /// Begins a tick without calls.
-    pub(super) const fn clear_calls(&mut self) {
+    pub(super) fn clear_calls(&mut self) {
         self.has_call = false;
         (self.least_delay, self.most_delay) = (None, Nanos::ZERO);
-        (self.expected, self.late) = ([0.0; 2], [0.0; 2]);
+        (self.fast, self.slow) = <_>::default();
         self.of_calls = (0.0, 0.0);
     }
 
     /// Counts an elastic flow.
     pub(super) fn add_flow(&mut self, is_upload: bool, rate: f64, min_rate: f64) {
-        let way = if is_upload { &mut self.up } else { &mut self.down };
+        let way = self.way_mut(is_upload);
         way.used += rate;
         way.min += min_rate;
     }
@@ -98,13 +106,11 @@ impl Internet {
     /// Counts a call over the link; `tolerable` is the excess of its round trip in seconds at which the stress is 1.
     pub(super) fn add_call(&mut self, call: &CallNow, slow: Option<&CallNow>, tolerable: f64) {
         self.has_call = true;
-        for (place, wired) in [slow.and_then(|slow| slow.wired), call.wired].into_iter().enumerate() {
-            if let Some(wired) = wired {
-                self.expected[place] += f64::from(wired.expected);
-                self.late[place] += f64::from(wired.expected) * wired.late;
-            }
+        if let Some(wired) = slow.and_then(|slow| slow.wired) {
+            self.slow.add_late(&wired);
         }
         if let Some(wired) = call.wired {
+            self.fast.add_late(&wired);
             self.least_delay = Some(self.least_delay.map_or(wired.delay, |least| least.min(wired.delay)));
             self.most_delay = self.most_delay.max(wired.delay);
         }
@@ -135,7 +141,7 @@ impl Adaptive {
     /// Moves the budgets of both directions.
     pub(super) fn follow_internet(&mut self, now: Nanos, seconds: f64, observer: &Observer, mesh: &Stress) {
         let playout = observer.listening().playout.as_secs_f64();
-        let Internet { least_delay, most_delay, expected, late, of_calls: (sum, count), .. } = self.internet;
+        let Internet { least_delay, most_delay, fast, slow, of_calls: (sum, count), .. } = self.internet;
         let inward = least_delay.unwrap_or_default().as_secs_f64();
         let of_uploads = (observer.uplink_excess().unwrap_or_default().as_secs_f64() - inward).max(0.0);
         let of_calls = (sum / count.max(1.0) - inward).max(0.0);
@@ -143,10 +149,7 @@ impl Adaptive {
             .max(of_calls / (self.tuning.wired_delay * playout));
         let excess = Nanos::from_secs_f64(of_uploads.max(of_calls));
         let down = most_delay.as_secs_f64() / (self.tuning.wired_delay * playout);
-        let part = |place: usize, late: f64| late / expected[place].max(1.0);
-        let tolerance = self.tolerance * confidence(expected[0], self.tuning.enough_packets);
-        let lower_late = (late[0] - libm::sqrt(late[0])).max(0.0);
-        let acute_loss = self.tuning.acute_loss * (self.tolerance / self.tolerable.loss).sqrt();
+        let tolerance = self.tolerance * confidence(slow.expected, self.tuning.enough_packets);
         let of_direction = |queue: f64, excess: Nanos, reason: Reason| Stress {
             level: queue,
             lower_level: queue,
@@ -158,10 +161,10 @@ impl Adaptive {
         };
         let uploads = of_direction(up, excess, Reason::UplinkQueue { excess });
         let downloads = Stress {
-            level: down.max(part(0, late[0]) / tolerance),
-            lower_level: down.max(part(0, lower_late) / tolerance),
-            packets: expected[0],
-            acute: late[1] >= self.tuning.acute_packets && part(1, late[1]) >= acute_loss,
+            level: down.max(slow.loss() / tolerance),
+            lower_level: down.max(slow.lower_loss() / tolerance),
+            packets: slow.expected,
+            acute: self.is_acute(&fast),
             ..of_direction(down, most_delay, Reason::WiredQueue { delay: most_delay })
         };
         self.follow_way(now, seconds, true, &uploads);
@@ -170,7 +173,7 @@ impl Adaptive {
 
     fn follow_way(&mut self, now: Nanos, seconds: f64, is_upload: bool, stress: &Stress) {
         let is_known = self.internet.has_call && self.law.state != State::Starved;
-        let way = if is_upload { &mut self.internet.up } else { &mut self.internet.down };
+        let way = self.internet.way_mut(is_upload);
         way.level = (is_known && way.min > 0.0).then_some(stress.level);
         if way.level.is_none() {
             return;
@@ -190,9 +193,7 @@ impl Adaptive {
         if !way.is_limited {
             law.budget = way.used.max(way.min);
         }
-        if stress.level > 0.5 {
-            law.stressed_at = now;
-        }
+        law.follow_stress(now, stress);
         law.follow_beginning(now.saturating_sub(way.began), is_upload, stress, &self.tuning);
         let load = Load {
             is_wanted: !is_upload && self.waits,
@@ -211,7 +212,7 @@ impl Adaptive {
 
     /// What uploads to the Internet, or downloads from it, may send now, in bits per second; none without a limit.
     pub(super) fn internet_budget(&self, now: Nanos, is_upload: bool) -> Option<f64> {
-        let way = if is_upload { &self.internet.up } else { &self.internet.down };
+        let way = self.internet.way(is_upload);
         let level = way.level.filter(|_| way.is_limited)?;
         Some(way.law.budget * self.caution * way.law.damped(now, level, &self.tuning))
     }

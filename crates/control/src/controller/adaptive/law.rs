@@ -60,7 +60,7 @@ pub(super) struct Law {
     /// Until when queues drain after a cut.
     pub(super) drain_until: Nanos,
     /// When the stress was last over a half.
-    pub(super) stressed_at: Nanos,
+    stressed_at: Nanos,
     /// The budget at which stress begins is known.
     pub(super) has_learnt: bool,
     /// Stress is still caused by what was sent before the control began.
@@ -150,6 +150,13 @@ impl Law {
         self.used += (used - self.used) * if is_averaged { seconds / span } else { 1.0 };
         self.peak_used = self.used.max(self.peak_used * (1.0 - seconds / tuning.carried_s));
         self.carried = carried.max(self.carried * (1.0 - seconds / CARRIED_FOR));
+    }
+
+    /// Notes when there is stress.
+    pub(super) fn follow_stress(&mut self, now: Nanos, stress: &Stress) {
+        if stress.level > 0.5 {
+            self.stressed_at = now;
+        }
     }
 
     /// Follows whether stress is still caused by what was sent before the control began, `elapsed` ago. Uploads obey late, so with

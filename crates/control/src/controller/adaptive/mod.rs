@@ -282,9 +282,7 @@ impl Adaptive {
         let stress = self.stress(now, observer);
         self.follow_internet(now, seconds, observer, &stress);
         self.undo_since_break(now, &stress);
-        if stress.level > 0.5 {
-            self.law.stressed_at = now;
-        }
+        self.law.follow_stress(now, &stress);
         self.learn_noise(now, seconds, &stress);
         self.adjust_ack_interval(seconds, &stress);
 

@@ -50,10 +50,11 @@ pub(super) struct Node {
     slow: [Sum; 2],
 }
 
+/// Packets of calls.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sum {
+pub(super) struct Sum {
     /// Packets that are measured or reported.
-    expected: f64,
+    pub(super) expected: f64,
     lost_or_late: f64,
     /// All packets, inferred ones too.
     weight: f64,
@@ -74,6 +75,23 @@ impl Sum {
 
     fn mean_delay(&self) -> f64 {
         if self.weight > 0.0 { self.delay / self.weight } else { 0.0 }
+    }
+
+    /// Counts packets of which only those that are late matter.
+    pub(super) fn add_late(&mut self, quality: &Quality) {
+        let expected = f64::from(quality.expected);
+        self.expected += expected;
+        self.lost_or_late += expected * quality.late;
+    }
+
+    /// Fraction lost or late.
+    pub(super) fn loss(&self) -> f64 {
+        self.fraction(self.lost_or_late)
+    }
+
+    /// The same if the number of lost packets is one standard deviation lower.
+    pub(super) fn lower_loss(&self) -> f64 {
+        self.fraction((self.lost_or_late - libm::sqrt(self.lost_or_late)).max(0.0))
     }
 
     fn fraction(&self, packets: f64) -> f64 {
@@ -109,6 +127,12 @@ impl Adaptive {
         }
     }
 
+    /// Whether that many packets of the short span, and that part of them, are a breakdown.
+    pub(super) fn is_acute(&self, fast: &Sum) -> bool {
+        let acute_loss = self.tuning.acute_loss * (self.tolerance / self.tolerable.loss).sqrt();
+        fast.lost_or_late >= self.tuning.acute_packets && fast.loss() >= acute_loss
+    }
+
     pub(super) fn stress(&self, now: Nanos, observer: &Observer) -> Stress {
         let config = &self.config;
         let mut stress = Stress {
@@ -139,22 +163,18 @@ impl Adaptive {
             let measured = node.slow.iter().map(|slow| slow.expected).fold(0.0, f64::max);
             let (mut losses, mut lowers) = ([0.0; 2], [0.0; 2]);
             for (way, (fast, slow)) in node.fast.iter().zip(&node.slow).enumerate() {
-                let (loss, delay) = (slow.fraction(slow.lost_or_late), fast.mean_delay());
-                let recent_loss = fast.fraction(fast.lost_or_late);
+                let (loss, delay) = (slow.loss(), fast.mean_delay());
                 worst = worst.max(loss);
-                let lower_loss = slow.fraction((slow.lost_or_late - libm::sqrt(slow.lost_or_late)).max(0.0));
-                (losses[way], lowers[way]) = (loss, lower_loss);
+                (losses[way], lowers[way]) = (loss, slow.lower_loss());
                 if !ignores_calls {
                     let level = delay / config.delay.as_secs_f64();
                     let reason = Reason::CallDegraded {
-                        loss_or_late: loss.max(recent_loss),
+                        loss_or_late: loss.max(fast.loss()),
                         delay: Nanos::from_secs_f64(delay),
                     };
                     raise(level, level, reason);
                     queue = queue.max(level);
-                    let acute_loss = self.tuning.acute_loss * (self.tolerance / self.tolerable.loss).sqrt();
-                    acute |= (fast.lost_or_late >= self.tuning.acute_packets && recent_loss >= acute_loss)
-                        || delay > self.tuning.acute_delay * playout;
+                    acute |= self.is_acute(fast) || delay > self.tuning.acute_delay * playout;
                 }
             }
             let of_calls = self.tolerable.combined(losses);
@@ -201,5 +221,21 @@ impl Adaptive {
         stress.combined_loss = combined_max;
         stress.bad_call = self.has_bad_call;
         stress
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_lost_before_the_gateway_are_expected_and_only_late_ones_count() {
+        let quality = |loss, late| Quality { expected: 50, loss, late, ..Quality::default() };
+        let mut sum = Sum::default();
+        sum.add_late(&quality(0.5, 0.04));
+        sum.add_late(&quality(0.0, 0.04));
+        assert!((sum.loss() - 0.04).abs() < 1e-12, "{sum:?}");
+        // Four packets late, and two with one standard deviation fewer.
+        assert!((sum.lower_loss() - 0.02).abs() < 1e-12, "{sum:?}");
     }
 }
