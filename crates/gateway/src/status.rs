@@ -120,10 +120,12 @@ pub struct CallStatus {
     pub codec: String,
     /// Seconds since it began.
     pub age_s: f64,
-    /// Opinion score of the worse direction over the last second.
+    /// Opinion score of the worse direction over the last second, as the ends hear it.
     pub mos: Option<f64>,
     /// Out of the mesh, as measured.
     pub up: Option<DirectionStatus>,
+    /// The same as the other end hears it, by its reports (RTCP).
+    pub heard: Option<DirectionStatus>,
     /// Into the mesh, as the listener reports or as inferred.
     pub down: Option<DirectionStatus>,
     /// Whether `down` comes from the listener's reports.

@@ -1,13 +1,13 @@
 //! What counts as voice: networks of telephones, and bounds for hosts that fake calls.
 //!
 //! Packets of calls are never paced, and calls steer the controller, so a host gains by sending its data as RTP. Three bounds
-//! limit the gain, each measured over half a second and exceeded for a second before it has an effect, since a queue that
-//! drains makes a call fast for a moment:
+//! limit the gain. Each is a token bucket, which allows [`BURST`] seconds of the bound at once, because a call is fast while a queue
+//! of seconds drains:
 //!
 //! | bound | what it stops |
 //! |---|---|
 //! | rate of a call | large packets with the cadence of a call |
-//! | cadence: packets per second against the interval of the codec | a call that speeds up once it is recognised |
+//! | cadence: packets per second of a direction against the interval of the codec | a call that speeds up once it is recognised |
 //! | rate of all calls of a host | many calls that are each within their bound |
 //!
 //! A flow that exceeds a bound is *distrusted* until it ends: it is paced like bulk traffic, and its RTP is hidden from the
@@ -24,9 +24,11 @@ use fairhop_control::flow::{Address, FlowKey};
 use fairhop_control::observer::{Flow, FlowBody, FlowKind, Observer, UdpFlow};
 use fairhop_model::units::Nanos;
 
-/// Checks in a row that a bound must be exceeded: one second at 10 Hz.
-const STRIKES: u8 = 10;
-/// Packets per second, relative to the interval of the codec, that are still a call: a queue that drains may double it.
+/// Seconds of its bound that a flow or a host may be ahead. A call whose queue of five seconds drains is within it, however fast it does
+/// ([`MAX_CADENCE`]). With half, such a queue may be half as long; with double, data sent as RTP gains twice as many bytes.
+const BURST: f64 = 3.0;
+/// Packets per second of a direction, relative to the interval of the codec, that a call may have for ever, beside ten for RTCP and the
+/// like.
 const MAX_CADENCE: f64 = 1.6;
 /// A flow without packets for that time has ended.
 const ENDED: Nanos = Nanos::from_secs(10);
@@ -54,7 +56,7 @@ pub enum Distrust {
         /// Its rate in bits per second.
         rate: f64,
     },
-    /// It has more packets per second than its codec.
+    /// It has more packets per second in a direction than its codec.
     Cadence {
         /// Packets per second.
         packets: f64,
@@ -98,9 +100,10 @@ pub struct Distrusted {
 pub struct VoiceGuard {
     limits: VoiceLimits,
     distrusted: BTreeMap<FlowKey, Distrusted>,
-    /// Checks in a row at which a flow exceeded a bound of its own, and a host that of its calls.
-    flow_strikes: BTreeMap<FlowKey, u8>,
-    host_strikes: BTreeMap<Address, u8>,
+    /// Flows that are ahead of their own bounds, and hosts that are ahead of that of their calls, in seconds of the bound.
+    flows_ahead: BTreeMap<FlowKey, f64>,
+    hosts_ahead: BTreeMap<Address, f64>,
+    checked_at: Nanos,
     total: u64,
 }
 
@@ -109,7 +112,14 @@ struct Measured {
     key: FlowKey,
     began: Nanos,
     rate: f64,
-    over: Option<Distrust>,
+    /// Its load over the bound that it comes closest to, and what exceeding that bound means.
+    load: f64,
+    why: Distrust,
+}
+
+/// Seconds that a load adds to those of its bound that were ahead before.
+fn ahead(before: Option<&f64>, load: f64, seconds: f64) -> f64 {
+    (before.copied().unwrap_or(0.0) + (load - 1.0) * seconds).max(0.0)
 }
 
 impl VoiceGuard {
@@ -118,8 +128,9 @@ impl VoiceGuard {
         Self {
             limits,
             distrusted: BTreeMap::new(),
-            flow_strikes: BTreeMap::new(),
-            host_strikes: BTreeMap::new(),
+            flows_ahead: BTreeMap::new(),
+            hosts_ahead: BTreeMap::new(),
+            checked_at: Nanos::ZERO,
             total: 0,
         }
     }
@@ -152,18 +163,21 @@ impl VoiceGuard {
             })
             .filter_map(|(key, flow)| self.measure(now, key, flow))
             .collect();
-        let mut strikes = BTreeMap::new();
+        // After a pause of the daemon, the meters show the last half second alone.
+        let seconds = now.saturating_sub(self.checked_at).as_secs_f64().min(1.0);
+        self.checked_at = now;
+        let mut flows_ahead = BTreeMap::new();
         let mut fresh = Vec::new();
-        for (call, why) in calls.iter().filter_map(|call| Some((call, call.over?))) {
-            let count = self.flow_strikes.get(&call.key).map_or(1, |count| count + 1);
-            if count >= STRIKES {
-                fresh.push(Distrusted { key: call.key, why, since: now });
-            } else {
-                strikes.insert(call.key, count);
+        for call in &calls {
+            let sum = ahead(self.flows_ahead.get(&call.key), call.load, seconds);
+            if call.load > 1.0 && sum >= BURST {
+                fresh.push(Distrusted { key: call.key, why: call.why, since: now });
+            } else if sum > 0.0 {
+                flows_ahead.insert(call.key, sum);
             }
         }
-        self.flow_strikes = strikes;
-        self.check_hosts(now, &calls, &mut fresh);
+        self.flows_ahead = flows_ahead;
+        self.check_hosts(now, seconds, &calls, &mut fresh);
         fresh.truncate(MAX_DISTRUSTED.saturating_sub(self.distrusted.len()));
         self.total += fresh.len() as u64;
         self.distrusted.extend(fresh.iter().map(|flow| (flow.key, *flow)));
@@ -178,34 +192,34 @@ impl VoiceGuard {
 
     fn measure(&self, now: Nanos, key: &FlowKey, flow: &Flow) -> Option<Measured> {
         let FlowBody::Udp(udp) = &flow.body else { return None };
-        let rate = (udp.down_meter.rate(now).0 + udp.up_meter.rate(now).0) as f64;
-        let packets = rate / 8.0 / f64::from(udp.packet_bytes().max(1));
+        let rates = [&udp.down_meter, &udp.up_meter].map(|meter| meter.rate(now).0 as f64);
+        let rate = rates[0] + rates[1];
+        let packets = rates[0].max(rates[1]) / 8.0 / f64::from(udp.packet_bytes().max(1));
         let nominal = nominal_packets(now, udp);
-        let over = if rate > self.limits.per_call {
-            Some(Distrust::Rate { rate })
-        } else if packets > MAX_CADENCE * nominal + 10.0 {
-            Some(Distrust::Cadence { packets, nominal })
+        let of_rate = rate / self.limits.per_call;
+        let of_cadence = packets / (MAX_CADENCE * nominal + 10.0);
+        let (load, why) = if of_rate > of_cadence {
+            (of_rate, Distrust::Rate { rate })
         } else {
-            None
+            (of_cadence, Distrust::Cadence { packets, nominal })
         };
-        Some(Measured { key: *key, began: flow.began, rate, over })
+        Some(Measured { key: *key, began: flow.began, rate, load, why })
     }
 
     /// Distrusts the newest calls of each host that is above its bound, until the others are within.
-    fn check_hosts(&mut self, now: Nanos, calls: &[Measured], fresh: &mut Vec<Distrusted>) {
+    fn check_hosts(&mut self, now: Nanos, seconds: f64, calls: &[Measured], fresh: &mut Vec<Distrusted>) {
         let mut hosts: BTreeMap<Address, Vec<&Measured>> = BTreeMap::new();
         for call in calls {
             hosts.entry(call.key.mesh).or_default().push(call);
         }
-        let mut strikes = BTreeMap::new();
+        let mut hosts_ahead = BTreeMap::new();
         for (host, mut calls) in hosts {
             let mut rate: f64 = calls.iter().map(|call| call.rate).sum();
-            if rate <= self.limits.per_host {
-                continue;
-            }
-            let count = self.host_strikes.get(&host).map_or(1, |count| count + 1);
-            if count < STRIKES {
-                strikes.insert(host, count);
+            let sum = ahead(self.hosts_ahead.get(&host), rate / self.limits.per_host, seconds);
+            if sum < BURST {
+                if sum > 0.0 {
+                    hosts_ahead.insert(host, sum);
+                }
                 continue;
             }
             calls.sort_by_key(|call| std::cmp::Reverse(call.began));
@@ -219,7 +233,7 @@ impl VoiceGuard {
                 rate -= call.rate;
             }
         }
-        self.host_strikes = strikes;
+        self.hosts_ahead = hosts_ahead;
     }
 
     /// The flows that are distrusted now.
@@ -238,11 +252,9 @@ impl VoiceGuard {
     }
 }
 
-/// Packets per second of the streams of a call that are alive.
+/// Packets per second of the faster stream of a call that is alive: the one way may not be recognised.
 fn nominal_packets(now: Nanos, udp: &UdpFlow) -> f64 {
     let horizon = now.saturating_sub(ALIVE);
-    let of = |stream: &fairhop_control::observer::Stream| {
-        if stream.is_alive(horizon) { 1.0 / stream.interval().as_secs_f64().max(0.001) } else { 0.0 }
-    };
-    of(&udp.up) + of(&udp.down)
+    let alive = [&udp.up, &udp.down].into_iter().filter(|stream| stream.is_alive(horizon));
+    alive.map(|stream| 1.0 / stream.interval().as_secs_f64().max(0.001)).fold(0.0, f64::max)
 }

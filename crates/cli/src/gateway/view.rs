@@ -209,13 +209,15 @@ pub(super) fn call_table(calls: &[CallStatus], rows: usize) -> Table {
         let percent = |side: &Option<DirectionStatus>, of: fn(&DirectionStatus) -> f64| {
             side.as_ref().map_or_else(|| NOTHING.to_owned(), |side| fixed(100.0 * of(side), 1))
         };
-        let jitter = call.up.as_ref().map_or_else(|| NOTHING.to_owned(), |up| fixed(up.jitter_ms, 1));
+        // As the listener hears it, where it reports.
+        let up = call.heard.or(call.up);
+        let jitter = up.as_ref().map_or_else(|| NOTHING.to_owned(), |up| fixed(up.jitter_ms, 1));
         let cells = [
             call.wired.clone().into(),
             mos_cell(call.mos),
-            percent(&call.up, |side| side.loss).into(),
+            percent(&up, |side| side.loss).into(),
             percent(&call.down, |side| side.loss).into(),
-            percent(&call.up, |side| side.late).into(),
+            percent(&up, |side| side.late).into(),
             percent(&call.down, |side| side.late).into(),
             jitter.into(),
             call.codec.clone().into(),

@@ -89,6 +89,12 @@ pub enum FlowKind {
 /// How long a report of RTCP holds: half the usual interval of 5 s (RFC 3550 §6.2).
 const FRESH: Nanos = Nanos::from_millis(2500);
 
+/// Fraction of the packets that are taken for late where round trips say that the mean delay is over the playout delay.
+const LATE_BY_EXCESS: f64 = 0.5;
+
+/// Age from which the next report is overdue: the longest usual interval (RFC 3550 §6.3.1).
+const OVERDUE: Nanos = Nanos::from_millis(7500);
+
 /// A listener's RTCP report about a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FarReport {
@@ -118,8 +124,10 @@ pub struct UdpFlow {
     pub up: Stream,
     /// The mesh end's report about the stream into the mesh.
     pub far_down: Option<FarReport>,
-    /// Packets received and lost of that stream when the last report about it passed.
-    counts_reported: (u64, u64),
+    /// The wired end's report about the stream out of the mesh.
+    pub far_up: Option<FarReport>,
+    /// Packets received and lost of the stream into the mesh, and of that out of it, when the last report about it passed.
+    counts_reported: [(u64, u64); 2],
     /// Round trip through the mesh by RTCP (RFC 3550 §6.4.1).
     pub mesh_rtt: MeshRoundTrip,
     /// The same between the gateway and the wired end: the shortest one, and the last one with its time.
@@ -211,6 +219,8 @@ pub struct CallNow {
     pub key: FlowKey,
     /// Quality of the stream out of the mesh, as measured; none without one.
     pub up: Option<Quality>,
+    /// The same stream as the wired end hears it, by its last report; none if there is none, or if the next one is overdue.
+    pub heard: Option<Quality>,
     /// Quality of the stream into the mesh, as reported or inferred; none if neither is possible.
     pub down: Option<Quality>,
     /// Whether `down` comes from the listener's report.
@@ -246,14 +256,19 @@ impl CallNow {
         self.key.is_of_probe()
     }
 
-    /// MOS of the worse direction, of those that are known; none if none is.
+    /// MOS of the worse direction as the listeners hear it, of those that are known; none if none is.
     pub fn mos(&self) -> Option<f64> {
-        let of = |quality: Option<Quality>| quality.map(|quality| quality.mos);
-        match (of(self.up), of(self.down)) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        worse(self.heard.or(self.up), self.down)
     }
+
+    /// The same without what happens to packets out of the mesh beyond the gateway.
+    pub fn mos_at_gateway(&self) -> Option<f64> {
+        worse(self.up, self.down)
+    }
+}
+
+fn worse(up: Option<Quality>, down: Option<Quality>) -> Option<f64> {
+    [up, down].into_iter().flatten().map(|quality| quality.mos).reduce(f64::min)
 }
 
 /// The flows, by their digests.
@@ -490,10 +505,17 @@ impl Observer {
             let rate = |stream: &Stream| {
                 if stream.is_alive(horizon) { 1.0 / stream.interval().as_secs_f64().max(0.001) } else { 0.0 }
             };
+            let wired = udp
+                .down
+                .is_alive(horizon)
+                .then(|| udp.down.quality(now, span, listening, false))
+                .flatten()
+                .filter(|quality| quality.expected > 0);
             let stream = if udp.up.is_alive(horizon) { &udp.up } else { &udp.down };
             Some(CallNow {
                 key: *key,
                 up,
+                heard: up.and_then(|up| self.beyond_gateway(now, udp, up, wired.as_ref())),
                 down,
                 down_is_reported,
                 cadence: udp
@@ -501,12 +523,7 @@ impl Observer {
                     .phase()
                     .filter(|_| udp.up.is_alive(horizon))
                     .map(|phase| (udp.up.interval(), phase)),
-                wired: udp
-                    .down
-                    .is_alive(horizon)
-                    .then(|| udp.down.quality(now, span, listening, false))
-                    .flatten()
-                    .filter(|quality| quality.expected > 0),
+                wired,
                 is_awaited: goes_on && udp.up.is_continuous() && udp.up.is_heard(now.saturating_sub(HOLDS)),
                 began: flow.began,
                 packets_per_second: rate(&udp.up) + rate(&udp.down),
@@ -518,6 +535,36 @@ impl Observer {
                 wired_excess: udp.wired_excess(now),
             })
         })
+    }
+
+    /// The stream out of the mesh, of which the gateway has seen `up`, as the wired end hears it: with the losses of its last report,
+    /// and with the part of the excess of round trips by RTCP that `wired`, the stream that comes from there, does not explain.
+    fn beyond_gateway(
+        &self,
+        now: Nanos,
+        udp: &UdpFlow,
+        up: Quality,
+        wired: Option<&Quality>,
+    ) -> Option<Quality> {
+        let report = udp.far_up.filter(|report| now.saturating_sub(report.at) <= OVERDUE)?;
+        let mut quality = up;
+        quality.loss = 1.0 - (1.0 - up.loss) * (1.0 - report.lost_beyond());
+        quality.jitter = up.jitter.max(report.jitter);
+        let excess = udp.wired_excess(now).map_or(Nanos::ZERO, |(excess, _)| excess);
+        let beyond = excess.saturating_sub(wired.map_or(Nanos::ZERO, |wired| wired.delay));
+        quality.delay = up.delay.saturating_add(beyond);
+        quality.delay_max = up.delay_max.saturating_add(beyond);
+        if beyond > self.config.playout {
+            quality.late = quality.late.max(LATE_BY_EXCESS);
+        }
+        let listening = self.listening_to(udp);
+        quality.mos = voice::mos(
+            udp.up.codec(),
+            (quality.loss + quality.late).min(1.0),
+            listening.min_delay,
+            listening.playout,
+        );
+        Some(quality)
     }
 
     /// Quality of the stream into the mesh, and whether it comes from the listener's report: the report if it is at most 2.5 s
@@ -547,7 +594,7 @@ impl Observer {
             quality.delay = quality.delay.max(down);
             quality.delay_max = quality.delay_max.max(down);
             if down > self.config.playout {
-                quality.late = quality.late.max(0.5);
+                quality.late = quality.late.max(LATE_BY_EXCESS);
             }
         }
         let listening = self.listening_to(udp);
@@ -601,7 +648,8 @@ impl UdpFlow {
             down: Stream::new(),
             up: Stream::new(),
             far_down: None,
-            counts_reported: (0, 0),
+            far_up: None,
+            counts_reported: [(0, 0); 2],
             mesh_rtt: MeshRoundTrip::new(),
             wired_rtt: WindowedMin::new(),
             last_wired_rtt: None,
@@ -639,8 +687,6 @@ impl UdpFlow {
     /// How far the round trip to the wired end by the last report was over the shortest one, and whether that report still holds; none
     /// if the next one is overdue.
     pub fn wired_excess(&self, now: Nanos) -> Option<(Nanos, bool)> {
-        /// The longest usual interval (RFC 3550 §6.3.1).
-        const OVERDUE: Nanos = Nanos::from_millis(7500);
         let (at, last) = self.last_wired_rtt?;
         let base = self.wired_rtt.value()?;
         let age = now.saturating_sub(at);
@@ -700,9 +746,11 @@ impl UdpFlow {
             self.sender_reports[own] = Some((ntp, at));
         }
         // A report is about the stream in the other direction.
-        let stream = &self.down;
+        let (stream, far) = match direction {
+            Direction::FromMesh => (&self.down, &mut self.far_down),
+            Direction::ToMesh => (&self.up, &mut self.far_up),
+        };
         if let Some(report) = rtcp.report
-            && direction == Direction::FromMesh
             && report.ssrc == stream.ssrc()
             && stream.is_recognised()
         {
@@ -714,8 +762,9 @@ impl UdpFlow {
             let ticks = u64::from(report.jitter);
             let jitter = Nanos(ticks * 1_000_000_000 / u64::from(stream.clock_hz().max(1)));
             let counts = stream.counts();
-            let lost_before = fraction_lost(std::mem::replace(&mut self.counts_reported, counts), counts);
-            self.far_down = Some(FarReport { at, loss: loss.min(1.0), lost_before, jitter });
+            let lost_before =
+                fraction_lost(std::mem::replace(&mut self.counts_reported[other], counts), counts);
+            *far = Some(FarReport { at, loss: loss.min(1.0), lost_before, jitter });
         }
         if let (Some(report), Some((ntp, sent))) = (rtcp.report, self.sender_reports[other])
             && report.last_sender_report == ntp

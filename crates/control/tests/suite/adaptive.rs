@@ -378,3 +378,55 @@ fn tcp_is_not_ruled_out_while_losses_fall() {
     assert_eq!(starved(3600), 0);
     assert!(starved(8000) > 0, "they have not fallen");
 }
+
+/// Packet `number` of a call out of the mesh.
+fn voice(at: Nanos, port: u16, number: u32) -> Digest {
+    let rtp = RtpFields {
+        payload_type: 18,
+        sequence: number as u16,
+        timestamp: number.wrapping_mul(160),
+        ssrc: u32::from(port),
+        payload_bytes: 20,
+        marker: false,
+    };
+    let packet = segment(at, Direction::FromMesh, port, 0);
+    Digest { protocol: PROTOCOL_UDP, bytes: 60, payload: Payload::Rtp(rtp), ..packet }
+}
+
+/// Packets of three calls leave the mesh through a queue that ten uploads have filled. While it drains, by less than half a second
+/// each second, they are late whatever the budget is, and TCP was the cause. If the queue stands still, it was not.
+#[test]
+fn tcp_is_not_ruled_out_while_a_queue_of_seconds_drains() {
+    const FULL: u64 = 5000;
+    let starved = |is_drained: bool| {
+        let mut controller = Controller::new(ObserverConfig::default(), adaptive());
+        // Delay in ms of a packet that is sent `at`: from the tenth second on it grows for five seconds, then falls for fifteen.
+        let delay = |at: u64| match at {
+            ..10_000 => 0,
+            10_000..15_000 => at - 10_000,
+            _ if is_drained => FULL.saturating_sub(4 * (at - 15_000) / 9),
+            _ => FULL,
+        };
+        let mut digests = Vec::new();
+        for n in 0..2_000_u32 {
+            let sent = 20 * u64::from(n);
+            let at = Nanos::from_millis(sent + delay(sent));
+            digests.extend((5000..5003).map(|port| voice(at, port, n)));
+            if sent > 9_000 && n % 3 == 0 {
+                digests.push(segment(at, Direction::FromMesh, (n % 10) as u16, n));
+            }
+        }
+        digests.sort_by_key(|digest| digest.at);
+        let (mut next, mut states) = (digests.into_iter().peekable(), Vec::new());
+        for tick in 1..300 {
+            let now = Nanos::from_millis(100 * tick);
+            while let Some(digest) = next.next_if(|digest| digest.at < now) {
+                controller.on_digest(&digest);
+            }
+            states.push(controller.tick(now, 0).state);
+        }
+        states.contains(&State::Starved)
+    };
+    assert!(!starved(true), "while the queue drains");
+    assert!(starved(false), "the queue stands still");
+}

@@ -279,6 +279,51 @@ fn what_was_missing_before_the_gateway_is_no_loss_of_the_mesh() {
     assert!((mesh.loss - 0.3).abs() < 0.01, "{mesh:?}");
 }
 
+#[test]
+fn the_stream_out_of_the_mesh_is_judged_as_the_wired_end_reports_it() {
+    let mut observer = observer();
+    // One packet of ten is missing when they leave the mesh.
+    for n in 0..200_u32 {
+        observer.on_digest(&voice_packet(ms(20 * u64::from(n)), ToMesh, n));
+        if n % 10 > 0 {
+            observer.on_digest(&voice_packet(ms(20 * u64::from(n)), FromMesh, n));
+        }
+        if n == 99 {
+            assert_eq!(calls(&mut observer, ms(1990))[0].heard, None, "without a report");
+            reports(&mut observer, ms(1990), 26, (0, 0));
+        }
+    }
+    // The wired end misses 28 %: a fifth of what has passed the gateway.
+    reports(&mut observer, ms(4000), 72, (0, 0));
+    let call = calls(&mut observer, ms(4000))[0];
+    let (up, heard) = (call.up.expect("a stream"), call.heard.expect("a report"));
+    assert!((up.loss - 0.1).abs() < 0.02 && (heard.loss - up.loss - 0.18).abs() < 0.01, "{up:?} {heard:?}");
+    assert!(heard.mos < up.mos && call.mos() == Some(heard.mos), "{heard:?}");
+    assert!(call.mos_at_gateway().is_some_and(|mos| mos > heard.mos));
+    // Its round trip grows by 150 ms: much is too late to be played.
+    for (number, round_trip) in [(1, 20), (2, 170)] {
+        let at = ms(4000 + 100 * u64::from(number));
+        let rtcp = RtcpFields { ssrc: 2, sender_report: Some(number), ..RtcpFields::default() };
+        observer.on_digest(&digest(at, FromMesh, PROTOCOL_UDP, 5005, 80, Payload::Rtcp(rtcp)));
+        reports(&mut observer, at + ms(round_trip), 26, (number, 0));
+    }
+    let heard = calls(&mut observer, ms(4400))[0].heard.expect("a report");
+    assert!(heard.delay == ms(150) && heard.late == 0.5, "{heard:?}");
+}
+
+/// A report of the wired end on the stream out of the mesh; it answers a sender report of which it has held the answer for some ms.
+fn reports(observer: &mut Observer, at: Nanos, fraction_lost: u8, (answers, held_ms): (u32, u32)) {
+    let report = ReceptionReport {
+        ssrc: 2,
+        fraction_lost,
+        last_sender_report: answers,
+        delay_since: held_ms * 65_536 / 1000,
+        ..ReceptionReport::default()
+    };
+    let rtcp = RtcpFields { ssrc: 1, report: Some(report), ..RtcpFields::default() };
+    observer.on_digest(&digest(at, ToMesh, PROTOCOL_UDP, 5005, 80, Payload::Rtcp(rtcp)));
+}
+
 /// Two segments of a flow at once, and their ACK after `round_trip` milliseconds: the excess of the node after it.
 #[test]
 fn the_delay_of_a_call_is_half_of_the_round_trips_that_rtcp_of_both_ends_shows() {

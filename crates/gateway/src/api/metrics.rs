@@ -173,7 +173,7 @@ fn calls(t: &mut String, status: &Status) {
     for (name, help, of) in figures {
         let mut family = Family::gauge(t, name, help);
         for (gateway, call) in of_all(status) {
-            for (direction, figures) in [("from-mesh", &call.up), ("to-mesh", &call.down)] {
+            for (direction, figures) in directions(call) {
                 if let Some(figures) = figures {
                     let [a, b, c] = labels(gateway, call);
                     family.add(&[a, b, c, ("direction", direction)], of(figures));
@@ -215,6 +215,10 @@ fn calls(t: &mut String, status: &Status) {
 
 fn of_all(status: &Status) -> impl Iterator<Item = (&GatewayStatus, &CallStatus)> {
     status.gateways.iter().flat_map(|gateway| gateway.calls.iter().map(move |call| (gateway, call)))
+}
+
+fn directions(call: &CallStatus) -> [(&'static str, &Option<DirectionStatus>); 3] {
+    [("from-mesh", &call.up), ("from-mesh-heard", &call.heard), ("to-mesh", &call.down)]
 }
 
 fn labels<'s>(gateway: &'s GatewayStatus, call: &'s CallStatus) -> [(&'static str, &'s str); 3] {

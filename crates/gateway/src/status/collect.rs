@@ -113,6 +113,7 @@ fn calls(engine: &Engine, now: Nanos) -> Vec<CallStatus> {
             age_s: now.saturating_sub(call.began).as_secs_f64(),
             mos: call.mos(),
             up: call.up.as_ref().map(direction),
+            heard: call.heard.as_ref().map(direction),
             down: call.down.as_ref().map(direction),
             down_is_reported: call.down_is_reported,
         })

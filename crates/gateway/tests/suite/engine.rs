@@ -116,6 +116,40 @@ fn data_sent_as_rtp_is_distrusted_within_two_seconds_and_calls_are_not() {
     assert_eq!(calls.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10.1.0.1"]);
 }
 
+/// A queue of five seconds at the way out of the mesh drains for two and a half: three times as many packets of a call leave it. A flow
+/// that stays so fast is no call.
+#[test]
+fn a_call_whose_queue_of_seconds_drains_is_trusted_and_a_flow_that_stays_so_fast_is_not() {
+    let distrusted_at = |is_queue: bool| {
+        let mut engine = Engine::new(settings(CONFIG));
+        let mut digests = Vec::new();
+        for n in 0..1000_u64 {
+            let sent = 10_000 + 20 * n;
+            let at = match sent {
+                ..12_000 => sent,
+                12_000..17_000 if is_queue => 12_000 + 2 * (sent - 12_000),
+                // From the time at which the queue is longest.
+                17_000..24_500 if is_queue => 22_000 + (sent - 17_000) / 3,
+                12_000.. if !is_queue => 12_000 + (sent - 12_000) / 3,
+                _ => sent,
+            };
+            let [mut out, into] = call(Nanos::from_millis(sent), 1, 20);
+            out.at = 1_000_000 * at;
+            digests.extend([out, into]);
+        }
+        digests.sort_by_key(|digest| digest.at);
+        let mut at = None;
+        run(&mut engine, &digests, |engine, now| {
+            if engine.guard().total() > 0 {
+                at.get_or_insert(now);
+            }
+        });
+        at
+    };
+    assert_eq!(distrusted_at(true), None);
+    assert!(distrusted_at(false).is_some_and(|at| at < Nanos::from_secs(20)), "{:?}", distrusted_at(false));
+}
+
 #[test]
 fn a_host_keeps_its_oldest_calls_within_its_rate() {
     // Each call has 160 kb/s with these sizes, and the host may have 400.

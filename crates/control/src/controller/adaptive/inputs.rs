@@ -150,7 +150,7 @@ impl Adaptive {
         for call in observer.calls(now, FAST) {
             let slow = slow.next();
             self.follow_route(now, observer, &call);
-            let mos = slow.as_ref().and_then(CallNow::mos);
+            let mos = slow.as_ref().and_then(CallNow::mos_at_gateway);
             if observer.is_remote(call.key.wired) {
                 let tolerable = self.tuning.wired_delay * observer.listening().playout.as_secs_f64();
                 self.internet.add_call(&call, slow.as_ref(), tolerable);
