@@ -10,6 +10,8 @@ given as a part of what the calls leave of its direction of the line.
 
     python3 bench/gateway/lines.py --program target/release/fairhop --split unseen --count 30 --jobs 2
 
+With --bursts, packets cross the wide-area network in bursts, as with LTE, cable or Wi-Fi.
+
 The split train was used for development. Results are kept in out/gateway/lines.jsonl by program, so that an interrupted
 bench goes on. A line takes about a minute of one processor.
 """
@@ -72,9 +74,11 @@ class Line:
     tcp: str
     gso: bool
     window_scale: int
+    #: Packets cross the wide-area network in bursts, half to three halves of this many ms apart; 0 for none.
+    bursts_ms: int = 0
 
     @classmethod
-    def drawn(cls, split: str, number: int) -> Line:
+    def drawn(cls, split: str, number: int, has_bursts: bool = False) -> Line:
         def axis(name: str) -> random.Random:
             """Each axis has a stream of its own, so that a new one leaves the others as they are."""
             return random.Random(f"{split}/{number}/{name}")
@@ -102,6 +106,7 @@ class Line:
             tcp=axis("tcp").choice(["cubic", "cubic", "bbr", "reno"]),
             gso=axis("gso").random() < 0.4,
             window_scale=axis("scale").choice([7, 7, 10]),
+            bursts_ms=round(10 ** axis("bursts").uniform(0.6, 1.5)) if has_bursts else 0,
         )
 
     def flows(self) -> dict[str, int]:
@@ -111,8 +116,9 @@ class Line:
 
     def __str__(self) -> str:
         flows = " + ".join(f"{count} {direction}" for direction, count in self.flows().items())
+        bursts = f" in bursts of {self.bursts_ms} ms" if self.bursts_ms else ""
         return (
-            f"{self.at}, {self.down:g}/{self.up:g} Mb/s, {self.buffer} packets, {self.rtt_ms} ms; "
+            f"{self.at}, {self.down:g}/{self.up:g} Mb/s, {self.buffer} packets, {self.rtt_ms} ms{bursts}; "
             f"{self.calls} {self.codec}; {flows} {self.tcp}"
         )
 
@@ -143,7 +149,9 @@ def set_up(line: Line) -> None:
             elif network < place - 1:
                 run("ip", "-n", name, "route", "add", f"10.9.{network}.0/24", "via", f"10.9.{place - 1}.1")
     for device in ("in", "out"):
-        delay = ("netem", "delay", f"{line.rtt_ms / 2}ms", "limit", "20000")
+        delay = ["netem", "delay", f"{line.rtt_ms / 2}ms", "limit", "20000"]
+        if line.bursts_ms:
+            delay += ["slot", f"{line.bursts_ms / 2}ms", f"{line.bursts_ms * 3 / 2}ms"]
         run("tc", "-n", "fhb-wan", "qdisc", "add", "dev", device, "root", *delay)
     for device, mbps in (("out", line.down), ("in", line.up)):
         # A millisecond at once, as shapers of providers let through, and at least a packet.
@@ -244,6 +252,9 @@ def main() -> None:
     parser.add_argument("--split", default="unseen", help="train or unseen; any other word is a split of its own")
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--count", type=int, default=30)
+    parser.add_argument(
+        "--bursts", action="store_true", help="the way to the server has jitter, as with LTE, cable or Wi-Fi"
+    )
     parser.add_argument("--ways", nargs="+", choices=["gateway", "none"], default=["none", "gateway"])
     parser.add_argument("--kernel", default="6.12", help="Debian's kernel of the guest: 5.10, 6.1 or 6.12")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
@@ -254,7 +265,7 @@ def main() -> None:
         print(json.dumps(measure(Line(**json.loads(text)), way, Path(os.environ["FAIRHOP"]))), file=sys.stderr)
         return
     store = Store(args.program.resolve(), ROOT / "out" / "gateway" / "lines.jsonl", FOLDER)
-    lines = [Line.drawn(args.split, number) for number in range(args.first, args.first + args.count)]
+    lines = [Line.drawn(args.split, number, args.bursts) for number in range(args.first, args.first + args.count)]
     print(report(store, lines, args.ways, args.kernel, args.jobs))
 
 

@@ -15,8 +15,11 @@ use fairhop_model::units::Nanos;
 use super::law::{Law, Load};
 use super::stress::{Stress, Sum, confidence};
 use super::{Adaptive, AdaptiveConfig, REMEMBERED};
-use crate::observer::{CallNow, Observer};
+use crate::observer::{CallNow, Observer, WindowedMin};
 use crate::policy::{Reason, State};
+
+/// Part of the tolerable delay up to which jitter of the Internet counts as such.
+const JITTER_PART: f64 = 0.5;
 
 /// The link, at a tick.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +31,9 @@ pub(super) struct Internet {
     /// Smallest and largest mean delay of a call's packets that arrive from it.
     least_delay: Option<Nanos>,
     most_delay: Nanos,
+    /// The same over the long span. Its minimum over the last minutes is jitter that no queue causes.
+    usual_delay: Option<Nanos>,
+    jitter: WindowedMin<Nanos>,
     /// Packets of calls from it that were late already when they arrived, in the short span and in the long one.
     fast: Sum,
     slow: Sum,
@@ -68,6 +74,8 @@ impl Internet {
             has_call: false,
             least_delay: None,
             most_delay: Nanos::ZERO,
+            usual_delay: None,
+            jitter: WindowedMin::new(),
             fast: Sum::default(),
             slow: Sum::default(),
             of_calls: (0.0, 0.0),
@@ -91,7 +99,7 @@ impl Internet {
     /// Begins a tick without calls.
     pub(super) fn clear_calls(&mut self) {
         self.has_call = false;
-        (self.least_delay, self.most_delay) = (None, Nanos::ZERO);
+        (self.least_delay, self.most_delay, self.usual_delay) = (None, Nanos::ZERO, None);
         (self.fast, self.slow) = <_>::default();
         self.of_calls = (0.0, 0.0);
     }
@@ -108,6 +116,7 @@ impl Internet {
         self.has_call = true;
         if let Some(wired) = slow.and_then(|slow| slow.wired) {
             self.slow.add_late(&wired);
+            self.usual_delay = self.usual_delay.max(Some(wired.delay));
         }
         if let Some(wired) = call.wired {
             self.fast.add_late(&wired);
@@ -148,7 +157,13 @@ impl Adaptive {
         let up = (of_uploads / (self.tuning.uplink_delay * playout))
             .max(of_calls / (self.tuning.wired_delay * playout));
         let excess = Nanos::from_secs_f64(of_uploads.max(of_calls));
-        let down = most_delay.as_secs_f64() / (self.tuning.wired_delay * playout);
+        let tolerable = self.tuning.wired_delay * playout;
+        if let Some(usual) = self.internet.usual_delay {
+            self.internet.jitter.update(now, usual);
+        }
+        let jitter =
+            self.internet.jitter.value().unwrap_or_default().as_secs_f64().min(JITTER_PART * tolerable);
+        let down = (most_delay.as_secs_f64() - jitter).max(0.0) / tolerable;
         let tolerance = self.tolerance * confidence(slow.expected, self.tuning.enough_packets);
         let of_direction = |queue: f64, excess: Nanos, reason: Reason| Stress {
             level: queue,
