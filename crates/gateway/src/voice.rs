@@ -117,9 +117,20 @@ struct Measured {
     why: Distrust,
 }
 
-/// Seconds that a load adds to those of its bound that were ahead before.
-fn ahead(before: Option<&f64>, load: f64, seconds: f64) -> f64 {
-    (before.copied().unwrap_or(0.0) + (load - 1.0) * seconds).max(0.0)
+/// Whether a flow or a host is over a bound that its load is a multiple of: it is [`BURST`] or more ahead. `before` and `after` have
+/// the seconds by which others and itself are ahead at the check before and at this one.
+fn is_over<K: Ord>(
+    before: &BTreeMap<K, f64>,
+    after: &mut BTreeMap<K, f64>,
+    key: K,
+    load: f64,
+    seconds: f64,
+) -> bool {
+    let ahead = before.get(&key).copied().unwrap_or(0.0) + (load - 1.0) * seconds;
+    if ahead > 0.0 && ahead < BURST {
+        after.insert(key, ahead);
+    }
+    ahead >= BURST
 }
 
 impl VoiceGuard {
@@ -169,11 +180,8 @@ impl VoiceGuard {
         let mut flows_ahead = BTreeMap::new();
         let mut fresh = Vec::new();
         for call in &calls {
-            let sum = ahead(self.flows_ahead.get(&call.key), call.load, seconds);
-            if call.load > 1.0 && sum >= BURST {
+            if is_over(&self.flows_ahead, &mut flows_ahead, call.key, call.load, seconds) {
                 fresh.push(Distrusted { key: call.key, why: call.why, since: now });
-            } else if sum > 0.0 {
-                flows_ahead.insert(call.key, sum);
             }
         }
         self.flows_ahead = flows_ahead;
@@ -215,11 +223,7 @@ impl VoiceGuard {
         let mut hosts_ahead = BTreeMap::new();
         for (host, mut calls) in hosts {
             let mut rate: f64 = calls.iter().map(|call| call.rate).sum();
-            let sum = ahead(self.hosts_ahead.get(&host), rate / self.limits.per_host, seconds);
-            if sum < BURST {
-                if sum > 0.0 {
-                    hosts_ahead.insert(host, sum);
-                }
+            if !is_over(&self.hosts_ahead, &mut hosts_ahead, host, rate / self.limits.per_host, seconds) {
                 continue;
             }
             calls.sort_by_key(|call| std::cmp::Reverse(call.began));
@@ -252,7 +256,7 @@ impl VoiceGuard {
     }
 }
 
-/// Packets per second of the faster stream of a call that is alive: the one way may not be recognised.
+/// Packets per second of the faster of a call's streams that are alive. The other direction may not be recognised.
 fn nominal_packets(now: Nanos, udp: &UdpFlow) -> f64 {
     let horizon = now.saturating_sub(ALIVE);
     let alive = [&udp.up, &udp.down].into_iter().filter(|stream| stream.is_alive(horizon));

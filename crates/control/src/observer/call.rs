@@ -145,6 +145,13 @@ pub struct Listening {
     pub min_delay: Nanos,
 }
 
+impl Listening {
+    /// MOS of a stream of which the fraction `missing` is lost or late; what is over 1 counts as 1.
+    pub fn mos(&self, codec: Codec, missing: f64) -> f64 {
+        voice::mos(codec, missing.min(1.0), self.min_delay, self.playout)
+    }
+}
+
 impl Stream {
     pub(crate) const fn new() -> Self {
         Self {
@@ -521,7 +528,7 @@ impl Stream {
             delay: Nanos::from_micros(sum.checked_div(u64::from(received)).unwrap_or(0)),
             delay_max,
             jitter: self.jitter.value(),
-            mos: voice::mos(self.codec, (loss + late_part).min(1.0), listening.min_delay, listening.playout),
+            mos: listening.mos(self.codec, loss + late_part),
         })
     }
 }

@@ -25,7 +25,7 @@ mod survey;
 pub mod tcp;
 
 use fairhop_model::units::Nanos;
-use fairhop_model::voice::{self, Codec};
+use fairhop_model::voice::Codec;
 
 pub use call::{CLOCK_SHOWN, Listening, Quality, Stream};
 pub(crate) use meter::MAX_ACK_DELAY;
@@ -557,13 +557,7 @@ impl Observer {
         if beyond > self.config.playout {
             quality.late = quality.late.max(LATE_BY_EXCESS);
         }
-        let listening = self.listening_to(udp);
-        quality.mos = voice::mos(
-            udp.up.codec(),
-            (quality.loss + quality.late).min(1.0),
-            listening.min_delay,
-            listening.playout,
-        );
+        quality.mos = self.listening_to(udp).mos(udp.up.codec(), quality.loss + quality.late);
         Some(quality)
     }
 
@@ -597,15 +591,9 @@ impl Observer {
                 quality.late = quality.late.max(LATE_BY_EXCESS);
             }
         }
-        let listening = self.listening_to(udp);
         // The listener hears what was lost before the gateway, too.
         let heard = report.map_or(quality.loss, |report| report.loss);
-        quality.mos = voice::mos(
-            udp.down.codec(),
-            (heard + quality.late).min(1.0),
-            listening.min_delay,
-            listening.playout,
-        );
+        quality.mos = self.listening_to(udp).mos(udp.down.codec(), heard + quality.late);
         (Some(quality), report.is_some())
     }
 }

@@ -393,13 +393,28 @@ fn voice(at: Nanos, direction: Direction, port: u16, number: u32) -> Digest {
     Digest { protocol: PROTOCOL_UDP, bytes: 60, payload: Payload::Rtp(rtp), ..packet }
 }
 
+/// State and reason of a new controller at each tick from the first to the one before `ticks`.
+fn decided(mut digests: Vec<Digest>, ticks: u64) -> Vec<(State, Reason)> {
+    let mut controller = Controller::new(ObserverConfig::default(), adaptive());
+    digests.sort_by_key(|digest| digest.at);
+    let mut next = digests.into_iter().peekable();
+    let ticks = (1..ticks).map(|tick| {
+        let now = Nanos::from_millis(100 * tick);
+        while let Some(digest) = next.next_if(|digest| digest.at < now) {
+            controller.on_digest(&digest);
+        }
+        let policy = controller.tick(now, 0);
+        (policy.state, policy.reason)
+    });
+    ticks.collect()
+}
+
 /// Packets of three calls leave the mesh through a queue that ten uploads have filled. While it drains, by less than half a second
 /// each second, they are late whatever the budget is, and TCP was the cause. If the queue stands still, it was not.
 #[test]
 fn tcp_is_not_ruled_out_while_a_queue_of_seconds_drains() {
     const FULL: u64 = 5000;
     let starved = |is_drained: bool| {
-        let mut controller = Controller::new(ObserverConfig::default(), adaptive());
         // Delay in ms of a packet that is sent `at`: from the tenth second on it grows for five seconds, then falls for fifteen.
         let delay = |at: u64| match at {
             ..10_000 => 0,
@@ -416,16 +431,7 @@ fn tcp_is_not_ruled_out_while_a_queue_of_seconds_drains() {
                 digests.push(segment(at, Direction::FromMesh, (n % 10) as u16, n));
             }
         }
-        digests.sort_by_key(|digest| digest.at);
-        let (mut next, mut states) = (digests.into_iter().peekable(), Vec::new());
-        for tick in 1..300 {
-            let now = Nanos::from_millis(100 * tick);
-            while let Some(digest) = next.next_if(|digest| digest.at < now) {
-                controller.on_digest(&digest);
-            }
-            states.push(controller.tick(now, 0).state);
-        }
-        states.contains(&State::Starved)
+        decided(digests, 300).iter().any(|(state, _)| *state == State::Starved)
     };
     assert!(!starved(true), "while the queue drains");
     assert!(starved(false), "the queue stands still");
@@ -435,7 +441,6 @@ fn tcp_is_not_ruled_out_while_a_queue_of_seconds_drains() {
 /// 5 ms more is tolerable, though the mean delay is over 20 ms, and one of 30 ms is not.
 #[test]
 fn jitter_of_the_internet_is_no_queue_before_the_gateway() {
-    let mut controller = Controller::new(ObserverConfig::default(), adaptive());
     let mut digests = Vec::new();
     for n in 0..3_000_u32 {
         let sent = 20 * u64::from(n);
@@ -448,17 +453,9 @@ fn jitter_of_the_internet_is_no_queue_before_the_gateway() {
         digests.extend([5000, 5002].map(|port| voice(at, Direction::ToMesh, port, n)));
         digests.push(segment(Nanos::from_millis(sent), Direction::ToMesh, 6000, n));
     }
-    digests.sort_by_key(|digest| digest.at);
-    let (mut next, mut queues) = (digests.into_iter().peekable(), Vec::new());
-    for tick in 1..600 {
-        let now = Nanos::from_millis(100 * tick);
-        while let Some(digest) = next.next_if(|digest| digest.at < now) {
-            controller.on_digest(&digest);
-        }
-        if matches!(controller.tick(now, 0).reason, Reason::WiredQueue { .. }) {
-            queues.push(tick);
-        }
-    }
+    let decided = decided(digests, 600);
+    let is_queue = |tick: &usize| matches!(decided[tick - 1].1, Reason::WiredQueue { .. });
+    let queues: Vec<usize> = (1..600).filter(is_queue).collect();
     assert!(queues.first().is_some_and(|tick| (400..410).contains(tick)), "{queues:?}");
     assert!(queues.len() > 150, "{} of 200 ticks", queues.len());
 }

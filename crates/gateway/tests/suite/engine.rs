@@ -125,13 +125,12 @@ fn a_call_whose_queue_of_seconds_drains_is_trusted_and_a_flow_that_stays_so_fast
         let mut digests = Vec::new();
         for n in 0..1000_u64 {
             let sent = 10_000 + 20 * n;
-            let at = match sent {
-                ..12_000 => sent,
-                12_000..17_000 if is_queue => 12_000 + 2 * (sent - 12_000),
+            let at = match (is_queue, sent) {
+                (_, ..12_000) | (true, 24_500..) => sent,
+                (true, ..17_000) => 12_000 + 2 * (sent - 12_000),
                 // From the time at which the queue is longest.
-                17_000..24_500 if is_queue => 22_000 + (sent - 17_000) / 3,
-                12_000.. if !is_queue => 12_000 + (sent - 12_000) / 3,
-                _ => sent,
+                (true, _) => 22_000 + (sent - 17_000) / 3,
+                (false, _) => 12_000 + (sent - 12_000) / 3,
             };
             let [mut out, into] = call(Nanos::from_millis(sent), 1, 20);
             out.at = 1_000_000 * at;

@@ -13,8 +13,8 @@ use crate::policy::{Reason, State};
 /// Longest time between two comparisons: what has changed in the network is found within a minute.
 const MAX_STARVED_FOR: Nanos = Nanos::from_secs(60);
 
-/// A queue drains as long as it becomes shorter by this many times what is tolerable, 50 ms of a call's delay, within the time of a
-/// comparison.
+/// A queue is draining if it has become shorter by this many times what is tolerable, 50 ms of a call's delay, within
+/// [`small_s`](super::Tuning).
 const DRAINS: f64 = 2.5;
 
 /// A period with bad calls, and what has been tried.
@@ -22,22 +22,35 @@ const DRAINS: f64 = 2.5;
 pub(super) struct Degradation {
     /// The budget when it began.
     budget: f64,
-    /// Loss or lateness while the budget is not small, and while it is.
+    /// Loss or lateness while the budget is not small.
     before: Mean,
-    after: Mean,
-    /// Since when the budget has been small.
-    small_since: Option<Nanos>,
-    /// The shortest queue since then, in steps of [`DRAINS`], and when it was first so short.
-    shortest: f64,
-    shortest_at: Nanos,
+    /// Since the budget is small; none while it is not.
+    small: Option<Small>,
     /// When a call was last bad.
     last_bad: Nanos,
+}
+
+/// A time with a small budget.
+#[derive(Clone, Copy, Debug)]
+struct Small {
+    since: Nanos,
+    /// Loss or lateness.
+    after: Mean,
+    /// The shortest queue, over what is tolerable, that was shorter than those before by [`DRAINS`], and when it was reached.
+    shortest: f64,
+    shortest_at: Nanos,
 }
 
 impl Degradation {
     /// The budget is small already.
     pub(super) const fn is_small(&self) -> bool {
-        self.small_since.is_some()
+        self.small.is_some()
+    }
+}
+
+impl Small {
+    fn since(now: Nanos) -> Self {
+        Self { since: now, after: Mean::default(), shortest: f64::INFINITY, shortest_at: now }
     }
 }
 
@@ -62,15 +75,8 @@ impl Adaptive {
     /// Records the loss of bad calls by budget; returns true once TCP is known not to be the cause.
     pub(super) fn follow_degradation(&mut self, now: Nanos, stress: &Stress) -> bool {
         if stress.bad_call {
-            let begun = Degradation {
-                budget: self.law.budget,
-                before: Mean::default(),
-                after: Mean::default(),
-                small_since: None,
-                shortest: f64::INFINITY,
-                shortest_at: now,
-                last_bad: now,
-            };
+            let begun =
+                Degradation { budget: self.law.budget, before: Mean::default(), small: None, last_bad: now };
             self.degradation.get_or_insert(begun).last_bad = now;
         }
         let Some(degradation) = &mut self.degradation else { return false };
@@ -80,25 +86,21 @@ impl Adaptive {
         }
         if self.law.budget > (degradation.budget * self.tuning.small).max(self.min_budget) {
             degradation.before.add(stress.loss_or_late);
-            degradation.small_since = None;
-            degradation.shortest = f64::INFINITY;
-            degradation.after = Mean::default();
+            degradation.small = None;
             return false;
         }
-        // At first, the slow span still contains what was before.
-        let small_since = *degradation.small_since.get_or_insert(now);
-        let small_for = now.saturating_sub(small_since);
-        if stress.queue < degradation.shortest - DRAINS {
-            (degradation.shortest, degradation.shortest_at) = (stress.queue, now);
+        let small = degradation.small.get_or_insert(Small::since(now));
+        if stress.queue < small.shortest - DRAINS {
+            (small.shortest, small.shortest_at) = (stress.queue, now);
         }
-        let unchanged_for = now.saturating_sub(degradation.shortest_at.max(small_since));
-        if small_for > SLOW {
-            degradation.after.add(stress.loss_or_late);
+        // At first, the slow span still contains what was before.
+        if now.saturating_sub(small.since) > SLOW {
+            small.after.add(stress.loss_or_late);
         }
         // In the last second, too: where calls need most of the mesh, its queues drain more slowly than `small_s`.
-        let left = degradation.after.value().min(stress.loss_or_late);
+        let left = small.after.value().min(stress.loss_or_late);
         self.config.is_obeyed
-            && unchanged_for >= secs(self.tuning.small_s)
+            && now.saturating_sub(small.shortest_at) >= secs(self.tuning.small_s)
             && stress.bad_call
             && left > self.tuning.starved_left * degradation.before.value()
     }
@@ -125,10 +127,7 @@ impl Adaptive {
             self.degradation = Some(Degradation {
                 budget: self.law.budget,
                 before,
-                after: Mean::default(),
-                small_since: Some(now),
-                shortest: f64::INFINITY,
-                shortest_at: now,
+                small: Some(Small::since(now)),
                 last_bad: now,
             });
             self.law.budget *= self.tuning.small;

@@ -147,13 +147,13 @@ impl Adaptive {
         let mut tolerable: Option<Tolerance> = None;
         let mut slow = observer.calls(now, SLOW);
         self.has_bad_call = false;
+        let tolerable_wired_delay = self.tolerable_wired_delay(observer);
         for call in observer.calls(now, FAST) {
             let slow = slow.next();
             self.follow_route(now, observer, &call);
             let mos = slow.as_ref().and_then(CallNow::mos_at_gateway);
             if observer.is_remote(call.key.wired) {
-                let tolerable = self.tuning.wired_delay * observer.listening().playout.as_secs_f64();
-                self.internet.add_call(&call, slow.as_ref(), tolerable);
+                self.internet.add_call(&call, slow.as_ref(), tolerable_wired_delay);
             }
             self.add_to_node(&call, slow.as_ref());
             // The packets of the calls that a probe stands for are not predicted by its own.

@@ -147,6 +147,11 @@ impl Internet {
 }
 
 impl Adaptive {
+    /// Tolerable delay of calls on the link, in seconds: in the mean before the gateway, and of a round trip beyond it.
+    pub(super) fn tolerable_wired_delay(&self, observer: &Observer) -> f64 {
+        self.tuning.wired_delay * observer.listening().playout.as_secs_f64()
+    }
+
     /// Moves the budgets of both directions.
     pub(super) fn follow_internet(&mut self, now: Nanos, seconds: f64, observer: &Observer, mesh: &Stress) {
         let playout = observer.listening().playout.as_secs_f64();
@@ -154,10 +159,9 @@ impl Adaptive {
         let inward = least_delay.unwrap_or_default().as_secs_f64();
         let of_uploads = (observer.uplink_excess().unwrap_or_default().as_secs_f64() - inward).max(0.0);
         let of_calls = (sum / count.max(1.0) - inward).max(0.0);
-        let up = (of_uploads / (self.tuning.uplink_delay * playout))
-            .max(of_calls / (self.tuning.wired_delay * playout));
+        let tolerable = self.tolerable_wired_delay(observer);
+        let up = (of_uploads / (self.tuning.uplink_delay * playout)).max(of_calls / tolerable);
         let excess = Nanos::from_secs_f64(of_uploads.max(of_calls));
-        let tolerable = self.tuning.wired_delay * playout;
         if let Some(usual) = self.internet.usual_delay {
             self.internet.jitter.update(now, usual);
         }

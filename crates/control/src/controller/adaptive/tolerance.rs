@@ -6,7 +6,7 @@
 //! p = 0.43 %. G.723.1 has 33, of which each may cost the second: 0.061 %. G.711 bears three of 50: 2.1 %.
 
 use fairhop_model::units::Nanos;
-use fairhop_model::voice::{self, Codec};
+use fairhop_model::voice::Codec;
 
 use crate::observer::Listening;
 
@@ -28,7 +28,7 @@ impl Tolerance {
     /// That of a codec with a packet every `interval`, where seconds with a MOS under `target` are bad.
     pub(super) fn of(codec: Codec, interval: Nanos, target: f64, listening: Listening) -> Self {
         let sent = (1.0 / interval.as_secs_f64().max(1e-3)).round().max(1.0);
-        let score = |lost: f64| voice::mos(codec, lost / sent, listening.min_delay, listening.playout);
+        let score = |lost: f64| listening.mos(codec, lost / sent);
         // A call that is under the target without loss, by its codec or its delay: what costs it a tenth of its score is too much.
         let target = if score(0.0) < target { 0.9 * score(0.0) } else { target };
         let packets = (1..=sent as u32).find(|&lost| score(f64::from(lost)) < target).unwrap_or(1);
