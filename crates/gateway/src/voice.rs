@@ -117,8 +117,8 @@ struct Measured {
     why: Distrust,
 }
 
-/// Whether a flow or a host is over a bound that its load is a multiple of: it is [`BURST`] or more ahead. `before` and `after` have
-/// the seconds by which others and itself are ahead at the check before and at this one.
+/// Counts `seconds` of a flow or a host at `load`, a multiple of its bound. `before` has how far each was ahead at the last check, in
+/// seconds of the bound, and `after` gets it for this one. Returns whether it is ahead by [`BURST`].
 fn is_over<K: Ord>(
     before: &BTreeMap<K, f64>,
     after: &mut BTreeMap<K, f64>,
