@@ -10,6 +10,9 @@ given as a part of what the calls leave of its direction of the line.
 
     python3 bench/gateway/lines.py --program target/release/fairhop --split unseen --count 30 --jobs 2
 
+The way "duplex" is the gateway with `duplex = true` in its config, which says that links of the mesh carry both
+directions independently, as these lines do.
+
 With --bursts, packets cross the wide-area network in bursts, as with LTE, cable or Wi-Fi.
 
 The split train was used for development. Results are kept in out/gateway/lines.jsonl by program, so that an interrupted
@@ -172,8 +175,10 @@ def measure(line: Line, way: str, program: Path) -> dict[str, Any]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.callback(remove, NAMES)
         set_up(line)
-        if way == "gateway":
+        if way != "none":
             config = bottleneck.CONFIG.format(folder=folder, mode="live", pacing="auto")
+            if way == "duplex":
+                config = config.replace("[control]\n", "[control]\nduplex = true\n")
             stack.enter_context(Daemon(program, "fhb-gateway", folder, config))
         sinks = {}
         for direction in line.flows():
@@ -255,7 +260,8 @@ def main() -> None:
     parser.add_argument(
         "--bursts", action="store_true", help="the way to the server has jitter, as with LTE, cable or Wi-Fi"
     )
-    parser.add_argument("--ways", nargs="+", choices=["gateway", "none"], default=["none", "gateway"])
+    parser.add_argument("--ways", nargs="+", choices=["gateway", "duplex", "none"], default=["none", "gateway"])
+    parser.add_argument("--both", action="store_true", help="only lines in the mesh with flows in both directions")
     parser.add_argument("--kernel", default="6.12", help="Debian's kernel of the guest: 5.10, 6.1 or 6.12")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
     parser.add_argument("--inside", nargs=2, help=argparse.SUPPRESS)
@@ -266,6 +272,8 @@ def main() -> None:
         return
     store = Store(args.program.resolve(), ROOT / "out" / "gateway" / "lines.jsonl", FOLDER)
     lines = [Line.drawn(args.split, number, args.bursts) for number in range(args.first, args.first + args.count)]
+    if args.both:
+        lines = [line for line in lines if line.at == "mesh" and len(line.flows()) == 2]
     print(report(store, lines, args.ways, args.kernel, args.jobs))
 
 

@@ -166,6 +166,10 @@ macro_rules! kinds_of_control {
                 #[serde(default = "shared_hops")]
                 #[schemars(range(min = 1, max = 255))]
                 shared_hops: u32,
+                /// The links of the mesh carry both directions independently of each other, as wired links and radios with two
+                /// channels do. Each direction then has a budget of its own.
+                #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+                duplex: bool,
                 /// Capacity of the pacer's queue in packets. A full queue drops the newest packet of the flow with the most packets.
                 #[serde(default = "pacer_packets")]
                 #[schemars(range(min = 1, max = 1_000_000))]
@@ -248,8 +252,8 @@ macro_rules! kinds_of_control {
                     },
                     Self::Priority { .. } => ControlSetting::Priority,
                     Self::Adaptive {
-                        mos, loss_or_late, delay_ms, first_budget_kbps, min_kbps, shared_hops, queue_packets,
-                        mark_after_ms, tuning, ..
+                        mos, loss_or_late, delay_ms, first_budget_kbps, min_kbps, shared_hops, duplex,
+                        queue_packets, mark_after_ms, tuning, ..
                     } => {
                         let mut constants = Tuning::default();
                         for (name, &value) in tuning {
@@ -263,6 +267,7 @@ macro_rules! kinds_of_control {
                             first_budget: first_budget_kbps * 1e3,
                             min_per_flow: min_kbps * 1e3,
                             shared_links: *shared_hops,
+                            duplex: *duplex,
                             ..AdaptiveConfig::default()
                         };
                         gateway(ControllerConfig::Adaptive(config), *queue_packets, *mark_after_ms)

@@ -71,6 +71,10 @@ impl Settings {
     const fn is_obeyed(&self) -> bool {
         matches!(&self.controller, ControllerConfig::Adaptive(adaptive) if adaptive.is_obeyed)
     }
+
+    const fn has_one_budget(&self) -> bool {
+        matches!(&self.controller, ControllerConfig::Adaptive(adaptive) if !adaptive.duplex)
+    }
 }
 
 /// Observer, guard and controller of one gateway.
@@ -127,11 +131,14 @@ impl Engine {
         self.controller.set_local([&self.connected[..], &self.settings.local].concat());
     }
 
-    /// Begins at a budget from before a restart, in bits per second times price.
-    pub const fn resume(&mut self, budget: f64) {
-        if budget.is_finite() && budget > 0.0 {
+    /// Begins at a budget from before a restart, in bits per second times price. Returns false if the controller does not seek one
+    /// budget, or if it is none.
+    pub const fn resume(&mut self, budget: f64) -> bool {
+        let is_taken = self.settings.has_one_budget() && budget.is_finite() && budget > 0.0;
+        if is_taken {
             self.resume = Some((budget, RESUMING_TICKS));
         }
+        is_taken
     }
 
     /// Changes the settings. What the observer knows stays, unless its own sizes change; the controller stays if it is the

@@ -10,7 +10,7 @@ use std::fmt;
 
 use fairhop_model::units::Nanos;
 
-use adaptive::Adaptive;
+use adaptive::{Adaptive, Duplex};
 pub use adaptive::{AdaptiveConfig, Constant, Tuning};
 pub use fixed::FixedConfig;
 
@@ -52,6 +52,7 @@ enum Kind {
     None,
     Fixed(FixedConfig),
     Adaptive(Box<Adaptive>),
+    Duplex(Box<Duplex>),
     Custom(Box<dyn CustomController>),
 }
 
@@ -60,7 +61,10 @@ impl Kind {
         match config {
             ControllerConfig::None => Self::None,
             ControllerConfig::Fixed(fixed) => Self::Fixed(fixed),
-            ControllerConfig::Adaptive(adaptive) => Self::Adaptive(Box::new(Adaptive::new(adaptive))),
+            ControllerConfig::Adaptive(config) if config.duplex => {
+                Self::Duplex(Box::new(Duplex::new(config)))
+            }
+            ControllerConfig::Adaptive(config) => Self::Adaptive(Box::new(Adaptive::new(config, None))),
         }
     }
 }
@@ -102,7 +106,7 @@ impl Controller {
 
     /// Lets an adaptive controller begin at a budget that was found before, in bits per second times price, instead of
     /// looking for it. If elastic traffic comes within a minute, the budget is held near that value. Other controllers
-    /// ignore it.
+    /// ignore it, those with a budget for each direction as well.
     pub fn begin_at(&mut self, now: Nanos, budget: f64) {
         if let Kind::Adaptive(adaptive) = &mut self.kind {
             adaptive.begin_at(now, budget);
@@ -112,15 +116,19 @@ impl Controller {
     /// Sets the weights of the flows of mesh hosts that do not have 1, in place of those before. Only adaptive controllers
     /// share by weights.
     pub fn set_weights(&mut self, weights: Vec<(Address, f64)>) {
-        if let Kind::Adaptive(adaptive) = &mut self.kind {
-            adaptive.set_weights(weights);
+        match &mut self.kind {
+            Kind::Adaptive(adaptive) => adaptive.set_weights(weights),
+            Kind::Duplex(duplex) => duplex.set_weights(weights),
+            Kind::None | Kind::Fixed(_) | Kind::Custom(_) => {}
         }
     }
 
     /// Sets the regions besides the gateway's that are known, in place of those before. Only adaptive controllers share by them.
     pub fn set_regions(&mut self, regions: Vec<OtherRegion>) {
-        if let Kind::Adaptive(adaptive) = &mut self.kind {
-            adaptive.set_regions(regions);
+        match &mut self.kind {
+            Kind::Adaptive(adaptive) => adaptive.set_regions(regions),
+            Kind::Duplex(duplex) => duplex.set_regions(regions),
+            Kind::None | Kind::Fixed(_) | Kind::Custom(_) => {}
         }
     }
 
@@ -161,7 +169,10 @@ impl Controller {
         match &mut self.kind {
             Kind::None => {}
             Kind::Fixed(config) => config.tick(now, &self.observer, &mut self.policy),
-            Kind::Adaptive(adaptive) => adaptive.tick(now, &self.observer, waiting, &mut self.policy),
+            Kind::Adaptive(adaptive) => {
+                adaptive.tick(now, &self.observer, waiting, &mut self.policy);
+            }
+            Kind::Duplex(duplex) => duplex.tick(now, &self.observer, waiting, &mut self.policy),
             Kind::Custom(custom) => custom.tick(now, &self.observer, waiting, &mut self.policy),
         }
         if !matches!(self.kind, Kind::None) {
@@ -176,11 +187,11 @@ impl Controller {
         &self.policy
     }
 
-    /// The budget of all elastic flows in bits per second times price, if the controller seeks one.
+    /// The budget of all elastic flows in bits per second times price, if the controller seeks one. One for each direction is none.
     pub fn budget(&self) -> Option<f64> {
         match &self.kind {
             Kind::Adaptive(adaptive) if self.policy.state != State::Off => Some(adaptive.budget()),
-            Kind::Adaptive(_) | Kind::Fixed(_) | Kind::Custom(_) | Kind::None => None,
+            Kind::Adaptive(_) | Kind::Duplex(_) | Kind::Fixed(_) | Kind::Custom(_) | Kind::None => None,
         }
     }
 

@@ -5,7 +5,7 @@ use fairhop_control::digest::{
     Digest, Direction, PROTOCOL_TCP, PROTOCOL_UDP, Payload, RtpFields, TcpFields, tcp_flag,
 };
 use fairhop_control::flow::Address;
-use fairhop_control::policy::{Reason, State};
+use fairhop_control::policy::{Policy, Reason, State};
 use fairhop_control::{AdaptiveConfig, Controller, ControllerConfig, FixedConfig, FlowKey, ObserverConfig};
 use fairhop_model::units::{BitRate, Nanos};
 
@@ -393,9 +393,9 @@ fn voice(at: Nanos, direction: Direction, port: u16, number: u32) -> Digest {
     Digest { protocol: PROTOCOL_UDP, bytes: 60, payload: Payload::Rtp(rtp), ..packet }
 }
 
-/// State and reason of a new controller at each tick from the first to the one before `ticks`.
-fn decided(mut digests: Vec<Digest>, ticks: u64) -> Vec<(State, Reason)> {
-    let mut controller = Controller::new(ObserverConfig::default(), adaptive());
+/// Policies of a new controller at each tick from the first to the one before `ticks`.
+fn decided(config: ControllerConfig, mut digests: Vec<Digest>, ticks: u64) -> Vec<Policy> {
+    let mut controller = Controller::new(ObserverConfig::default(), config);
     digests.sort_by_key(|digest| digest.at);
     let mut next = digests.into_iter().peekable();
     let ticks = (1..ticks).map(|tick| {
@@ -403,8 +403,7 @@ fn decided(mut digests: Vec<Digest>, ticks: u64) -> Vec<(State, Reason)> {
         while let Some(digest) = next.next_if(|digest| digest.at < now) {
             controller.on_digest(&digest);
         }
-        let policy = controller.tick(now, 0);
-        (policy.state, policy.reason)
+        controller.tick(now, 0).clone()
     });
     ticks.collect()
 }
@@ -431,7 +430,7 @@ fn tcp_is_not_ruled_out_while_a_queue_of_seconds_drains() {
                 digests.push(segment(at, Direction::FromMesh, (n % 10) as u16, n));
             }
         }
-        decided(digests, 300).iter().any(|(state, _)| *state == State::Starved)
+        decided(adaptive(), digests, 300).iter().any(|policy| policy.state == State::Starved)
     };
     assert!(!starved(true), "while the queue drains");
     assert!(starved(false), "the queue stands still");
@@ -453,9 +452,40 @@ fn jitter_of_the_internet_is_no_queue_before_the_gateway() {
         digests.extend([5000, 5002].map(|port| voice(at, Direction::ToMesh, port, n)));
         digests.push(segment(Nanos::from_millis(sent), Direction::ToMesh, 6000, n));
     }
-    let decided = decided(digests, 600);
-    let is_queue = |tick: &usize| matches!(decided[tick - 1].1, Reason::WiredQueue { .. });
+    let decided = decided(adaptive(), digests, 600);
+    let is_queue = |tick: &usize| matches!(decided[tick - 1].reason, Reason::WiredQueue { .. });
     let queues: Vec<usize> = (1..600).filter(is_queue).collect();
     assert!(queues.first().is_some_and(|tick| (400..410).contains(tick)), "{queues:?}");
     assert!(queues.len() > 150, "{} of 200 ticks", queues.len());
+}
+
+/// Two calls, an upload and a download; from the tenth second on, calls are delayed by 60 ms on their way out of the mesh. Where links
+/// carry both directions independently, that is the uploads' queue; on radio, it may be that of either.
+#[test]
+fn a_queue_on_the_way_out_limits_downloads_unless_links_carry_both_directions_independently() {
+    let paces = |duplex| {
+        let mut digests = Vec::new();
+        for n in 0..1_000_u32 {
+            let sent = 20 * u64::from(n);
+            let queue = if sent < 10_000 { 0 } else { 60 };
+            for port in [5000, 5002] {
+                digests.push(voice(Nanos::from_millis(sent + queue), Direction::FromMesh, port, n));
+                digests.push(voice(Nanos::from_millis(sent), Direction::ToMesh, port, n));
+            }
+            let data = [(Direction::FromMesh, 6000), (Direction::ToMesh, 6001)];
+            digests.extend(data.map(|(way, port)| segment(Nanos::from_millis(sent), way, port, n)));
+        }
+        let config = AdaptiveConfig { duplex, ..AdaptiveConfig::default() };
+        let policies = decided(ControllerConfig::Adaptive(config), digests, 200);
+        let (before, after) = (&policies[98], &policies[198]);
+        let ratio =
+            |of: fn(&Policy) -> Option<BitRate>| of(after).unwrap().0 as f64 / of(before).unwrap().0 as f64;
+        (ratio(|policy| policy.down), ratio(|policy| policy.up_acks), after.reason)
+    };
+    let (down, up, reason) = paces(false);
+    assert!(down < 0.5 && up < 0.5, "radio: {down} of the downloads and {up} of the uploads are left");
+    assert!(matches!(reason, Reason::CallDegraded { .. }), "radio: {reason}");
+    let (down, up, reason) = paces(true);
+    assert!(down > 0.9 && up < 0.5, "duplex: {down} of the downloads and {up} of the uploads are left");
+    assert!(matches!(reason, Reason::CallDegraded { .. }), "duplex: {reason}");
 }

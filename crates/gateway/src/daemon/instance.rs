@@ -60,9 +60,8 @@ impl Instance {
         let effect = "after a restart the controller begins anew";
         let journal = open_journal(&config.journal, gateway.name(), effect);
         let known = journal.as_ref().and_then(|journal| journal.budget(unix_s(), config.journal.resume_s));
-        let budget = known.filter(|_| mode == Mode::Live);
+        let budget = known.filter(|&budget| mode == Mode::Live && engine.resume(budget));
         if let Some(budget) = budget {
-            engine.resume(budget);
             Line::new(Level::Info, "resumed")
                 .field("gateway", gateway.name())
                 .field("budget_kbps", (budget / 1e3).round())

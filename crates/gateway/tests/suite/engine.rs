@@ -252,7 +252,7 @@ fn a_flood_of_syns_does_not_evict_a_call() {
 #[test]
 fn after_a_restart_the_budget_is_that_of_before() {
     let mut engine = Engine::new(settings(CONFIG));
-    engine.resume(3.3e6);
+    assert!(engine.resume(3.3e6));
     let mut budgets = Vec::new();
     run(&mut engine, &traffic(3, 2), |engine, _| budgets.extend(engine.controller().budget()));
     // A budget is lowered in the tick in which a call begins, and restored in the next one during the first second.
@@ -261,6 +261,12 @@ fn after_a_restart_the_budget_is_that_of_before() {
     let mut anew = Engine::new(settings(CONFIG));
     run(&mut anew, &traffic(3, 1), |_, _| {});
     assert!(anew.controller().budget().is_some_and(|budget| budget < 3.0e6));
+    // Others do not have one budget.
+    for other in ["kind = \"adaptive\"\nduplex = true", "kind = \"window\"\nwindow_packets = 4"] {
+        let mut engine = Engine::new(settings(&CONFIG.replace("kind = \"adaptive\"", other)));
+        run(&mut engine, &traffic(3, 1), |_, _| {});
+        assert!(!engine.resume(3.3e6) && engine.controller().budget().is_none(), "{other}");
+    }
 }
 
 /// In a dry run traffic obeys nobody, so that its budget says nothing; a reload in live mode keeps what was found.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::support::*;
 use fairhop_control::observer::{Flow, FlowBody};
+use fairhop_control::policy::Reason;
 use fairhop_model::units::Nanos;
 use fairhop_sim::mac::Frame;
 use fairhop_sim::packet::{Body, NodeId, PacketView};
@@ -502,6 +503,30 @@ fn flows_one_way_over_the_internet_leave_the_other_way_to_flows_that_take_it() {
             "one from {from}: {before} and {clear} of the seconds are clear"
         );
         assert!(tcp >= 2.85, "one from {from}: TCP has {tcp} of {all} Mb/s");
+    }
+}
+
+/// Downloads fill the link to the Internet, which carries less than the mesh: their packets wait for its budget, and decisions say
+/// nothing of a budget of the mesh that is not used.
+#[test]
+fn packets_that_wait_for_the_internet_do_not_wait_under_an_unused_budget() {
+    for (hops, mbps) in [(1, 0.7), (1, 2.0), (2, 1.0), (3, 0.7)] {
+        let sets = [
+            format!("topology.hops={hops}"),
+            format!("internet.rate_mbps={mbps}"),
+            "internet.queue={ packets = 300 }".to_owned(),
+            "traffic.0.from=internet".to_owned(),
+            "traffic.1.count=10".to_owned(),
+            "duration_s=30".to_owned(),
+            "warmup_s=0".to_owned(),
+            "control={ kind = \"adaptive\" }".to_owned(),
+        ];
+        let mut world = World::new(&ready("k-control", sets), 1).expect("a network");
+        world.run();
+        let decisions = world.control().expect("a gateway").decisions();
+        let waits = |one: &Decided| one.decision.reason == Reason::NotUsed && one.decision.waiting > 0;
+        let longest = decisions.split(|one| !waits(one)).map(<[_]>::len).max();
+        assert!(longest < Some(20), "{hops} hops, {mbps} Mb/s: {longest:?} decisions");
     }
 }
 

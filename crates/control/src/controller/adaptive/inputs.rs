@@ -10,6 +10,7 @@ use super::stress::Stress;
 use super::tolerance::Tolerance;
 use super::{Adaptive, FAST, SLOW, TICK};
 use crate::allocate::{Claim, price, usable};
+use crate::digest::Direction;
 use crate::flow::{Address, FlowKey};
 use crate::observer::{CallNow, FlowKind, Observer};
 use crate::policy::Policy;
@@ -84,7 +85,8 @@ impl Adaptive {
         (self.interactive, self.interactive_price) = (0.0, 1.0);
         for flow in observer.elastic() {
             let alive = if flow.is_upload { ALIVE_UP } else { ALIVE };
-            if now.saturating_sub(flow.last) > alive {
+            let sends = if flow.is_upload { Direction::FromMesh } else { Direction::ToMesh };
+            if now.saturating_sub(flow.last) > alive || self.way.is_some_and(|way| way != sends) {
                 continue;
             }
             let (key, rate) = (&flow.key, flow.rate);
@@ -139,6 +141,7 @@ impl Adaptive {
     /// or has another path.
     pub(super) fn gather_calls(&mut self, now: Nanos, observer: &Observer) -> Option<CallsChange> {
         self.nodes.clear();
+        self.least_up_delay = None;
         self.internet.clear_calls();
         self.cadences.clear();
         let before = self.calls.len();
@@ -151,7 +154,7 @@ impl Adaptive {
         for call in observer.calls(now, FAST) {
             let slow = slow.next();
             self.follow_route(now, observer, &call);
-            let mos = slow.as_ref().and_then(CallNow::mos_at_gateway);
+            let mos = slow.as_ref().and_then(|call| self.mos_of(call));
             if observer.is_remote(call.key.wired) {
                 self.internet.add_call(&call, slow.as_ref(), tolerable_wired_delay);
             }
@@ -238,7 +241,17 @@ impl Adaptive {
     /// The load of a call on one hop in bits per second, counting the overhead of its packets as bytes.
     fn load_of(&self, call: &CallNow) -> f64 {
         let bits = 8.0 * (call.packet_bytes + f64::from(self.config.packet_overhead));
-        call.packets_per_second * bits
+        let of_way = if self.way.is_some() { 0.5 } else { 1.0 };
+        of_way * call.packets_per_second * bits
+    }
+
+    /// MOS of what this controller limits.
+    fn mos_of(&self, call: &CallNow) -> Option<f64> {
+        match self.way {
+            None => call.mos_at_gateway(),
+            Some(Direction::ToMesh) => call.down.filter(|_| call.down_is_reported).map(|down| down.mos),
+            Some(Direction::FromMesh) => call.up.map(|up| up.mos),
+        }
     }
 }
 

@@ -140,6 +140,12 @@ impl Internet {
             .max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
+    /// State and reason of the budget that bounds flows; that of downloads where both do, since their packets are those that wait.
+    pub(super) fn binding(&self) -> (State, Reason) {
+        let law = if self.down.is_limited { &self.down.law } else { &self.up.law };
+        (law.state, law.reason)
+    }
+
     /// Calls suffer although uploads have the least that they keep.
     pub(super) fn suffers_at_minimum(&self) -> bool {
         self.up.level.is_some_and(|level| level > 1.0) && self.up.law.budget <= 1.02 * self.up.min
@@ -213,7 +219,7 @@ impl Adaptive {
             law.budget = way.used.max(way.min);
         }
         law.follow_stress(now, stress);
-        law.follow_beginning(now.saturating_sub(way.began), is_upload, stress, &self.tuning);
+        law.follow_beginning(now.saturating_sub(way.began), stress, &self.tuning);
         let load = Load {
             is_wanted: !is_upload && self.waits,
             min_budget: way.min,

@@ -36,8 +36,8 @@ const CARRIED_PART: f64 = 0.95;
 const CARRIED_FOR: f64 = 1.0;
 /// Longest average of the use, in seconds.
 const MAX_USE_SPAN: f64 = 4.0;
-/// Maximum time for which what uploads have sent before the control began counts as the cause of stress: a queue of 200 packets
-/// leaves at 0.5 Mb/s.
+/// Maximum time for which what was sent before the control began counts as the cause of stress: a queue of 200 packets leaves at
+/// 0.5 Mb/s.
 const MAX_FIRST: Nanos = Nanos::from_secs(5);
 
 /// A budget, and what is known of it.
@@ -159,17 +159,9 @@ impl Law {
         }
     }
 
-    /// Follows whether stress is still caused by what was sent before the control began, `elapsed` ago. Uploads obey late, so with
-    /// them it is until stress has been low once.
-    pub(super) fn follow_beginning(
-        &mut self,
-        elapsed: Nanos,
-        has_uploads: bool,
-        stress: &Stress,
-        tuning: &Tuning,
-    ) {
-        let obeys = !has_uploads || stress.level < 1.0 || elapsed > MAX_FIRST;
-        self.is_first &= elapsed <= secs(tuning.first_s) || !obeys;
+    /// Follows whether stress is still caused by what was sent before the control began, `elapsed` ago: until it has been low once.
+    pub(super) fn follow_beginning(&mut self, elapsed: Nanos, stress: &Stress, tuning: &Tuning) {
+        self.is_first &= elapsed <= secs(tuning.first_s) || stress.level >= 1.0 && elapsed <= MAX_FIRST;
     }
 
     /// Moves the budget by the stress. Returns whether it was cut.

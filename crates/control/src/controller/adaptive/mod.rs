@@ -14,6 +14,7 @@
 //! | `internet.rs` | budgets of both directions of the link to the Internet |
 //! | `degradation.rs` | calls that are bad independently of TCP |
 //! | `write.rs` | the budget as a policy: windows, rates, gate |
+//! | `duplex.rs` | all of these for each direction, where links carry both directions independently |
 //!
 //! **States.** *Off*: no elastic flow; the policy only limits what may come next. *Learning*: the budget grows, more slowly as
 //! stress rises, until the first significant stress. *Steady*: the budget follows the law. *Protecting*: after a cut, until its
@@ -24,6 +25,7 @@
 
 mod changes;
 mod degradation;
+mod duplex;
 mod inputs;
 mod internet;
 mod law;
@@ -37,6 +39,7 @@ mod write;
 use fairhop_model::units::Nanos;
 
 use self::degradation::Degradation;
+pub(super) use self::duplex::Duplex;
 use self::inputs::KnownCall;
 use self::internet::Internet;
 use self::law::{Law, Load};
@@ -49,6 +52,7 @@ pub use self::tuning::{Constant, Tuning};
 use self::write::Limit;
 use super::TICK;
 use crate::allocate::{Claim, OtherRegion};
+use crate::digest::Direction;
 use crate::flow::Address;
 use crate::observer::Observer;
 use crate::policy::{FlowPolicy, Policy, Reason, State};
@@ -77,6 +81,8 @@ pub struct AdaptiveConfig {
     pub packet_overhead: u32,
     /// Maximum number of flows that are treated one by one.
     pub flows: usize,
+    /// The links of the mesh carry both directions independently of each other, as wired ones do.
+    pub duplex: bool,
     /// Whether its policy is in force. In a dry run it is not, and that calls stay bad after a cut says nothing of TCP.
     pub is_obeyed: bool,
     /// Constants of the law, for studies.
@@ -96,6 +102,7 @@ impl Default for AdaptiveConfig {
             shared_links: 4,
             packet_overhead: 200,
             flows: 256,
+            duplex: false,
             is_obeyed: true,
             tuning: Tuning::default(),
         }
@@ -119,6 +126,8 @@ const REMEMBERED: Nanos = Nanos::from_secs(60);
 pub(super) struct Adaptive {
     config: AdaptiveConfig,
     tuning: Tuning,
+    /// The direction whose flows it limits, and whose signals count; none for both.
+    way: Option<Direction>,
     law: Law,
     degradation: Option<Degradation>,
     starved_until: Nanos,
@@ -158,6 +167,8 @@ pub(super) struct Adaptive {
     cadences: Vec<(Nanos, Nanos)>,
     arrivals: Vec<Nanos>,
     nodes: Vec<Node>,
+    /// The smallest mean delay of a call's packets out of the mesh.
+    least_up_delay: Option<Nanos>,
     /// A call has a MOS under the configured one.
     has_bad_call: bool,
     claims: Vec<Claim>,
@@ -186,11 +197,12 @@ pub(super) struct Adaptive {
 }
 
 impl Adaptive {
-    pub(super) fn new(config: AdaptiveConfig) -> Self {
+    pub(super) fn new(config: AdaptiveConfig, way: Option<Direction>) -> Self {
         let tuning = config.tuning;
         Self {
             config,
             tuning,
+            way,
             law: Law::new(config.first_budget, &tuning),
             degradation: None,
             starved_until: Nanos::ZERO,
@@ -217,6 +229,7 @@ impl Adaptive {
             cadences: Vec::new(),
             arrivals: Vec::new(),
             nodes: Vec::new(),
+            least_up_delay: None,
             has_bad_call: false,
             claims: Vec::with_capacity(config.flows),
             claims_before: Vec::with_capacity(config.flows),
@@ -268,7 +281,14 @@ impl Adaptive {
         place.map_or(1.0, |place| self.weights[place].1)
     }
 
-    pub(super) fn tick(&mut self, now: Nanos, observer: &Observer, waiting: usize, policy: &mut Policy) {
+    /// Returns the stress.
+    pub(super) fn tick(
+        &mut self,
+        now: Nanos,
+        observer: &Observer,
+        waiting: usize,
+        policy: &mut Policy,
+    ) -> f64 {
         self.waits = waiting >= WAITING;
         // What waits for the link to the Internet wants nothing of the mesh.
         self.is_wanted = self.waits && !self.internet_binds;
@@ -299,13 +319,14 @@ impl Adaptive {
             self.on_load_grown(now);
             self.restore_caution(now, seconds, &stress);
             let elapsed = now.saturating_sub(self.active_since);
-            self.law.follow_beginning(elapsed, self.has_uploads, &stress, &self.tuning);
+            self.law.follow_beginning(elapsed, &stress, &self.tuning);
             self.decide(now, seconds, &stress);
         }
         self.law.budget = self.law.budget.max(self.min_budget);
         self.law.ceiling = self.law.ceiling.max(self.min_budget);
         self.end_tick(now);
         self.write(now, observer, &stress, policy);
+        stress.level
     }
 
     fn decide(&mut self, now: Nanos, seconds: f64, stress: &Stress) {

@@ -13,6 +13,7 @@
 use fairhop_model::units::Nanos;
 
 use super::{Adaptive, SLOW};
+use crate::digest::Direction;
 use crate::flow::Address;
 use crate::observer::{CallNow, Observer, Quality};
 use crate::policy::{Reason, State};
@@ -115,8 +116,18 @@ impl Adaptive {
             self.nodes.len() - 1
         });
         let node = &mut self.nodes[place];
+        let delay = fast.up.filter(|up| up.expected > 0).map(|up| up.delay);
+        self.least_up_delay = self.least_up_delay.into_iter().chain(delay).min();
         for (sums, call) in [(&mut node.fast, Some(fast)), (&mut node.slow, slow)] {
-            let both = call.map_or([None, None], |call| [call.down, call.up]);
+            let both = call.map_or([None, None], |call| match self.way {
+                None => [call.down, call.up],
+                // Its delay is that of round trips or of the way out.
+                Some(Direction::ToMesh) => {
+                    let reported = call.down.filter(|_| call.down_is_reported);
+                    [reported.map(|down| Quality { delay: Nanos::ZERO, ..down }), None]
+                }
+                Some(Direction::FromMesh) => [None, call.up],
+            });
             // Loss into the mesh that is inferred from the way out adds no information; its delay does.
             let is_measured = [call.is_some_and(|call| call.down_is_reported), true];
             for ((sum, quality), is_measured) in sums.iter_mut().zip(both).zip(is_measured) {
@@ -131,6 +142,16 @@ impl Adaptive {
     pub(super) fn is_acute(&self, fast: &Sum) -> bool {
         let acute_loss = self.tuning.acute_loss * (self.tolerance / self.tolerable.loss).sqrt();
         fast.lost_or_late >= self.tuning.acute_packets && fast.loss() >= acute_loss
+    }
+
+    /// Excess of round trips through the mesh. Calls show which part of it is that of the way out.
+    fn excess(&self, observer: &Observer) -> Option<Nanos> {
+        let excess = observer.mesh_excess_of(|node| !self.routes.interrupts(node))?;
+        match (self.way, self.least_up_delay) {
+            (None, _) | (_, None) => Some(excess),
+            (Some(Direction::ToMesh), Some(up)) => Some(excess.saturating_sub(up)),
+            (Some(Direction::FromMesh), Some(_)) => None,
+        }
     }
 
     pub(super) fn stress(&self, now: Nanos, observer: &Observer) -> Stress {
@@ -156,7 +177,11 @@ impl Adaptive {
             }
         };
         let ignores_calls = self.law.state == State::Starved;
-        let (own_loss, wait) = (observer.own_queue().loss(now), observer.own_queue().wait(now));
+        let (own_loss, wait) = if self.way == Some(Direction::FromMesh) {
+            (0.0, Nanos::ZERO)
+        } else {
+            (observer.own_queue().loss(now), observer.own_queue().wait(now))
+        };
         let playout = observer.listening().playout.as_secs_f64();
         let (mut acute, mut worst, mut combined_max) = (false, 0.0_f64, 0.0_f64);
         for node in self.nodes.iter().filter(|node| !self.routes.interrupts(node.address)) {
@@ -202,7 +227,7 @@ impl Adaptive {
         // On a path of many hops, the calls' packets alone make round trips vary by as much as they take.
         let tolerable = if has_calls { config.excess } else { config.excess_alone };
         let tolerable = tolerable.saturating_add(Nanos(2 * self.base.0));
-        if let Some(excess) = observer.mesh_excess_of(|node| !self.routes.interrupts(node)) {
+        if let Some(excess) = self.excess(observer) {
             let level = excess.as_secs_f64() / tolerable.as_secs_f64().max(1e-3);
             raise(level, level, Reason::QueueGrows { excess });
             queue = queue.max(level);

@@ -10,7 +10,7 @@ use super::{Adaptive, TICK};
 use crate::allocate::{Claim, split};
 use crate::gate::{Gate, GateSpec};
 use crate::observer::{Flow, FlowBody, MAX_ACK_DELAY, Observer, RoundTrip, TcpFlow};
-use crate::policy::{FlowPolicy, Means, Policy, State, Treatment};
+use crate::policy::{FlowPolicy, Means, Policy, Reason, State, Treatment};
 
 /// Round trip of a side that is not known.
 const UNKNOWN_ROUND_TRIP: Nanos = Nanos::from_millis(10);
@@ -132,6 +132,10 @@ impl Adaptive {
         let mut unclaimed = budget;
         let (mut windows_fit, mut bursts_are_small) = (true, true);
         self.internet_binds = rates.iter().zip(&self.limits).any(|(rate, limit)| *rate >= 0.99 * limit.rate);
+        if self.internet_binds && policy.reason == Reason::NotUsed {
+            // The flows would use more of the mesh.
+            (policy.state, policy.reason) = self.internet.binding();
+        }
         for ((claim, rate), limit) in self.claims.iter().zip(rates).zip(&self.limits) {
             let mut treatment = Treatment { rate: Some(rate_of(rate)), ..Treatment::default() };
             if let Some(Flow { body: FlowBody::Tcp(tcp), .. }) = observer.flow(&claim.key) {
