@@ -187,7 +187,8 @@ impl Controller {
         &self.policy
     }
 
-    /// The budget of all elastic flows in bits per second times price, if the controller seeks one. One for each direction is none.
+    /// The budget of all elastic flows in bits per second times price, if the controller seeks one. A controller
+    /// with a budget for each direction has none.
     pub fn budget(&self) -> Option<f64> {
         match &self.kind {
             Kind::Adaptive(adaptive) if self.policy.state != State::Off => Some(adaptive.budget()),

@@ -374,3 +374,55 @@ impl Law {
         if now < self.drain_until { tuning.drain } else { 1.0 - tuning.damping * queue.min(2.0) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When the law has learnt, with this stress at each time in seconds.
+    fn learnt_at(level: impl Fn(f64) -> f64) -> Option<f64> {
+        let tuning = Tuning::default();
+        let load = Load {
+            is_wanted: true,
+            min_budget: 0.0,
+            has_uploads: false,
+            has_calls: true,
+            tolerance: DEFAULT_TOLERANCE,
+            caution: 1.0,
+            is_interrupted: false,
+            is_small: false,
+        };
+        let mut law = Law::new(1e6, &tuning);
+        law.enter(State::Learning, Reason::RoomToGrow);
+        (1..200).map(|tick| f64::from(tick) / 10.0).find(|&seconds| {
+            let (now, level) = (Nanos::from_secs_f64(seconds), level(seconds));
+            let stress = Stress {
+                level,
+                lower_level: level,
+                combined_loss: 0.0,
+                packets: 100.0,
+                queue: level,
+                excess: Nanos::ZERO,
+                acute: false,
+                loss_or_late: 0.0,
+                bad_call: false,
+                reason: Reason::RoomToGrow,
+            };
+            law.follow_beginning(now, &stress, &tuning);
+            law.decide(now, 0.1, &load, &stress, &tuning);
+            law.has_learnt
+        })
+    }
+
+    #[test]
+    fn stress_teaches_nothing_until_it_was_low_once_or_for_five_seconds() {
+        // First windows fill a queue that drains within 3 s; from 6 s on the budget is too large.
+        let drains = |seconds: f64| if (3.0..6.0).contains(&seconds) { 0.2 } else { 2.0 };
+        assert!(learnt_at(drains).is_some_and(|at| (6.0..6.2).contains(&at)));
+        // A queue that does not drain. The last cut is judged for a second.
+        assert!(learnt_at(|_| 2.0).is_some_and(|at| (5.0..6.2).contains(&at)));
+        // Stress that begins once the first windows are gone is that of the budget.
+        assert!(learnt_at(|seconds| if seconds < 2.0 { 0.2 } else { 2.0 }).is_some_and(|at| at < 2.2));
+        assert_eq!(learnt_at(|_| 0.5), None);
+    }
+}
