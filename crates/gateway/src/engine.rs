@@ -131,8 +131,8 @@ impl Engine {
         self.controller.set_local([&self.connected[..], &self.settings.local].concat());
     }
 
-    /// Begins at a budget from before a restart, in bits per second times price. Returns false if the controller does not seek one
-    /// budget, or if it is none.
+    /// Begins at a budget from before a restart, in bits per second times price. Returns whether it does: the controller has to seek
+    /// a single budget, and the value has to be positive and finite.
     pub const fn resume(&mut self, budget: f64) -> bool {
         let is_taken = self.settings.has_one_budget() && budget.is_finite() && budget > 0.0;
         if is_taken {

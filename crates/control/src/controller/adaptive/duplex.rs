@@ -17,7 +17,7 @@ use super::{Adaptive, AdaptiveConfig};
 use crate::allocate::OtherRegion;
 use crate::digest::Direction;
 use crate::flow::Address;
-use crate::observer::Observer;
+use crate::observer::{CallNow, Observer, Quality};
 use crate::policy::{Means, Policy, State, Treatment};
 
 /// A controller for each direction, with its policy.
@@ -73,5 +73,24 @@ impl Duplex {
         policy.flows.clear();
         policy.flows.extend(down.flows.iter().chain(&up.flows));
         policy.flows.sort_unstable_by_key(|flow| flow.key);
+    }
+}
+
+impl Adaptive {
+    /// A call with the quality of the streams alone that take this controller's direction. Into the mesh, that is what the listener
+    /// reports; its delay is not known, as it is inferred from round trips and from the way out.
+    pub(super) fn in_own_direction(&self, call: CallNow) -> CallNow {
+        match self.way {
+            None => call,
+            Some(Direction::ToMesh) => {
+                let reported = call.down.filter(|_| call.down_is_reported);
+                CallNow {
+                    up: None,
+                    down: reported.map(|down| Quality { delay: Nanos::ZERO, ..down }),
+                    ..call
+                }
+            }
+            Some(Direction::FromMesh) => CallNow { down: None, ..call },
+        }
     }
 }

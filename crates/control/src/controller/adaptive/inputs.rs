@@ -154,11 +154,14 @@ impl Adaptive {
         for call in observer.calls(now, FAST) {
             let slow = slow.next();
             self.follow_route(now, observer, &call);
-            let mos = slow.as_ref().and_then(|call| self.mos_of(call));
             if observer.is_remote(call.key.wired) {
                 self.internet.add_call(&call, slow.as_ref(), tolerable_wired_delay);
             }
-            self.add_to_node(&call, slow.as_ref());
+            let up_delay = call.up.filter(|up| up.expected > 0).map(|up| up.delay);
+            self.least_up_delay = self.least_up_delay.into_iter().chain(up_delay).min();
+            let slow = slow.map(|slow| self.in_own_direction(slow));
+            self.add_to_node(&self.in_own_direction(call), slow.as_ref());
+            let mos = slow.as_ref().and_then(CallNow::mos_at_gateway);
             // The packets of the calls that a probe stands for are not predicted by its own.
             self.cadences.extend(call.cadence.filter(|_| !call.is_probe()));
             let hops = hops_to(observer, call.key.mesh);
@@ -243,15 +246,6 @@ impl Adaptive {
         let bits = 8.0 * (call.packet_bytes + f64::from(self.config.packet_overhead));
         let of_way = if self.way.is_some() { 0.5 } else { 1.0 };
         of_way * call.packets_per_second * bits
-    }
-
-    /// MOS of what this controller limits.
-    fn mos_of(&self, call: &CallNow) -> Option<f64> {
-        match self.way {
-            None => call.mos_at_gateway(),
-            Some(Direction::ToMesh) => call.down.filter(|_| call.down_is_reported).map(|down| down.mos),
-            Some(Direction::FromMesh) => call.up.map(|up| up.mos),
-        }
     }
 }
 

@@ -116,18 +116,8 @@ impl Adaptive {
             self.nodes.len() - 1
         });
         let node = &mut self.nodes[place];
-        let delay = fast.up.filter(|up| up.expected > 0).map(|up| up.delay);
-        self.least_up_delay = self.least_up_delay.into_iter().chain(delay).min();
         for (sums, call) in [(&mut node.fast, Some(fast)), (&mut node.slow, slow)] {
-            let both = call.map_or([None, None], |call| match self.way {
-                None => [call.down, call.up],
-                // Its delay is that of round trips or of the way out.
-                Some(Direction::ToMesh) => {
-                    let reported = call.down.filter(|_| call.down_is_reported);
-                    [reported.map(|down| Quality { delay: Nanos::ZERO, ..down }), None]
-                }
-                Some(Direction::FromMesh) => [None, call.up],
-            });
+            let both = call.map_or([None, None], |call| [call.down, call.up]);
             // Loss into the mesh that is inferred from the way out adds no information; its delay does.
             let is_measured = [call.is_some_and(|call| call.down_is_reported), true];
             for ((sum, quality), is_measured) in sums.iter_mut().zip(both).zip(is_measured) {
