@@ -2,13 +2,15 @@
 //!
 //! IPv4 (RFC 791), IPv6 with its extension headers (RFC 8200 §4), TCP (RFC 9293) with the options maximum segment size,
 //! window scale, timestamps (RFC 7323) and SACK (RFC 2018), UDP (RFC 768), RTP and RTCP (RFC 3550), distinguished as in
-//! RFC 5761 §4, and the VoIP metrics of RTCP XR (RFC 3611 §4.7).
+//! RFC 5761 §4, and the VoIP metrics of RTCP XR (RFC 3611 §4.7). A call that a relay forwards (TURN, RFC 8656) has its packets in
+//! messages of a channel, which are opened.
 //!
 //! The bytes may end anywhere, since a kernel may pass on only the beginning of a packet; lengths are those of the headers.
 //! Reading never panics and allocates nothing: a payload that cannot be read is [`Payload::Other`]; without a whole IP header
 //! there is no digest. [`crate::raw::RawDigest`] is a digest with a fixed layout.
 //!
-//! Left out: tunnels, encrypted RTCP (only its first header is used), report blocks and fragments after the first.
+//! Left out: tunnels, encrypted RTCP (only its first header is used), report blocks and fragments after the first; of relayed calls,
+//! the first packets, which come before the channel is bound, and all that TCP carries.
 
 use fairhop_model::units::Nanos;
 
@@ -479,7 +481,20 @@ fn read_udp(udp: &[u8], transport_bytes: u32) -> Payload {
     let (Some(length), Some(payload)) = (u16_at(udp, 4), udp.get(8..)) else { return Payload::Udp };
     // A length of zero is a jumbogram's (RFC 2675), whose length is in the IP header.
     let length = if length == 0 { transport_bytes } else { u32::from(length).min(transport_bytes) };
-    length.checked_sub(8).map_or(Payload::Udp, |bytes| Payload::of_datagram(payload, bytes))
+    let Some(bytes) = length.checked_sub(8) else { return Payload::Udp };
+    let (payload, bytes) = of_channel(payload, bytes).unwrap_or((payload, bytes));
+    Payload::of_datagram(payload, bytes)
+}
+
+/// What a message of a TURN channel carries (RFC 8656 §12.4); none if the payload is no such message. A short header of QUIC may begin
+/// with the same byte (RFC 9443), but hardly ever has the length in its place.
+fn of_channel(payload: &[u8], bytes: u32) -> Option<(&[u8], u32)> {
+    /// Over UDP, padding to four bytes is optional (§12.5).
+    const MAX_PADDING: u32 = 3;
+    let &[0x40..=0x4f, _, high, low, ref carried @ ..] = payload else { return None };
+    let length = u32::from(u16::from_be_bytes([high, low]));
+    let padding = bytes.checked_sub(4)?.checked_sub(length)?;
+    (padding <= MAX_PADDING).then_some((carried, length))
 }
 
 impl Payload {

@@ -806,20 +806,27 @@ INLINE void read_rtcp(struct scratch *scratch, u32 end)
 	}
 }
 
+// The header of a datagram and 12 bytes of its payload, or what there is of them.
+INLINE const u8 *udp_head(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32 length)
+{
+	const u8 *udp = piece(skb, at, 20);
+	u32 read;
+
+	if (udp)
+		return udp;
+	read = verified(min32(20, length), 63);
+	return load_bytes(skb, at, scratch->transport, read) < 0 ? 0 : scratch->transport;
+}
+
 // The same for a datagram.
 INLINE u32 read_udp(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32 length, u32 bytes)
 {
 	struct digest *digest = &scratch->digest;
-	const u8 *udp = piece(skb, at, 20), *payload;
+	const u8 *udp = udp_head(skb, at, scratch, length), *payload;
 	u32 claimed, header, rest;
 
-	if (!udp) {
-		u32 read = verified(min32(20, length), 63);
-
-		if (load_bytes(skb, at, scratch->transport, read) < 0)
-			return 0;
-		udp = scratch->transport;
-	}
+	if (!udp)
+		return 0;
 	payload = udp + 8;
 	read_ports(udp, digest);
 	digest->payload = KIND_UDP;
@@ -828,9 +835,26 @@ INLINE u32 read_udp(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32 
 	claimed = be16(udp + 4);
 	// A length of zero is a jumbogram's (RFC 2675), whose length is in the IP header.
 	bytes = claimed ? min32(claimed, bytes) : bytes;
-	if (bytes < 8 || payload[0] >> 6 != 2)
+	if (bytes < 8)
 		return 1;
 	bytes -= 8;
+	// A message of a TURN channel (RFC 8656 section 12.4), with up to three bytes of padding, carries what follows its four bytes.
+	if (payload[0] >> 4 == 4) {
+		if (length < 13)
+			return 1;
+		claimed = be16(payload + 2);
+		if (bytes - 4 - claimed > 3)
+			return 1;
+		bytes = claimed;
+		at += 4;
+		length -= 4;
+		udp = udp_head(skb, at, scratch, length);
+		if (!udp)
+			return 1;
+		payload = udp + 8;
+	}
+	if (payload[0] >> 6 != 2)
+		return 1;
 	if (length >= 16 && payload[1] >= 192 && payload[1] <= 223) {
 		rest = verified(min32(length - 8, RTCP_BYTES), 2 * RTCP_BYTES - 1);
 		if (load_bytes(skb, at + 8, scratch->transport + 8, rest) < 0)

@@ -150,8 +150,20 @@ fn rtp(random: &mut Random) -> Vec<u8> {
     packet
 }
 
+/// A message of a TURN channel (RFC 8656 §12.4), sometimes with padding, and sometimes with a wrong length.
+fn channel(random: &mut Random, carried: Vec<u8>) -> Vec<u8> {
+    let length = carried.len() as u16;
+    let length = if random.one_in(10) { random.below(3000) as u16 } else { length };
+    let mut message = vec![0x40 | random.byte() & 0x0f, random.byte()];
+    message.extend(length.to_be_bytes());
+    message.extend(carried);
+    let padding = random.below(6).saturating_sub(1) as usize;
+    message.extend(random.bytes(padding));
+    message
+}
+
 fn udp(random: &mut Random, ports: (u16, u16)) -> Vec<u8> {
-    let payload = match random.below(4) {
+    let mut payload = match random.below(4) {
         0 => rtcp(random),
         1 | 2 => rtp(random),
         _ => {
@@ -159,6 +171,9 @@ fn udp(random: &mut Random, ports: (u16, u16)) -> Vec<u8> {
             random.bytes(length)
         }
     };
+    if random.one_in(4) {
+        payload = channel(random, payload);
+    }
     let length = if random.one_in(20) { random.below(3000) as u16 } else { 8 + payload.len() as u16 };
     let mut packet = Vec::new();
     packet.extend(ports.0.to_be_bytes());

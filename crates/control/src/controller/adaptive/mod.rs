@@ -134,8 +134,10 @@ pub(super) struct Adaptive {
     starve_for: Nanos,
     /// The budget is that of before a restart, and no elastic flow has used it since.
     is_continued: bool,
-    /// When elastic flows began, and when the last one ended.
-    active_since: Nanos,
+    /// When elastic flows began that the control had no effect on yet, and how many there were then.
+    first_since: Nanos,
+    first_flows: usize,
+    /// When the last elastic flow ended.
     idle_since: Nanos,
     /// There is nothing to limit.
     is_idle: bool,
@@ -208,7 +210,8 @@ impl Adaptive {
             starved_until: Nanos::ZERO,
             starve_for: secs(tuning.starved_s),
             is_continued: false,
-            active_since: Nanos::ZERO,
+            first_since: Nanos::ZERO,
+            first_flows: 0,
             idle_since: Nanos::ZERO,
             is_idle: true,
             waits: false,
@@ -318,7 +321,8 @@ impl Adaptive {
             }
             self.on_load_grown(now);
             self.restore_caution(now, seconds, &stress);
-            let elapsed = now.saturating_sub(self.active_since);
+            self.on_flows_doubled(now);
+            let elapsed = now.saturating_sub(self.first_since);
             self.law.follow_beginning(elapsed, &stress, &self.tuning);
             self.decide(now, seconds, &stress);
         }
@@ -381,10 +385,58 @@ impl Adaptive {
         } else if self.law.has_learnt && now.saturating_sub(self.idle_since) < REMEMBERED {
             self.law.enter(State::Steady, Reason::Hold);
         } else {
-            self.active_since = now;
-            self.law.is_first = true;
+            self.begin_first(now);
             self.law.has_learnt = false;
             self.law.enter(State::Learning, Reason::RoomToGrow);
         }
+    }
+
+    /// First windows are sent before the control has an effect on their flows. While it learns, they count again where twice as many
+    /// flows are there as at the last beginning: web pages, one after the other, do not put off learning.
+    fn on_flows_doubled(&mut self, now: Nanos) {
+        let has_doubled = self.new_flows > 0 && self.claims.len() >= 2 * self.first_flows;
+        if self.law.state == State::Learning && has_doubled {
+            self.begin_first(now);
+        }
+    }
+
+    fn begin_first(&mut self, now: Nanos) {
+        (self.first_since, self.first_flows) = (now, self.claims.len().max(1));
+        self.law.is_first = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::FlowKey;
+
+    #[test]
+    fn first_windows_count_again_while_learning_where_flows_double_and_not_for_web_pages() {
+        let mut adaptive = Adaptive::new(AdaptiveConfig::default(), None);
+        adaptive.law.enter(State::Learning, Reason::RoomToGrow);
+        let mut since = |second, flows: u16, new_flows| {
+            let key = |port| FlowKey {
+                mesh: Address::v4([10, 0, 0, 1]),
+                wired: Address::v4([10, 0, 0, 2]),
+                mesh_port: port,
+                wired_port: 443,
+                protocol: 6,
+            };
+            adaptive.claims = (0..flows)
+                .map(|port| Claim { key: key(port), price: 1.0, demand: 1e6, weight: 1.0 })
+                .collect();
+            adaptive.new_flows = new_flows;
+            adaptive.on_flows_doubled(Nanos::from_secs(second));
+            adaptive.first_since.0 / 1_000_000_000
+        };
+        assert_eq!(since(1, 2, 2), 1);
+        // Pages, one after the other.
+        assert_eq!(since(2, 3, 1), 1);
+        assert_eq!(since(3, 3, 1), 1);
+        assert_eq!(since(4, 4, 1), 4);
+        assert_eq!(since(5, 9, 0), 4);
+        assert_eq!(since(6, 9, 1), 6);
+        assert_eq!(since(7, 4, 1), 6);
     }
 }

@@ -1,0 +1,232 @@
+"""Which real telephones and browsers the gateway knows: a call of each, in namespaces without other traffic (as root).
+
+Each program calls another one of its kind across the gateway. The table says what the gateway shows after some seconds:
+the codec whose impairments it assumes, the ways of the call that it measures, and the opinion score.
+
+    python3 bench/gateway/telephones.py --program target/release/fairhop
+
+Needs the packages baresip-core, linphone-cli, gstreamer1.0-tools, gstreamer1.0-plugins-base and -good, ffmpeg, chromium
+and coturn. Programs that are missing are left out, with a line that says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from browser import Network, bottleneck, measure, status
+from network import inside
+
+#: How long a call has to be known.
+CALL_S = 8
+#: Seconds of a browser's call, the first 15 of which `measure` leaves out.
+BROWSER_S = 20
+TONE = "sine=frequency=440:sample_rate={}"
+BARESIP = """\
+sip_listen {address}:5060
+module_path {modules}
+module g711.so
+module g722.so
+module gsm.so
+module opus.so
+module aubridge.so
+module aufile.so
+module_app account.so
+module_app menu.so
+audio_source aufile,{sound}
+audio_player aubridge,nil
+audio_alert aubridge,nil
+"""
+LINPHONE = """\
+[sip]
+sip_port=5070
+sip_tcp_port=-1
+sip_tls_port=-1
+[rtp]
+audio_rtp_port=7078
+"""
+
+#: Begins a call in a network, with files in a folder, until the end of the block.
+Call = Callable[[Network, Path], contextlib.AbstractContextManager[None]]
+
+
+@contextlib.contextmanager
+def running(*commands: list[str]) -> Iterator[None]:
+    """Commands that run until the end of the block. They read lines from a pipe that stays empty."""
+    with contextlib.ExitStack() as stack:
+        for command in commands:
+            null = subprocess.DEVNULL
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null)
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+            time.sleep(1)
+        yield
+
+
+def sound(folder: Path, rate: int, channels: int = 1) -> Path:
+    file = folder / "tone.wav"
+    tone = ("-f", "lavfi", "-i", f"{TONE.format(rate)}:duration=60")
+    subprocess.run(["ffmpeg", "-v", "error", *tone, "-ac", str(channels), str(file)], check=True)
+    return file
+
+
+def baresip(codec: str) -> Call:
+    """A call of two baresip with this codec, such as PCMU/8000/1."""
+
+    @contextlib.contextmanager
+    def call(network: Network, folder: Path) -> Iterator[None]:
+        file = sound(folder, *(int(number) for number in codec.split("/")[1:]))
+        commands = []
+        ends = ((network.server, network.server_address), (network.client, network.client_address))
+        for namespace, address in ends:
+            home = folder / namespace
+            home.mkdir()
+            words = {"address": address, "sound": file, "modules": "/usr/lib/baresip/modules"}
+            (home / "config").write_text(BARESIP.format_map(words))
+            account = f"<sip:bench@{address}:5060>;regint=0;answermode=auto;audio_codecs={codec}\n"
+            (home / "accounts").write_text(account)
+            (home / "contacts").touch()
+            commands.append(inside(namespace, "baresip", "-f", str(home)))
+        commands[1] += ["-e", f"/dial sip:bench@{network.server_address}:5060"]
+        with running(*commands):
+            yield
+
+    return call
+
+
+@contextlib.contextmanager
+def linphone(network: Network, folder: Path) -> Iterator[None]:
+    file = sound(folder, 16_000)
+    (folder / "rc").write_text(LINPHONE)
+    with contextlib.ExitStack() as stack:
+        ends = []
+        for namespace in (network.server, network.client):
+            home = folder / namespace
+            (home / ".local/share/linphone").mkdir(parents=True)
+            shutil.copy(folder / "rc", home / "rc")
+            command = inside(namespace, "env", f"HOME={home}", "linphonec", "-a", "-c", str(home / "rc"))
+            log = stack.enter_context((home / "log").open("wb"))
+            end = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True)
+            stack.callback(end.wait)
+            stack.callback(end.terminate)
+            ends.append(end)
+
+        def say(end: subprocess.Popen[str], line: str) -> None:
+            assert end.stdin is not None
+            end.stdin.write(f"{line}\n")
+            end.stdin.flush()
+
+        time.sleep(3)
+        for end in ends:
+            say(end, "soundcard use files")
+        say(ends[1], f"call sip:bench@{network.server_address}:5070")
+        time.sleep(3)
+        for end in ends:
+            say(end, f"play {file}")
+        yield
+
+
+def gstreamer(*encoder: str) -> Call:
+    """Streams both ways of a sound that pauses, with elements from the encoder to the payloader."""
+
+    @contextlib.contextmanager
+    def call(network: Network, _folder: Path) -> Iterator[None]:
+        commands = []
+        ways = ((network.server, network.client_address), (network.client, network.server_address))
+        for namespace, to in ways:
+            words = ("audiotestsrc", "is-live=true", "wave=ticks", "!", *encoder, "!")
+            sink = ("udpsink", f"host={to}", "port=7000", "bind-port=7000")
+            commands.append(inside(namespace, "gst-launch-1.0", "-q", *words, *sink))
+        with running(*commands):
+            yield
+
+    return call
+
+
+@contextlib.contextmanager
+def ffmpeg(network: Network, _folder: Path) -> Iterator[None]:
+    commands = []
+    for namespace, to in ((network.server, network.client_address), (network.client, network.server_address)):
+        source = ("-re", "-f", "lavfi", "-i", TONE.format(48_000))
+        encoder = ("-c:a", "libopus", "-frame_duration", "60")
+        commands.append(
+            inside(
+                namespace, "ffmpeg", "-v", "error", *source, *encoder, "-f", "rtp", f"rtp://{to}:7000?localport=7000"
+            )
+        )
+    with running(*commands):
+        yield
+
+
+@dataclass(frozen=True)
+class Telephone:
+    """A program, its name in the table, and how to make a call; none for a browser."""
+
+    program: str
+    name: str
+    call: Call | None = None
+    relay: bool = False
+
+
+TELEPHONES = (
+    *(
+        Telephone("baresip", f"baresip, {name}", baresip(codec))
+        for name, codec in (
+            *(("G.711 µ-law", "PCMU/8000/1"), ("G.711 A-law", "PCMA/8000/1"), ("G.722", "G722/16000/1")),
+            *(("GSM", "GSM/8000/1"), ("Opus", "opus/48000/2")),
+        )
+    ),
+    Telephone("linphonec", "Linphone, Opus", linphone),
+    Telephone(
+        "gst-launch-1.0",
+        "GStreamer, Opus with silence suppression",
+        gstreamer("opusenc", "dtx=true", "frame-size=20", "!", "rtpopuspay"),
+    ),
+    Telephone(
+        "gst-launch-1.0", "GStreamer, Speex", gstreamer("audio/x-raw,rate=16000", "!", "speexenc", "!", "rtpspeexpay")
+    ),
+    Telephone("ffmpeg", "FFmpeg, Opus in packets of 60 ms", ffmpeg),
+    Telephone("chromium", "Chromium, sound and video on one port"),
+    Telephone("turnserver", "the same through a TURN server (coturn)", relay=True),
+)
+
+
+def row(calls: list[dict[str, Any]]) -> tuple[str, str, str]:
+    if not calls:
+        return "", "not known", ""
+    call = calls[0]
+    ways = [name for name, way in (("into the mesh", call["down"]), ("out of it", call["up"])) if way]
+    return call["codec"], " and ".join(ways), f"{call['mos']:.2f}" if call["mos"] else ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--program", type=Path, default=Path("target/release/fairhop"))
+    program = parser.parse_args().program.resolve()
+    print("| telephones | judged as | ways | MOS |\n|---|---|---|---|")
+    for telephone in TELEPHONES:
+        if shutil.which(telephone.program) is None:
+            print(f"| {telephone.name} | {telephone.program} is not installed | | |", flush=True)
+            continue
+        with contextlib.ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
+            network = stack.enter_context(bottleneck(program, with_gateway=True))
+            if telephone.call:
+                stack.enter_context(telephone.call(network, folder))
+                time.sleep(CALL_S)
+            else:
+                measure(network, 0, "down", BROWSER_S, telephone.relay)
+            calls = [call for gateway in status(program, network)["gateways"] for call in gateway["calls"]]
+        print(f"| {telephone.name} | {' | '.join(row(calls))} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
