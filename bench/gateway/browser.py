@@ -10,7 +10,7 @@ for WebRTC's Statistics API), from 15 s of the call on. Sound that a browser mad
 is *concealed*.
 
     python3 bench/gateway/browser.py --program target/release/fairhop [--flows 1 3 10] [--directions down up] [--relay]
-        [--hops 3]
+        [--hops 3 [--config FILE]]
 
 Needs the packages chromium and, with --relay, coturn.
 """
@@ -23,11 +23,13 @@ import http.server
 import itertools
 import json
 import os
+import shutil
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,7 +46,7 @@ PORT = 8000
 ROLES = {"offer": "server", "answer": "client"}
 #: The call's seconds before the judged ones: downloads begin after the first, and learning takes 10 s.
 CALM_S, SETTLED_S = 5.0, 15.0
-#: How long browsers may take until their call has begun.
+#: How long browsers may take, beside the call, until it is over.
 BEGIN_S = 30.0
 
 Totals = dict[str, float]
@@ -76,13 +78,13 @@ def bottleneck(program: Path, with_gateway: bool) -> Iterator[Network]:
 
 
 @contextlib.contextmanager
-def mesh(program: Path, hops: int, with_gateway: bool) -> Iterator[Network]:
-    """The emulated mesh, in real time."""
+def mesh(program: Path, hops: int, with_gateway: bool, config: Path | None) -> Iterator[Network]:
+    """The emulated mesh, in real time, with a config of the gateway or adaptive control."""
     settings = ("traffic=[]", 'control={ kind = "none" }', f"topology.hops={hops}", "internet.delay_ms=10")
     command = [
         *(str(program), "emulate", str(SCENARIO), "--attach", "internet", "--attach", str(hops), "--duration", "none"),
         *(word for setting in settings for word in ("--set", setting)),
-        *(["--gateway"] if with_gateway else []),
+        *([f"--gateway={config}" if config else "--gateway"] if with_gateway else []),
     ]
     network = Network("fh-internet", f"fh-{hops}", "fh-internet", "10.78.0.1", f"10.77.0.{hops}")
     ping = inside(network.server, "ping", "-c", "1", "-W", "1", network.client_address)
@@ -183,7 +185,11 @@ def measure(network: Network, flows: int, direction: str, seconds: float, relay:
             run(getattr(network, end), *command, output=subprocess.DEVNULL)
         reports: dict[str, list[Totals]] = {role: [] for role in ROLES}
         sinks = None
-        deadline = time.monotonic() + BEGIN_S
+        # Ends the loop if a browser says nothing, or not any more.
+        watchdog = threading.Timer(BEGIN_S + seconds, signals.kill)
+        watchdog.daemon = True
+        watchdog.start()
+        stack.callback(watchdog.cancel)
         assert signals.stdout is not None
         for line in signals.stdout:
             report = json.loads(line)
@@ -194,8 +200,6 @@ def measure(network: Network, flows: int, direction: str, seconds: float, relay:
                 of_role.append(report)
             both = min(reports.values(), key=len)
             elapsed = both[-1]["at_s"] - both[0]["at_s"] if both else 0.0
-            if not both and time.monotonic() > deadline:
-                raise RuntimeError(f"the browsers have no call after {BEGIN_S:.0f} s")
             if elapsed >= CALM_S and sinks is None:
                 me, left = (sys.executable, str(BOTTLENECK)), seconds - CALM_S
                 settled = str(SETTLED_S - CALM_S)
@@ -204,6 +208,8 @@ def measure(network: Network, flows: int, direction: str, seconds: float, relay:
                 run(fro, *me, "--source", address, str(flows), "--seconds", str(left + 1))
             if elapsed >= seconds:
                 break
+        else:
+            raise RuntimeError(f"the browsers have had no call of {seconds:.0f} s after {BEGIN_S + seconds:.0f} s")
         figures: dict[str, Any] = {}
         for role, of_role in reports.items():
             figures[role] = heard([report for report in of_role if report["at_s"] >= of_role[0]["at_s"] + SETTLED_S])
@@ -227,11 +233,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--relay", action="store_true", help="through a TURN server")
     parser.add_argument("--hops", type=int, help="over an emulated mesh of so many hops")
+    parser.add_argument("--config", type=Path, help="of the gateway, with --hops")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
         http.server.ThreadingHTTPServer(("", PORT), Handler).serve_forever()
         return
+    for tool in ("chromium", *(["turnserver"] if args.relay else [])):
+        if shutil.which(tool) is None:
+            sys.exit(f"error: {tool} is not installed\n  help: apt install chromium coturn")
+    if os.geteuid() != 0:
+        sys.exit("error: network namespaces need root\n  help: run it with sudo")
     columns = (
         *("TCP", "gateway", "calls known", "end", "sound concealed", "lost", "buffered for", "round trip"),
         *("pictures a second", "frozen", "video", "TCP goodput"),
@@ -239,7 +251,7 @@ def main() -> None:
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     program = args.program.resolve()
     for flows, direction, with_gateway in itertools.product(args.flows, args.directions, (False, True)):
-        way = mesh(program, args.hops, with_gateway) if args.hops else bottleneck(program, with_gateway)
+        way = mesh(program, args.hops, with_gateway, args.config) if args.hops else bottleneck(program, with_gateway)
         with way as network:
             figures = measure(network, flows, direction, args.seconds, args.relay)
             gateways = status(program, network)["gateways"] if with_gateway else []
