@@ -4,8 +4,9 @@ use fairhop_control::digest::{Digest, Direction, Ip};
 use fairhop_control::flow::{Address, FlowKey};
 use fairhop_model::units::Nanos;
 
-/// Bytes of the transport header and its payload that the programs read at most: RTCP.
+/// Bytes of the transport header and its payload that the programs read at most: RTCP, in a message of a TURN channel four more.
 const SNAPSHOT: usize = 8 + 256;
+const CHANNEL_HEADER: usize = 4;
 const MAX_EXTENSIONS: usize = 8;
 
 /// Pseudo-random numbers: splitmix64, so that a failure can be repeated from its seed.
@@ -334,7 +335,9 @@ impl Frame {
         if is_fragment(packet) {
             return None;
         }
-        let end = packet.len().min(ip.transport_at + SNAPSHOT);
+        let in_channel = packet.get(ip.transport_at + 8).is_some_and(|first| first >> 4 == 4);
+        let header = if in_channel { CHANNEL_HEADER } else { 0 };
+        let end = packet.len().min(ip.transport_at + header + SNAPSHOT);
         Some((Digest::read(at, direction, &packet[..end])?, ip_at))
     }
 }
