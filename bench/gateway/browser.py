@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from bottleneck import CLIENT, CONFIG, NAMES, SERVER, set_up
-from network import Daemon, inside, remove
+from network import Daemon, inside, need_root, remove, status
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = HERE.parents[1] / "scenarios" / "adaptive-grid.toml"
@@ -218,13 +218,6 @@ def measure(network: Network, flows: int, direction: str, seconds: float, relay:
         return figures
 
 
-def status(program: Path, network: Network) -> dict[str, Any]:
-    """What `fairhop gateway status --json` says."""
-    command = inside(network.gateway, str(program), "gateway", "status", "--json")
-    answer: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    return answer
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--program", type=Path, default=Path("target/release/fairhop"))
@@ -242,8 +235,7 @@ def main() -> None:
     for tool in ("chromium", *(["turnserver"] if args.relay else [])):
         if shutil.which(tool) is None:
             sys.exit(f"error: {tool} is not installed\n  help: apt install chromium coturn")
-    if os.geteuid() != 0:
-        sys.exit("error: network namespaces need root\n  help: run it with sudo")
+    need_root()
     columns = (
         *("TCP", "gateway", "calls known", "end", "sound concealed", "lost", "buffered for", "round trip"),
         *("pictures a second", "frozen", "video", "TCP goodput"),
@@ -254,7 +246,7 @@ def main() -> None:
         way = mesh(program, args.hops, with_gateway, args.config) if args.hops else bottleneck(program, with_gateway)
         with way as network:
             figures = measure(network, flows, direction, args.seconds, args.relay)
-            gateways = status(program, network)["gateways"] if with_gateway else []
+            gateways = status(program, network.gateway)["gateways"] if with_gateway else []
         known = sum(len(gateway["calls"]) for gateway in gateways)
         for role, name in ROLES.items():
             end = figures[role]

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,6 +51,19 @@ def remove(namespaces: Sequence[str]) -> None:
         subprocess.run(["ip", "netns", "del", name], check=False, stderr=subprocess.DEVNULL)
 
 
+def need_root() -> None:
+    """Ends the program with a message if it cannot make namespaces."""
+    if os.geteuid() != 0:
+        sys.exit("error: network namespaces need root\n  help: run it with sudo")
+
+
+def status(program: Path, namespace: str) -> dict[str, Any]:
+    """What `fairhop gateway status --json` says in a namespace."""
+    command = inside(namespace, str(program), "gateway", "status", "--json")
+    answer: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return answer
+
+
 class Daemon:
     """`fairhop gateway run` in a namespace, from when it is ready until the end of a `with` block.
 
@@ -74,9 +88,7 @@ class Daemon:
 
     def status(self) -> dict[str, Any]:
         """What `fairhop gateway status --json` says."""
-        command = inside(self.namespace, str(self.program), "gateway", "status", "--json")
-        answer: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-        return answer
+        return status(self.program, self.namespace)
 
     def __enter__(self) -> Self:
         return self

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from browser import Network, bottleneck, measure, status
-from network import inside
+from browser import Network, bottleneck, measure
+from network import inside, need_root, status
 
 #: How long a call has to be known.
 CALL_S = 8
@@ -105,13 +105,12 @@ def baresip(codec: str) -> Call:
 @contextlib.contextmanager
 def linphone(network: Network, folder: Path) -> Iterator[None]:
     file = sound(folder, 16_000)
-    (folder / "rc").write_text(LINPHONE)
     with contextlib.ExitStack() as stack:
         ends = []
         for namespace in (network.server, network.client):
             home = folder / namespace
             (home / ".local/share/linphone").mkdir(parents=True)
-            shutil.copy(folder / "rc", home / "rc")
+            (home / "rc").write_text(LINPHONE)
             command = inside(namespace, "env", f"HOME={home}", "linphonec", "-a", "-c", str(home / "rc"))
             log = stack.enter_context((home / "log").open("wb"))
             end = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True)
@@ -134,43 +133,37 @@ def linphone(network: Network, folder: Path) -> Iterator[None]:
         yield
 
 
-def gstreamer(*encoder: str) -> Call:
-    """Streams both ways of a sound that pauses, with elements from the encoder to the payloader."""
+def streams(sender: Callable[[str], list[str]]) -> Call:
+    """A stream each way; `sender` is the command of one to an address."""
 
     @contextlib.contextmanager
     def call(network: Network, _folder: Path) -> Iterator[None]:
-        commands = []
-        ways = ((network.server, network.client_address), (network.client, network.server_address))
-        for namespace, to in ways:
-            words = ("audiotestsrc", "is-live=true", "wave=ticks", "!", *encoder, "!")
-            sink = ("udpsink", f"host={to}", "port=7000", "bind-port=7000")
-            commands.append(inside(namespace, "gst-launch-1.0", "-q", *words, *sink))
-        with running(*commands):
+        with running(
+            inside(network.server, *sender(network.client_address)),
+            inside(network.client, *sender(network.server_address)),
+        ):
             yield
 
     return call
 
 
-@contextlib.contextmanager
-def ffmpeg(network: Network, _folder: Path) -> Iterator[None]:
-    commands = []
-    for namespace, to in ((network.server, network.client_address), (network.client, network.server_address)):
-        source = ("-re", "-f", "lavfi", "-i", TONE.format(48_000))
-        encoder = ("-c:a", "libopus", "-frame_duration", "60")
-        commands.append(
-            inside(
-                namespace, "ffmpeg", "-v", "error", *source, *encoder, "-f", "rtp", f"rtp://{to}:7000?localport=7000"
-            )
-        )
-    with running(*commands):
-        yield
+def gstreamer(*encoder: str) -> Call:
+    """Streams of a sound that pauses, with elements from the encoder to the payloader."""
+    source = ("gst-launch-1.0", "-q", "audiotestsrc", "is-live=true", "wave=ticks")
+    return streams(lambda to: [*source, "!", *encoder, "!", "udpsink", f"host={to}", "port=7000", "bind-port=7000"])
+
+
+def ffmpeg(*encoder: str) -> Call:
+    """Streams with an encoder."""
+    source = ("ffmpeg", "-v", "error", "-re", "-f", "lavfi", "-i", TONE.format(48_000))
+    return streams(lambda to: [*source, *encoder, "-f", "rtp", f"rtp://{to}:7000?localport=7000"])
 
 
 @dataclass(frozen=True)
 class Telephone:
-    """A program, its name in the table, and how to make a call; none for a browser."""
+    """The programs that it needs, its name in the table, and how to make a call; none for a browser."""
 
-    program: str
+    programs: tuple[str, ...]
     name: str
     call: Call | None = None
     relay: bool = False
@@ -178,24 +171,26 @@ class Telephone:
 
 TELEPHONES = (
     *(
-        Telephone("baresip", f"baresip, {name}", baresip(codec))
+        Telephone(("baresip", "ffmpeg"), f"baresip, {name}", baresip(codec))
         for name, codec in (
             *(("G.711 µ-law", "PCMU/8000/1"), ("G.711 A-law", "PCMA/8000/1"), ("G.722", "G722/16000/1")),
             *(("GSM", "GSM/8000/1"), ("Opus", "opus/48000/2")),
         )
     ),
-    Telephone("linphonec", "Linphone, Opus", linphone),
+    Telephone(("linphonec", "ffmpeg"), "Linphone, Opus", linphone),
     Telephone(
-        "gst-launch-1.0",
+        ("gst-launch-1.0",),
         "GStreamer, Opus with silence suppression",
         gstreamer("opusenc", "dtx=true", "frame-size=20", "!", "rtpopuspay"),
     ),
     Telephone(
-        "gst-launch-1.0", "GStreamer, Speex", gstreamer("audio/x-raw,rate=16000", "!", "speexenc", "!", "rtpspeexpay")
+        ("gst-launch-1.0",),
+        "GStreamer, Speex",
+        gstreamer("audio/x-raw,rate=16000", "!", "speexenc", "!", "rtpspeexpay"),
     ),
-    Telephone("ffmpeg", "FFmpeg, Opus in packets of 60 ms", ffmpeg),
-    Telephone("chromium", "Chromium, sound and video on one port"),
-    Telephone("turnserver", "the same through a TURN server (coturn)", relay=True),
+    Telephone(("ffmpeg",), "FFmpeg, Opus in packets of 60 ms", ffmpeg("-c:a", "libopus", "-frame_duration", "60")),
+    Telephone(("chromium",), "Chromium, sound and video on one port"),
+    Telephone(("chromium", "turnserver"), "the same through a TURN server (coturn)", relay=True),
 )
 
 
@@ -211,10 +206,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--program", type=Path, default=Path("target/release/fairhop"))
     program = parser.parse_args().program.resolve()
+    need_root()
     print("| telephones | judged as | ways | MOS |\n|---|---|---|---|")
     for telephone in TELEPHONES:
-        if shutil.which(telephone.program) is None:
-            print(f"| {telephone.name} | {telephone.program} is not installed | | |", flush=True)
+        missing = [program for program in telephone.programs if shutil.which(program) is None]
+        if missing:
+            print(f"| {telephone.name} | not installed: {', '.join(missing)} | | |", flush=True)
             continue
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
@@ -224,7 +221,7 @@ def main() -> None:
                 time.sleep(CALL_S)
             else:
                 measure(network, 0, "down", BROWSER_S, telephone.relay)
-            calls = [call for gateway in status(program, network)["gateways"] for call in gateway["calls"]]
+            calls = [call for gateway in status(program, network.gateway)["gateways"] for call in gateway["calls"]]
         print(f"| {telephone.name} | {' | '.join(row(calls))} |", flush=True)
 
 

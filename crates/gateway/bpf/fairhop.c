@@ -818,7 +818,7 @@ INLINE const u8 *udp_head(struct __sk_buff *skb, u32 at, struct scratch *scratch
 	return load_bytes(skb, at, scratch->transport, read) < 0 ? 0 : scratch->transport;
 }
 
-// The same for a datagram.
+// A datagram of `bytes`, of which the packet has `length`. Zero if it cannot be read.
 INLINE u32 read_udp(struct __sk_buff *skb, u32 at, struct scratch *scratch, u32 length, u32 bytes)
 {
 	struct digest *digest = &scratch->digest;

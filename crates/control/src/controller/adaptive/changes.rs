@@ -14,6 +14,9 @@ use crate::policy::{Reason, State};
 /// Number of flows beginning within a tick that counts as many, if it is also over a quarter of all flows.
 const MANY_FLOWS: usize = 4;
 
+/// How many times as many flows are a beginning of their own while learning: there their first windows are half of all, or more.
+const TIMES_MORE: usize = 2;
+
 /// Part of the budget that is kept at least when the first calls begin.
 const MIN_KEPT: f64 = 0.25;
 
@@ -91,6 +94,15 @@ impl Adaptive {
         }
     }
 
+    /// First windows are sent before the control has an effect on their flows. While it learns, they count again where the flows are
+    /// [`TIMES_MORE`] as many as at the last such beginning: web pages, one after the other, do not put off learning.
+    pub(super) fn on_flows_doubled(&mut self, now: Nanos) {
+        let have_doubled = self.new_flows > 0 && self.claims.len() >= TIMES_MORE * self.first_flows;
+        if self.law.state == State::Learning && have_doubled {
+            self.begin_first(now);
+        }
+    }
+
     /// Uses less of the budget before a call suffers; `new_part` of the calls or flows is new. Waits for the effect.
     fn make_room(&mut self, now: Nanos, new_part: f64, reason: Reason) {
         self.caution = self.caution.min(libm::pow(self.tuning.caution, new_part));
@@ -108,5 +120,42 @@ impl Adaptive {
         if now.saturating_sub(self.yielded_at) > secs(self.tuning.caution_s) && stress.level < 1.0 {
             self.caution = (self.caution * (1.0 + seconds * self.tuning.return_speed)).min(1.0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::AdaptiveConfig;
+    use super::*;
+    use crate::allocate::Claim;
+    use crate::flow::{Address, FlowKey};
+
+    #[test]
+    fn first_windows_count_again_while_learning_where_flows_double_and_not_for_web_pages() {
+        let mut adaptive = Adaptive::new(AdaptiveConfig::default(), None);
+        adaptive.law.enter(State::Learning, Reason::RoomToGrow);
+        let mut since = |second, flows: u16, new_flows| {
+            let key = |port| FlowKey {
+                mesh: Address::v4([10, 0, 0, 1]),
+                wired: Address::v4([10, 0, 0, 2]),
+                mesh_port: port,
+                wired_port: 443,
+                protocol: 6,
+            };
+            adaptive.claims = (0..flows)
+                .map(|port| Claim { key: key(port), price: 1.0, demand: 1e6, weight: 1.0 })
+                .collect();
+            adaptive.new_flows = new_flows;
+            adaptive.on_flows_doubled(Nanos::from_secs(second));
+            adaptive.first_since.0 / 1_000_000_000
+        };
+        assert_eq!(since(1, 2, 2), 1);
+        // Pages, one after the other.
+        assert_eq!(since(2, 3, 1), 1);
+        assert_eq!(since(3, 3, 1), 1);
+        assert_eq!(since(4, 4, 1), 4);
+        assert_eq!(since(5, 9, 0), 4);
+        assert_eq!(since(6, 9, 1), 6);
+        assert_eq!(since(7, 4, 1), 6);
     }
 }

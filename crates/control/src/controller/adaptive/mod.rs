@@ -391,52 +391,9 @@ impl Adaptive {
         }
     }
 
-    /// First windows are sent before the control has an effect on their flows. While it learns, they count again where twice as many
-    /// flows are there as at the last beginning: web pages, one after the other, do not put off learning.
-    fn on_flows_doubled(&mut self, now: Nanos) {
-        let has_doubled = self.new_flows > 0 && self.claims.len() >= 2 * self.first_flows;
-        if self.law.state == State::Learning && has_doubled {
-            self.begin_first(now);
-        }
-    }
-
+    /// Flows have begun on which the control has no effect yet: what they send is no reason to learn.
     fn begin_first(&mut self, now: Nanos) {
         (self.first_since, self.first_flows) = (now, self.claims.len().max(1));
         self.law.is_first = true;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::flow::FlowKey;
-
-    #[test]
-    fn first_windows_count_again_while_learning_where_flows_double_and_not_for_web_pages() {
-        let mut adaptive = Adaptive::new(AdaptiveConfig::default(), None);
-        adaptive.law.enter(State::Learning, Reason::RoomToGrow);
-        let mut since = |second, flows: u16, new_flows| {
-            let key = |port| FlowKey {
-                mesh: Address::v4([10, 0, 0, 1]),
-                wired: Address::v4([10, 0, 0, 2]),
-                mesh_port: port,
-                wired_port: 443,
-                protocol: 6,
-            };
-            adaptive.claims = (0..flows)
-                .map(|port| Claim { key: key(port), price: 1.0, demand: 1e6, weight: 1.0 })
-                .collect();
-            adaptive.new_flows = new_flows;
-            adaptive.on_flows_doubled(Nanos::from_secs(second));
-            adaptive.first_since.0 / 1_000_000_000
-        };
-        assert_eq!(since(1, 2, 2), 1);
-        // Pages, one after the other.
-        assert_eq!(since(2, 3, 1), 1);
-        assert_eq!(since(3, 3, 1), 1);
-        assert_eq!(since(4, 4, 1), 4);
-        assert_eq!(since(5, 9, 0), 4);
-        assert_eq!(since(6, 9, 1), 6);
-        assert_eq!(since(7, 4, 1), 6);
     }
 }
