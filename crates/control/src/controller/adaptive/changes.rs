@@ -14,7 +14,8 @@ use crate::policy::{Reason, State};
 /// Number of flows beginning within a tick that counts as many, if it is also over a quarter of all flows.
 const MANY_FLOWS: usize = 4;
 
-/// How many times as many flows are a beginning of their own while learning: there their first windows are half of all, or more.
+/// While learning, first windows count again once the flows are this many times as many: at least half of all windows are first
+/// ones then.
 const TIMES_MORE: usize = 2;
 
 /// Part of the budget that is kept at least when the first calls begin.
@@ -94,8 +95,8 @@ impl Adaptive {
         }
     }
 
-    /// First windows are sent before the control has an effect on their flows. While it learns, they count again where the flows are
-    /// [`TIMES_MORE`] as many as at the last such beginning: web pages, one after the other, do not put off learning.
+    /// Flows send their first windows before the control has an effect on them. While it learns, a beginning of [`TIMES_MORE`] times
+    /// the flows of the last one counts as another beginning. Web pages, one after the other, are none, so they do not put off learning.
     pub(super) fn on_flows_doubled(&mut self, now: Nanos) {
         let have_doubled = self.new_flows > 0 && self.claims.len() >= TIMES_MORE * self.first_flows;
         if self.law.state == State::Learning && have_doubled {
