@@ -2,8 +2,8 @@
 //!
 //! IPv4 (RFC 791), IPv6 with its extension headers (RFC 8200 §4), TCP (RFC 9293) with the options maximum segment size,
 //! window scale, timestamps (RFC 7323) and SACK (RFC 2018), UDP (RFC 768), RTP and RTCP (RFC 3550), distinguished as in
-//! RFC 5761 §4, and the VoIP metrics of RTCP XR (RFC 3611 §4.7). A call that a relay forwards (TURN, RFC 8656) has its packets in
-//! messages of a channel, which are opened.
+//! RFC 5761 §4, the VoIP metrics of RTCP XR (RFC 3611 §4.7), and requests to repeat packets (RFC 4585 §6.2.1). A call that a relay
+//! forwards (TURN, RFC 8656) has its packets in messages of a channel, which are opened.
 //!
 //! The bytes may end anywhere, since a kernel may pass on only the beginning of a packet; lengths are those of the headers.
 //! Reading never panics and allocates nothing: a payload that cannot be read is [`Payload::Other`]; without a whole IP header
@@ -168,6 +168,9 @@ pub struct RtcpFields {
     pub report: Option<ReceptionReport>,
     /// The VoIP metrics of an extended report.
     pub voip: Option<VoipMetrics>,
+    /// Entries of generic NACKs (RFC 4585 §6.2.1): each asks for one to 17 packets again. They are counted by the length of their part,
+    /// which can be read in encrypted packets, too (RFC 3711 §3.4), if no other part is before it.
+    pub nack_entries: u32,
 }
 
 /// A report block (RFC 3550 §6.4.1).
@@ -536,7 +539,11 @@ impl RtcpFields {
     fn read(rtcp: &[u8], bytes: u32) -> Option<Self> {
         const SENDER_REPORT: u8 = 200;
         const RECEIVER_REPORT: u8 = 201;
+        const TRANSPORT_FEEDBACK: u8 = 205;
         const EXTENDED_REPORT: u8 = 207;
+        const GENERIC_NACK: u8 = 1;
+        /// Of a part with feedback, before its entries.
+        const FEEDBACK_HEAD: usize = 12;
         let mut fields = Self { ssrc: u32_at(rtcp, 4)?, ..Self::default() };
         let mut rest = rtcp.get(..rtcp.len().min(bytes as usize))?;
         while let (&[first, kind, ..], Some(words)) = (rest, u16_at(rest, 2)) {
@@ -553,6 +560,9 @@ impl RtcpFields {
                     fields.report = fields.report.or_else(|| block_at(28));
                 }
                 RECEIVER_REPORT => fields.report = fields.report.or_else(|| block_at(8)),
+                TRANSPORT_FEEDBACK if first & 0x1f == GENERIC_NACK => {
+                    fields.nack_entries += (packet.len().saturating_sub(FEEDBACK_HEAD) / 4) as u32;
+                }
                 EXTENDED_REPORT => fields.voip = fields.voip.or_else(|| voip_metrics(packet)),
                 _ => {}
             }

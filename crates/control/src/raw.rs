@@ -83,7 +83,7 @@ pub const WAITED_UNIT: Nanos = Nanos(1 << 20);
 /// | `words[6]` | – | – | last sender report |
 /// | `words[7]` | – | – | delay since then |
 /// | `words[8]` | – | – | SSRC of the VoIP metrics |
-/// | `words[9]` | – | – | – |
+/// | `words[9]` | – | – | entries of NACKs |
 ///
 /// Units are those of [`Digest`]. Fields without a meaning are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -210,7 +210,7 @@ impl RawDigest {
         let report = rtcp.report.unwrap_or_default();
         let voip = rtcp.voip.unwrap_or_default();
         self.octets = [report.fraction_lost, voip.loss_rate, voip.discard_rate, voip.mos_cq];
-        self.words[..9].copy_from_slice(&[
+        self.words = [
             rtcp.ssrc,
             rtcp.sender_report.unwrap_or(0),
             report.ssrc,
@@ -220,7 +220,8 @@ impl RawDigest {
             report.last_sender_report,
             report.delay_since,
             voip.ssrc,
-        ]);
+            rtcp.nack_entries,
+        ];
     }
 
     const fn has(&self, bit: u8) -> bool {
@@ -258,7 +259,8 @@ impl RawDigest {
     }
 
     fn rtcp(&self) -> RtcpFields {
-        let [ssrc, ntp, report_ssrc, lost, highest, jitter, last_report, delay, voip_ssrc, _] = self.words;
+        let [ssrc, ntp, report_ssrc, lost, highest, jitter, last_report, delay, voip_ssrc, nack_entries] =
+            self.words;
         let [fraction_lost, loss_rate, discard_rate, mos_cq] = self.octets;
         let report = ReceptionReport {
             ssrc: report_ssrc,
@@ -279,6 +281,7 @@ impl RawDigest {
                 discard_rate,
                 mos_cq,
             }),
+            nack_entries,
         }
     }
 }

@@ -234,7 +234,8 @@ struct known {
 	struct flow flow;
 };
 
-enum { CAME = 16 };
+// Of a flow, the times at which so many parked packets came are known, and so many ACKs wait.
+enum { CAME = 64, MAX_ACKS = 16 };
 struct lane {
 	struct spacing data;
 	// Departure of the last packet with data.
@@ -788,6 +789,10 @@ __attribute__((noinline)) int read_rtcp_part(u32 end)
 	} else if (head[1] == 201) {
 		if (!(digest->present & 2) && head[0] & 31 && at + 32 <= part_end)
 			read_report(head + 8, digest);
+	} else if (head[1] == 205 && (head[0] & 31) == 1) {
+		// Generic NACKs (RFC 4585 section 6.2.1): the entries after 12 bytes.
+		if (at + 12 <= part_end)
+			digest->words[9] += (part_end - at - 12) / 4;
 	} else if (head[1] == 207 && !(digest->present & 4)) {
 		scratch->rtcp_block = at + 8;
 	}
@@ -1378,7 +1383,9 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 		unlock(&schedule->lock);
 		return NONE;
 	}
-	if (IS_POLLING && is_urgent && !behind && waited > MAX_URGENT_WAIT >> WAITED_SHIFT) {
+	// Of more than CAME, the time of the first one is not known any more.
+	if (IS_POLLING && is_urgent && !behind &&
+		(waited > MAX_URGENT_WAIT >> WAITED_SHIFT || (u16)(lane->next - lane->first) > CAME)) {
 		unpark(&schedule->parks[0], lane, was_parked, number);
 		unlock(&schedule->lock);
 		return NONE;
@@ -1404,7 +1411,7 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 // When an ACK may leave, which is charged what it acknowledges; NONE if it would wait too long, TOO_EARLY as in `depart`.
 //
 // All flows share the rate: one ACK holds those of the others for `max_ack_wait` at most. Without a number to compare with, in
-// this epoch and this connection, it is charged nothing. Polling drops the oldest of more than CAME ACKs of a flow: later ones
+// this epoch and this connection, it is charged nothing. Polling drops the oldest of more than MAX_ACKS ACKs of a flow: later ones
 // repeat what it said (RFC 9293 section 3.10.7.4).
 INLINE u64 depart_ack(struct schedule *schedule, struct orders *orders, struct lane *lane, u32 direction, u64 rate, u64 time, u32 ack,
 	u32 was_parked, u16 number, u16 waited)
@@ -1423,7 +1430,7 @@ INLINE u64 depart_ack(struct schedule *schedule, struct orders *orders, struct l
 			unlock(&schedule->lock);
 			return TOO_EARLY;
 		}
-		if (is_early && waited <= max_wait >> WAITED_SHIFT && (u16)(lane->next - lane->first) <= CAME) {
+		if (is_early && waited <= max_wait >> WAITED_SHIFT && (u16)(lane->next - lane->first) <= MAX_ACKS) {
 			unlock(&schedule->lock);
 			return TOO_EARLY;
 		}

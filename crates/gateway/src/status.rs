@@ -128,7 +128,7 @@ pub struct CallStatus {
     pub heard: Option<DirectionStatus>,
     /// Into the mesh, as the listener reports or as inferred.
     pub down: Option<DirectionStatus>,
-    /// Whether `down` comes from the listener's reports.
+    /// Whether `down` comes from the listener: its reports, or what it asks to be sent again.
     pub down_is_reported: bool,
 }
 

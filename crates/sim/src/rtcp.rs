@@ -109,7 +109,7 @@ impl Report {
             ssrc: self.ssrc,
             sender_report: self.sender.map(|sender| middle(sender.ntp)),
             report: self.block,
-            voip: None,
+            ..RtcpFields::default()
         }
     }
 }

@@ -65,8 +65,8 @@ pub const CLOCK_SHOWN: Nanos = Nanos::from_secs(4);
 /// Counts of 100 ms of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
-    /// Number of the 100 ms; a 32-bit number holds 13 years.
-    epoch: u32,
+    /// Number of the 100 ms, which begins anew after 109 minutes: see [`Stream::is_stale`].
+    epoch: u16,
     expected: u16,
     received: u16,
     late: u16,
@@ -412,12 +412,20 @@ impl Stream {
     }
 
     fn bucket_at(&mut self, now: Nanos) -> usize {
-        let epoch = now.div_floor(BUCKET) as u32;
-        let place = epoch as usize % BUCKETS;
+        if self.is_stale(now) {
+            self.buckets = <_>::default();
+        }
+        let number = now.div_floor(BUCKET);
+        let (epoch, place) = (number as u16, (number % BUCKETS as u64) as usize);
         if self.buckets[place].epoch != epoch {
             self.buckets[place] = Bucket { epoch, ..Bucket::default() };
         }
         place
+    }
+
+    /// Whether all counts are of the past.
+    fn is_stale(&self, now: Nanos) -> bool {
+        now.saturating_sub(self.last_at) > BUCKET * BUCKETS as u64
     }
 
     /// Whether it belongs to a call.
@@ -472,6 +480,20 @@ impl Stream {
         Some(Nanos(at.rem_euclid(interval).cast_unsigned()))
     }
 
+    /// By how much the fastest packets of the last two seconds were later than the fastest one; none before the first packet.
+    pub(super) fn standing_delay(&self) -> Option<Nanos> {
+        let (min, recent) = self.min.value().zip(self.recent_min.value()).filter(|_| self.recognised)?;
+        Some(Nanos(recent.saturating_sub(min).max(0).cast_unsigned()))
+    }
+
+    /// Measures delays from the fastest packets of the last two seconds on.
+    pub(super) fn forget_minimum(&mut self, now: Nanos) {
+        self.min = WindowedMin::new();
+        if let Some(recent) = self.recent_min.value() {
+            self.min.update(now, recent);
+        }
+    }
+
     /// Ticks per second of the timestamps.
     pub const fn clock_hz(&self) -> u32 {
         self.clock_hz
@@ -496,11 +518,11 @@ impl Stream {
         if !self.recognised {
             return None;
         }
-        let newest = now.div_floor(BUCKET) as u32;
-        let count = span.div_floor(BUCKET).clamp(1, BUCKETS as u64 - 1) as u32;
+        let newest = now.div_floor(BUCKET) as u16;
+        let count = span.div_floor(BUCKET).clamp(1, BUCKETS as u64 - 1) as u16;
         let (mut expected, mut received, mut late, mut sum, mut max) = (0_u32, 0_u32, 0_u32, 0_u64, 0_u32);
-        for bucket in &self.buckets {
-            if bucket.epoch <= newest && bucket.epoch + count > newest {
+        for bucket in self.buckets.iter().filter(|_| !self.is_stale(now)) {
+            if newest.wrapping_sub(bucket.epoch) < count {
                 expected += u32::from(bucket.expected);
                 received += u32::from(bucket.received);
                 late += u32::from(bucket.late);

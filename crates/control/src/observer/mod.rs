@@ -10,7 +10,8 @@
 //! | other | the rest | rate |
 //!
 //! **What a gateway cannot see.** A call's stream out of the mesh shows the mesh's loss and delay. The stream into the mesh does
-//! not: its quality is known from the listener's RTCP reports, if there are any, every few seconds. Between reports it is
+//! not: its quality is known from the listener's RTCP reports, if there are any, every few seconds, or from what a listener with
+//! video asks to be sent again ([`nack`]). Between reports it is
 //! *inferred* ([`Observer::into_mesh`]): as that of its twin out of the mesh, or as the round trips of TCP through the mesh
 //! indicate, whichever is worse. The inference misses loss in one direction without a queue.
 //!
@@ -21,6 +22,8 @@
 
 pub mod call;
 mod meter;
+mod nack;
+mod standing;
 mod survey;
 pub mod tcp;
 
@@ -33,6 +36,8 @@ pub use meter::{Excess, MeshRoundTrip, Meter, OwnQueue, RoundTrip, UplinkRoundTr
 pub use survey::{ElasticFlow, MeshNode};
 pub use tcp::TcpFlow;
 
+use nack::Nacks;
+use standing::Standing;
 use survey::Survey;
 
 use crate::digest::{Digest, Direction, Payload, RtcpFields};
@@ -43,6 +48,9 @@ use crate::network::Network;
 const SILENT: Nanos = Nanos::from_secs(2);
 /// Silence after which a flow is not surveyed: an upload may be made to wait for four seconds for an ACK.
 const SURVEYED: Nanos = Nanos::from_secs(5);
+
+/// Time over which what elastic flows send is averaged: the meters' half second may hold few packets of each.
+const SENT_OVER: Nanos = Nanos::from_secs(2);
 
 /// Sizes and assumptions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -126,6 +134,10 @@ pub struct UdpFlow {
     pub far_down: Option<FarReport>,
     /// The wired end's report about the stream out of the mesh.
     pub far_up: Option<FarReport>,
+    /// What the mesh end asks to be sent again.
+    nacks: Nacks,
+    /// The delay out of the mesh that even the fastest packets have.
+    standing: Standing,
     /// Packets received and lost of the stream into the mesh, and of that out of it, when the last report about it passed.
     counts_reported: [(u64, u64); 2],
     /// Round trip through the mesh by RTCP (RFC 3550 §6.4.1).
@@ -223,7 +235,7 @@ pub struct CallNow {
     pub heard: Option<Quality>,
     /// Quality of the stream into the mesh, as reported or inferred; none if neither is possible.
     pub down: Option<Quality>,
-    /// Whether `down` comes from the listener's report.
+    /// Whether `down` comes from the listener: its report, or what it asks to be sent again.
     pub down_is_reported: bool,
     /// Interval of the packets out of the mesh, and the offset within it at which undelayed ones arrive; none without any.
     pub cadence: Option<(Nanos, Nanos)>,
@@ -279,6 +291,9 @@ pub struct Observer {
     totals: Totals,
     own_queue: OwnQueue,
     survey: Survey,
+    /// What elastic flows send in bits per second, in the mean of [`SENT_OVER`], and the last survey.
+    sent: f64,
+    sent_at: Nanos,
     local: Vec<Network>,
 }
 
@@ -291,6 +306,8 @@ impl Observer {
             totals: Totals::default(),
             own_queue: OwnQueue::default(),
             survey: Survey::default(),
+            sent: 0.0,
+            sent_at: Nanos::ZERO,
             local: Vec::new(),
         }
     }
@@ -444,6 +461,18 @@ impl Observer {
     /// from the last survey; a controller makes one at each tick.
     pub fn survey(&mut self, now: Nanos) {
         self.survey.update(now, now.saturating_sub(SURVEYED), now.saturating_sub(SILENT), &self.flows);
+        let sent = self.survey.elastic.iter().map(|flow| flow.rate).sum::<f64>();
+        let part = now.saturating_sub(self.sent_at).as_secs_f64() / SENT_OVER.as_secs_f64();
+        self.sent += (sent - self.sent) * part.min(1.0);
+        self.sent_at = now;
+        for key in &self.survey.calls {
+            if let Some(Flow { body: FlowBody::Udp(udp), .. }) = self.flows.get_mut(key) {
+                let delay = udp.up.standing_delay();
+                if delay.is_some_and(|delay| udp.standing.follow(now, delay, self.sent)) {
+                    udp.up.forget_minimum(now);
+                }
+            }
+        }
     }
 
     /// The elastic flows of the last survey, those with the latest packets first.
@@ -561,8 +590,8 @@ impl Observer {
         Some(quality)
     }
 
-    /// Quality of the stream into the mesh, and whether it comes from the listener's report: the report if it is at most 2.5 s
-    /// old, made worse by what is inferred. See the module's documentation.
+    /// Quality of the stream into the mesh, and whether it comes from the listener: its report if that is at most 2.5 s old, or what it
+    /// asks to be sent again; made worse by what is inferred. See the module's documentation.
     pub fn into_mesh(
         &self,
         now: Nanos,
@@ -574,13 +603,16 @@ impl Observer {
             return (None, false);
         }
         let report = udp.far_down.filter(|report| now.saturating_sub(report.at) <= FRESH);
+        let asked = udp.nacks.loss(now);
         let excess = self.mesh_excess(Some(key.mesh));
-        if report.is_none() && twin.is_none() && excess.is_none() {
+        if report.is_none() && asked.is_none() && twin.is_none() && excess.is_none() {
             return (None, false);
         }
         let mut quality = twin.copied().unwrap_or_default();
         if let Some(report) = report {
             (quality.loss, quality.late, quality.jitter) = (report.lost_beyond(), 0.0, report.jitter);
+        } else if let Some(loss) = asked {
+            (quality.loss, quality.late) = (loss, 0.0);
         }
         // The part of a round trip's excess that the way out of the mesh does not explain is that of the way in.
         if let Some(excess) = excess {
@@ -594,7 +626,7 @@ impl Observer {
         // The listener hears what was lost before the gateway, too.
         let heard = report.map_or(quality.loss, |report| report.loss);
         quality.mos = self.listening_to(udp).mos(udp.down.codec(), heard + quality.late);
-        (Some(quality), report.is_some())
+        (Some(quality), report.is_some() || asked.is_some())
     }
 }
 
@@ -637,6 +669,8 @@ impl UdpFlow {
             up: Stream::new(),
             far_down: None,
             far_up: None,
+            nacks: Nacks::new(),
+            standing: Standing::new(),
             counts_reported: [(0, 0); 2],
             mesh_rtt: MeshRoundTrip::new(),
             wired_rtt: WindowedMin::new(),
@@ -662,6 +696,9 @@ impl UdpFlow {
         meter.add(at, u64::from(bytes));
         if let Payload::Rtp(rtp) = payload {
             stream.update(at, rtp, playout);
+            if direction == Direction::ToMesh && self.down.is_recognised() && rtp.ssrc != self.down.ssrc() {
+                self.nacks.on_packet(rtp);
+            }
         }
     }
 
@@ -697,6 +734,19 @@ impl UdpFlow {
         self.up.has_other_sources() || self.down.has_other_sources()
     }
 
+    /// Rate of the sound, into the mesh and both ways, of a call whose ports other sources share; zero for other flows.
+    fn sound_beside_others(&self, horizon: Nanos) -> [f64; 2] {
+        let of = |stream: &Stream| {
+            let is_counted = self.has_other_sources() && stream.is_alive(horizon);
+            if is_counted {
+                8.0 * self.voice_bytes() / stream.interval().as_secs_f64().max(0.001)
+            } else {
+                0.0
+            }
+        };
+        [of(&self.down), of(&self.down) + of(&self.up)]
+    }
+
     /// Whether it is a call with a packet since `horizon`.
     pub fn is_call(&self, horizon: Nanos) -> bool {
         self.up.is_alive(horizon) || self.down.is_alive(horizon)
@@ -730,6 +780,9 @@ impl UdpFlow {
             Direction::ToMesh => (0, 1),
             Direction::FromMesh => (1, 0),
         };
+        if direction == Direction::FromMesh {
+            self.nacks.on_rtcp(at, rtcp.nack_entries);
+        }
         if let Some(ntp) = rtcp.sender_report {
             self.sender_reports[own] = Some((ntp, at));
         }

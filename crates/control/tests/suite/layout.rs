@@ -134,8 +134,10 @@ fn rtcp() -> impl Strategy<Value = Payload> {
         discard_rate,
         mos_cq,
     });
-    (any::<u32>(), option::of(any::<u32>()), option::of(report), option::of(voip)).prop_map(
-        |(ssrc, sender_report, report, voip)| Payload::Rtcp(RtcpFields { ssrc, sender_report, report, voip }),
+    (any::<u32>(), option::of(any::<u32>()), option::of(report), option::of(voip), any::<u32>()).prop_map(
+        |(ssrc, sender_report, report, voip, nack_entries)| {
+            Payload::Rtcp(RtcpFields { ssrc, sender_report, report, voip, nack_entries })
+        },
     )
 }
 

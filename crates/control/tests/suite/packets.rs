@@ -154,11 +154,44 @@ fn rtcp_is_distinguished_from_rtp_and_all_parts_of_a_compound_packet_are_read() 
         delay_since: 65_536,
     };
     let voip = VoipMetrics { ssrc: 7, loss_rate: 26, discard_rate: 13, mos_cq: 31 };
-    let expected =
-        RtcpFields { ssrc: 5, sender_report: Some(0x1234_5678), report: Some(report), voip: Some(voip) };
+    let expected = RtcpFields {
+        ssrc: 5,
+        sender_report: Some(0x1234_5678),
+        report: Some(report),
+        voip: Some(voip),
+        nack_entries: 0,
+    };
     assert_eq!(fields, expected);
     // STUN begins with two zero bits, so it is not RTP.
     assert_eq!(read(&v4(17, &udp(&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42, 0, 0, 0, 0]))).payload, Payload::Udp);
+}
+
+#[test]
+fn entries_of_nacks_are_counted_in_clear_and_in_encrypted_packets() {
+    let entries_of = |packet: &[u8]| match read(&v4(17, &udp(packet))).payload {
+        Payload::Rtcp(fields) => fields.nack_entries,
+        other => panic!("{other:?}"),
+    };
+    let part = |format: u8, kind: u8, words: u8| {
+        let mut part = vec![0x80 | format, kind, 0, words];
+        part.resize(4 * (usize::from(words) + 1), 0xe5);
+        part
+    };
+    // RFC 4585 §6.1: two words follow the header, then the entries.
+    assert_eq!(entries_of(&part(1, 205, 3)), 1);
+    assert_eq!(entries_of(&part(1, 205, 6)), 4);
+    assert_eq!(entries_of(&part(1, 205, 2)), 0);
+    // Behind a report without blocks, and twice.
+    assert_eq!(entries_of(&[part(0, 201, 1), part(1, 205, 4), part(1, 205, 3)].concat()), 3);
+    // Of a part that is longer than the packet, what is there.
+    assert_eq!(entries_of(&part(1, 205, 6)[..20]), 2);
+    // Other feedback: temporary bit rates, that of transport-wide congestion control, a picture that is lost.
+    for (format, kind) in [(3, 205), (15, 205), (1, 206)] {
+        assert_eq!(entries_of(&part(format, kind, 6)), 0);
+    }
+    // RFC 3711 §3.4: what is behind the first eight bytes is encrypted; index and tag follow.
+    let encrypted = [part(1, 205, 3), vec![0x80, 0, 0, 1], vec![0x9d; 10]].concat();
+    assert_eq!(entries_of(&encrypted), 1);
 }
 
 #[test]

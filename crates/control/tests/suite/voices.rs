@@ -1,11 +1,13 @@
 //! Streams of voice as real telephones, browsers and exchanges send them: pauses, rare clocks, several sources on the same ports,
 //! numbers that begin anew. Nothing is lost or late here unless a test says so, so that nothing may seem to be.
 
+use fairhop_control::controller::Controller;
 use fairhop_control::digest::{
     Digest, Direction, PROTOCOL_UDP, Payload, RtcpFields, RtpFields, TcpFields, tcp_flag,
 };
 use fairhop_control::flow::{Address, FlowKey};
 use fairhop_control::observer::{CallNow, FlowBody, FlowKind, Observer, ObserverConfig, Stream};
+use fairhop_control::{AdaptiveConfig, ControllerConfig};
 use fairhop_model::units::Nanos;
 
 use Direction::{FromMesh, ToMesh};
@@ -60,6 +62,23 @@ impl Packets {
                 ..RtpFields::default()
             };
             self.voice(at, direction, rtp);
+        }
+    }
+
+    /// Video of one source every 33 ms in these milliseconds, in pictures of that many packets of 1100 bytes.
+    fn video(&mut self, times: std::ops::Range<u64>, direction: Direction, packets: u64) {
+        for (picture, at) in times.step_by(33).enumerate() {
+            for n in 0..packets {
+                let rtp = RtpFields {
+                    payload_type: 96,
+                    sequence: (picture as u64 * packets + n) as u16,
+                    timestamp: 2970 * picture as u32,
+                    ssrc: 8,
+                    marker: n == packets - 1,
+                    ..RtpFields::default()
+                };
+                self.add(Nanos::from_micros(1000 * at + 300 * n), direction, 1100, Payload::Rtp(rtp));
+            }
         }
     }
 
@@ -199,22 +218,7 @@ fn voice_beside_video_on_the_same_ports_is_measured_and_the_flow_has_the_place_o
     for video_from in [0, 5000] {
         let mut packets = Packets::default();
         packets.g711(7..20_000, FromMesh, 0, 0);
-        let mut sequence = 0;
-        for picture in video_from / 33..600 {
-            for n in 0..6 {
-                sequence += 1;
-                let rtp = RtpFields {
-                    payload_type: 96,
-                    sequence,
-                    timestamp: 2970 * picture as u32,
-                    ssrc: 8,
-                    marker: n == 5,
-                    ..RtpFields::default()
-                };
-                let at = Nanos::from_micros(33_000 * picture + 300 * n);
-                packets.add(at, FromMesh, 1100, Payload::Rtp(rtp));
-            }
-        }
+        packets.video(video_from..19_800, FromMesh, 6);
         packets.observe(|at, observer, call| {
             if at > 1000 {
                 let up = call.and_then(|call| call.up).expect("a call");
@@ -223,6 +227,89 @@ fn voice_beside_video_on_the_same_ports_is_measured_and_the_flow_has_the_place_o
             if at > video_from + 1000 {
                 assert_eq!(observer.flow(&KEY).map(|flow| flow.kind(ms(at))), Some(FlowKind::Interactive));
             }
+        });
+    }
+}
+
+/// Encrypted reports tell nothing, but whoever watches video asks for what is missing (RFC 4585 §6.2.1).
+#[test]
+fn what_a_listener_asks_to_be_sent_again_is_the_loss_of_its_call_into_the_mesh() {
+    let mut packets = Packets::default();
+    packets.g711(7..20_000, ToMesh, 0, 0);
+    packets.g711(3..20_000, FromMesh, 0, 0);
+    packets.video(0..20_000, ToMesh, 2);
+    for at in (50..20_000).step_by(100) {
+        // One packet of a hundred from 10 s on, each after its round trip.
+        let entries = u32::from(at > 10_000 && at % 1650 < 100);
+        let feedback = RtcpFields { ssrc: 9, nack_entries: entries, ..RtcpFields::default() };
+        packets.add(ms(at), FromMesh, 100, Payload::Rtcp(feedback));
+    }
+    let (mut sum, mut count) = (0.0, 0);
+    packets.observe(|at, _, call| {
+        let Some(call) = call.filter(|_| at > 1000) else { return };
+        if at < 11_500 {
+            assert!(!call.down_is_reported, "nothing was asked for until then: {at} ms");
+        } else if at > 13_000 {
+            assert!(call.down_is_reported, "at {at} ms");
+            sum += call.down.expect("a stream into the mesh").loss;
+            count += 1;
+        }
+    });
+    assert!((sum / f64::from(count) / 0.01 - 1.0).abs() < 0.1, "{}", sum / f64::from(count));
+}
+
+/// All calls are bad, so that the budget is small. The sound of a call with video has its rate, which is 80 kb/s, and is not dropped with
+/// the video's packets.
+#[test]
+fn sound_beside_video_keeps_its_rate_whatever_the_budget_is() {
+    let mut packets = Packets::default();
+    packets.g711(7..30_000, ToMesh, 0, 0);
+    packets.g711(3..30_000, FromMesh, 0, 0);
+    packets.video(0..30_000, ToMesh, 6);
+    packets.0.retain(|digest| digest.direction == ToMesh || digest.at.0 / 20_000_000 % 4 > 0);
+    packets.0.sort_by_key(|digest| digest.at);
+    let observer = ObserverConfig { flows: 100, ..ObserverConfig::default() };
+    let mut controller = Controller::new(observer, ControllerConfig::Adaptive(AdaptiveConfig::default()));
+    let mut tick = 100;
+    for digest in &packets.0 {
+        while digest.at >= ms(tick) {
+            let policy = controller.tick(ms(tick), 0);
+            let rate = policy.interactive.map_or(0, |rate| rate.0);
+            assert!(tick < 1000 || policy.down.is_none() || rate >= 80_000, "{rate} at {tick} ms");
+            tick += 100;
+        }
+        controller.on_digest(digest);
+    }
+}
+
+/// At 20 s, the packets of a call begin to come 33 ms later, and from 30 s on a download sends half as much. A queue would become shorter.
+#[test]
+fn a_delay_that_does_not_become_shorter_where_less_is_sent_is_no_queue() {
+    for (then, sends_less, at_last) in [(33, true, 0), (17, true, 17), (33, false, 33)] {
+        let mut packets = Packets::default();
+        packets.g711(0..50_000, FromMesh, 0, 0);
+        for packet in &mut packets.0 {
+            let delay = if packet.at >= ms(30_000) { then } else { 33 * u64::from(packet.at >= ms(20_000)) };
+            packet.at += ms(delay);
+        }
+        for (n, at) in (0..50_000).step_by(25).enumerate() {
+            if sends_less && at > 30_000 && n % 2 == 0 {
+                continue;
+            }
+            let (seq, flags) = (1448 * n as u32, tcp_flag::ACK);
+            let fields = TcpFields { seq, flags, payload_bytes: 1448, ..TcpFields::default() };
+            packets.add(ms(at), ToMesh, 1500, Payload::Tcp(fields));
+            packets.0.last_mut().expect("a packet").protocol = 6;
+        }
+        packets.observe(|at, _, call| {
+            let delay = call.and_then(|call| call.up).filter(|_| at > 1000).map(|up| up.delay.0 / 1_000_000);
+            let expected = match at {
+                1001..20_000 => 0,
+                20_500..30_000 => 33,
+                42_000.. => at_last,
+                _ => return,
+            };
+            assert_eq!(delay, Some(expected), "at {at} ms, with {then} ms at last");
         });
     }
 }

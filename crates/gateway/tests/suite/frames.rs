@@ -109,11 +109,12 @@ fn rtcp(random: &mut Random) -> Vec<u8> {
     let mut compound = Vec::new();
     for _ in 0..=random.below(4) {
         let blocks = random.below(3) as usize;
-        let (kind, body) = match random.below(5) {
+        let (kind, body) = match random.below(6) {
             0 => (200, 20 + 24 * blocks),
             1 => (201, 24 * blocks),
             2 => (207, 0),
             3 => (202, 8 * (1 + random.below(4) as usize)),
+            4 => (205, 4 * random.below(6) as usize),
             _ => (random.byte(), 4 * random.below(20) as usize),
         };
         let mut body = random.bytes(body);

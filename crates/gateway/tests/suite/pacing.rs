@@ -209,7 +209,7 @@ fn polled_packets_leave_in_order_at_the_rate_of_then() {
     let changed = START.saturating_add(Nanos::from_millis(800));
     let (slow, fast) = (BitRate(400_000), BitRate(4_000_000));
     let mut random = Random(3);
-    // Of a flow, the times of 16 are known.
+    // Of a flow, the times of 64 are known.
     let coming: Vec<(Nanos, u8, Vec<u8>)> = (0..128)
         .map(|number| {
             let at = START.saturating_add(Nanos(number * 1_000_000 + random.below(900_000)));
@@ -347,6 +347,41 @@ fn polled_interactive_packets_go_ahead_and_do_not_leave_late() {
     assert_eq!(left.len() as u64 + trial.counters().unwrap().dropped, 90);
     let last = left.last().unwrap().0 as f64;
     assert!((last / (10.0 * (left.len() - 1) as f64) - 1.0).abs() < 0.03, "{last} ms for {}", left.len());
+}
+
+/// Video at five times its rate, for five seconds and in pictures of up to 100 packets: what leaves has not waited for longer than it is of
+/// use, however many packets wait.
+#[test]
+fn polled_interactive_packets_do_not_leave_late_however_many_come() {
+    let Some(mut trial) = trial(polling()) else { return };
+    let rate = Some(BitRate(400_000));
+    let policy = Policy { down: rate, interactive: rate, ..Policy::none() };
+    let datagrams = [(key(2, UDP), DatagramClass::Interactive)];
+    let orders = Orders { policy: &policy, datagrams: &datagrams, acks: AckWeight::default() };
+    trial.order_all(&orders, Nanos::MAX, QUEUE).unwrap();
+    let at = |ms: u64| START.saturating_add(Nanos::from_millis(ms));
+    // Times are known by a unit of `waited`, at both ends, and 64 others pass before a packet is looked at again.
+    let latest = Nanos::from_micros(150_000 + 64 * 50).saturating_add(WAITED_UNIT * 2);
+    // One leaves every 20 ms; of a picture every 400 ms, those that do within 150 ms.
+    for (begin, packets, every_ms, least) in
+        [(0, 1, 4, 240), (10_000, 40, 160, 240), (20_000, 100, 400, 12 * 8)]
+    {
+        let coming: Vec<_> = (0..1250 / packets)
+            .flat_map(|picture| vec![(at(begin + picture * every_ms), 2, datagram(2, 972)); packets as usize])
+            .collect();
+        let mut left = 0;
+        poll(
+            &mut trial,
+            &coming,
+            |_, _| {},
+            |now, packet, outcome| {
+                let waited = now.saturating_sub(packet.0);
+                assert!(!outcome.passes || waited <= latest, "{waited:?} of {packets} at a time");
+                left += u64::from(outcome.passes);
+            },
+        );
+        assert!(left >= least, "{left} of {packets} at a time");
+    }
 }
 
 /// The gate opens for a packet, and for those within a millisecond.

@@ -82,7 +82,7 @@ impl Adaptive {
         (self.min_budget, self.has_uploads) = (0.0, false);
         self.internet.clear_flows();
         let (mut used, mut carried, mut bits, mut rates) = (0.0, 0.0, 0.0, 0.0);
-        (self.interactive, self.interactive_price) = (0.0, 1.0);
+        (self.interactive, self.interactive_price, self.sound) = (0.0, 1.0, 0.0);
         for flow in observer.elastic() {
             let alive = if flow.is_upload { ALIVE_UP } else { ALIVE };
             let sends = if flow.is_upload { Direction::FromMesh } else { Direction::ToMesh };
@@ -97,6 +97,7 @@ impl Adaptive {
             carried += flow.carried * price;
             if flow.kind == FlowKind::Interactive {
                 self.interactive += rate * price;
+                self.sound += flow.sound[0];
                 self.interactive_price = self.interactive_price.max(price);
                 continue;
             }

@@ -150,6 +150,8 @@ pub(super) struct Adaptive {
     interactive: f64,
     /// Their highest price.
     interactive_price: f64,
+    /// Rate into the mesh of the sound that shares the ports of interactive flows, in bits per second.
+    sound: f64,
     /// Maximum over the elastic flows: hops to the mesh end, and base of the round trip through the mesh.
     hops: u8,
     base: Nanos,
@@ -219,6 +221,7 @@ impl Adaptive {
             packet_bits: inputs::PACKET_BITS,
             interactive: 0.0,
             interactive_price: 1.0,
+            sound: 0.0,
             hops: 0,
             base: Nanos::ZERO,
             tolerable: Tolerance { loss: DEFAULT_TOLERANCE, packets: 2, mos: config.mos },

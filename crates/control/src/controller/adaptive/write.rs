@@ -113,15 +113,17 @@ impl Adaptive {
         }
         let budget = self.law.budget * self.caution * self.law.damped(now, stress.queue, &self.tuning);
         let max_price = f64::from(self.config.shared_links.max(1));
-        // Interactive flows go first, up to a part of the budget; the elastic ones get the rest.
-        let bound = self.tuning.interactive_part * budget;
-        let interactive = (self.tuning.interactive_margin * self.interactive).min(bound);
-        policy.interactive = None;
+        // Interactive flows go first, up to a part of the budget if there are others; the elastic ones get the rest. Sound that shares their
+        // ports, and their place in the pacer, is no part of the budget, as other calls are none.
+        let part = if self.claims.is_empty() { 1.0 } else { self.tuning.interactive_part };
+        let interactive = (self.tuning.interactive_margin * self.interactive).min(part * budget);
+        let interactive_rate = interactive / self.interactive_price + self.sound;
+        policy.interactive = (interactive_rate > 0.0).then(|| rate_of(interactive_rate));
         let budget = budget - interactive;
         if self.is_idle {
             // New flows, perhaps many at once, find short queues. The pace of ACKs stays: held ACKs may be the reason why no
             // flow sends.
-            policy.down = Some(rate_of(budget / max_price));
+            policy.down = Some(rate_of(budget / max_price + interactive_rate));
             policy.others = Treatment { window: Some(NEW_FLOW_WINDOW), ..Treatment::default() };
             return;
         }
@@ -181,11 +183,7 @@ impl Adaptive {
         if self.is_wanted && down == 0.0 {
             down = unclaimed.max(0.0) / max_price;
         }
-        if interactive > 0.0 {
-            let rate = interactive / self.interactive_price;
-            policy.interactive = Some(rate_of(rate));
-            down += rate;
-        }
+        down += interactive_rate;
         let guard = if policy.means == Means::Window { self.tuning.guard_rate } else { 1.0 };
         policy.down = Some(rate_of((guard * down).max(budget / max_price / 10.0)));
         policy.gate = self.gate(down);
