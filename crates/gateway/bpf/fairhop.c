@@ -1384,8 +1384,7 @@ INLINE u64 depart(struct schedule *schedule, struct orders *orders, struct lane 
 		return NONE;
 	}
 	// Of more than CAME, the time of the first one is not known any more.
-	if (IS_POLLING && is_urgent && !behind &&
-		(waited > MAX_URGENT_WAIT >> WAITED_SHIFT || (u16)(lane->next - lane->first) > CAME)) {
+	if (IS_POLLING && is_urgent && !behind && (waited > MAX_URGENT_WAIT >> WAITED_SHIFT || (u16)(lane->next - lane->first) > CAME)) {
 		unpark(&schedule->parks[0], lane, was_parked, number);
 		unlock(&schedule->lock);
 		return NONE;
