@@ -113,8 +113,8 @@ pub struct Stream {
     last_at: Nanos,
     last_delay: Nanos,
     buckets: [Bucket; BUCKETS],
-    pub(crate) lost: u64,
-    received: u64,
+    lost: u32,
+    received: u32,
 }
 
 /// How a stream fared over a span of time.
@@ -368,11 +368,11 @@ impl Stream {
         } else {
             self.seen = self.seen.checked_shl(u32::from(ahead)).unwrap_or(0) | 1;
             self.highest = self.highest.wrapping_add(ahead);
-            self.lost += u64::from(ahead - 1);
+            self.lost = self.lost.saturating_add(u32::from(ahead - 1));
             self.buckets[bucket].expected = self.buckets[bucket].expected.saturating_add(ahead);
         }
         self.buckets[bucket].received = self.buckets[bucket].received.saturating_add(1);
-        self.received += 1;
+        self.received = self.received.saturating_add(1);
         let previous = std::mem::replace(&mut self.last_at, now);
         if let Some(timestamp) = timestamp {
             let ticks = i64::from(timestamp.wrapping_sub(self.timestamp).cast_signed());
@@ -500,7 +500,7 @@ impl Stream {
     }
 
     /// Packets received and lost since the call was recognised.
-    pub const fn counts(&self) -> (u64, u64) {
+    pub const fn counts(&self) -> (u32, u32) {
         (self.received, self.lost)
     }
 

@@ -139,14 +139,14 @@ pub struct UdpFlow {
     /// The delay out of the mesh that even the fastest packets have.
     standing: Standing,
     /// Packets received and lost of the stream into the mesh, and of that out of it, when the last report about it passed.
-    counts_reported: [(u64, u64); 2],
+    counts_reported: [(u32, u32); 2],
     /// Round trip through the mesh by RTCP (RFC 3550 §6.4.1).
     pub mesh_rtt: MeshRoundTrip,
     /// The same between the gateway and the wired end: the shortest one, and the last one with its time.
     wired_rtt: WindowedMin<Nanos>,
     last_wired_rtt: Option<(Nanos, Nanos)>,
-    /// Time stamp of the last sender report into the mesh, and out of it; when it passed.
-    sender_reports: [Option<(u32, Nanos)>; 2],
+    /// Time stamp of the last sender report into the mesh, and out of it, 0 before the first one; when it passed.
+    sender_reports: [(u32, Nanos); 2],
     /// Bytes into the mesh.
     pub down_meter: Meter,
     /// Bytes out of the mesh.
@@ -675,7 +675,7 @@ impl UdpFlow {
             mesh_rtt: MeshRoundTrip::new(),
             wired_rtt: WindowedMin::new(),
             last_wired_rtt: None,
-            sender_reports: [None; 2],
+            sender_reports: [(0, Nanos::ZERO); 2],
             down_meter: Meter::NONE,
             up_meter: Meter::NONE,
             packets: 0,
@@ -784,7 +784,7 @@ impl UdpFlow {
             self.nacks.on_rtcp(at, rtcp.nack_entries);
         }
         if let Some(ntp) = rtcp.sender_report {
-            self.sender_reports[own] = Some((ntp, at));
+            self.sender_reports[own] = (ntp, at);
         }
         // A report is about the stream in the other direction.
         let (stream, far) = match direction {
@@ -807,7 +807,8 @@ impl UdpFlow {
                 fraction_lost(std::mem::replace(&mut self.counts_reported[other], counts), counts);
             *far = Some(FarReport { at, loss: loss.min(1.0), lost_before, jitter });
         }
-        if let (Some(report), Some((ntp, sent))) = (rtcp.report, self.sender_reports[other])
+        let (ntp, sent) = self.sender_reports[other];
+        if let Some(report) = rtcp.report
             && report.last_sender_report == ntp
             && ntp != 0
         {
@@ -825,9 +826,9 @@ impl UdpFlow {
 }
 
 /// Fraction lost between two counts of packets received and lost. A packet that arrives late lowers the count of lost ones.
-fn fraction_lost(before: (u64, u64), now: (u64, u64)) -> f64 {
+fn fraction_lost(before: (u32, u32), now: (u32, u32)) -> f64 {
     let (received, lost) = (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1));
-    lost as f64 / (received + lost).max(1) as f64
+    f64::from(lost) / (f64::from(received) + f64::from(lost)).max(1.0)
 }
 
 /// Whether a DSCP asks for the low delay that people need who see each other: telephony, interactive video, conferences and
