@@ -734,7 +734,7 @@ impl UdpFlow {
         self.up.has_other_sources() || self.down.has_other_sources()
     }
 
-    /// Rate of the sound, into the mesh and both ways, of a call whose ports other sources share; zero for other flows.
+    /// Rate of the sound, into the mesh and out of it, of a call whose ports other sources share; zero for other flows.
     fn sound_beside_others(&self, horizon: Nanos) -> [f64; 2] {
         let of = |stream: &Stream| {
             let is_counted = self.has_other_sources() && stream.is_alive(horizon);
@@ -744,7 +744,7 @@ impl UdpFlow {
                 0.0
             }
         };
-        [of(&self.down), of(&self.down) + of(&self.up)]
+        [of(&self.down), of(&self.up)]
     }
 
     /// Whether it is a call with a packet since `horizon`.

@@ -60,10 +60,10 @@ pub struct ElasticFlow {
     pub kind: FlowKind,
     /// Its data comes out of the mesh, and it is TCP.
     pub is_upload: bool,
-    /// Its present rate in bits per second, of TCP in the direction of its data, without [`ElasticFlow::sound`].
+    /// Its present rate in bits per second, of TCP in the direction of its data; of UDP both ways, without the sound of a call.
     pub rate: f64,
-    /// Rate of the sound of a call that shares its ports: into the mesh, and both ways. It does not wait for others.
-    pub sound: [f64; 2],
+    /// Rate into the mesh of the sound of a call that shares its ports.
+    pub sound: f64,
     /// The rate at which the mesh carries it: of downloads what leaves the mesh, otherwise [`ElasticFlow::rate`].
     pub carried: f64,
     /// Size of its data packets in bits.
@@ -135,7 +135,7 @@ impl Survey {
         for Active { place: slot, last, key, value: flow } in flows.active_since(horizon) {
             let place = self.place_of(now, key.mesh, slot);
             let kind = flow.kind(now);
-            let mut sound = [0.0; 2];
+            let mut sound = 0.0;
             let (is_upload, rate, carried, packet_bytes, rtt) = match &flow.body {
                 FlowBody::Tcp(tcp) => {
                     let is_upload = tcp.is_upload();
@@ -147,9 +147,10 @@ impl Survey {
                     if udp.is_call(calls_horizon) {
                         self.calls.push(*key);
                     }
-                    sound = udp.sound_beside_others(calls_horizon);
-                    let both = (udp.down_meter.rate(now).0 + udp.up_meter.rate(now).0) as f64;
-                    let rate = (both - sound[1]).max(0.0);
+                    let [down, up] = udp.sound_beside_others(calls_horizon);
+                    sound = down;
+                    let all = (udp.down_meter.rate(now).0 + udp.up_meter.rate(now).0) as f64;
+                    let rate = (all - down - up).max(0.0);
                     (false, rate, rate, udp.packet_bytes(), &udp.mesh_rtt)
                 }
             };

@@ -97,7 +97,7 @@ impl Adaptive {
             carried += flow.carried * price;
             if flow.kind == FlowKind::Interactive {
                 self.interactive += rate * price;
-                self.sound += flow.sound[0];
+                self.sound += flow.sound;
                 self.interactive_price = self.interactive_price.max(price);
                 continue;
             }
