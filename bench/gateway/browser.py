@@ -4,13 +4,13 @@
     server and gateway - emulated mesh (802.11a at 12 Mb/s) - client              --hops N
 
 Chromium without a window sends sound (Opus) and video (640 by 360, 15 pictures a second) of its fake devices both ways,
-and adapts the video's rate as it always does. With --relay the client's packets go through a TURN server beside the
-server (coturn). Each case is measured without and with the gateway. Figures are those of the browsers (W3C, Identifiers
-for WebRTC's Statistics API), from 15 s of the call on. Sound that a browser made up, since its packet was lost or late,
-is *concealed*.
+and adapts the video's rate as it always does; only sound with --sound. With --relay the client's packets go through a
+TURN server beside the server (coturn). Each case is measured without and with the gateway. Figures are those of the
+browsers (W3C, Identifiers for WebRTC's Statistics API), from 15 s of the call on. Sound that a browser made up, since
+its packet was lost or late, is *concealed*.
 
-    python3 bench/gateway/browser.py --program target/release/fairhop [--flows 1 3 10] [--directions down up] [--relay]
-        [--hops 3 [--config FILE]]
+    python3 bench/gateway/browser.py --program target/release/fairhop [--flows 1 3 10] [--directions down up] [--sound]
+        [--relay] [--hops 3 [--config FILE]]
 
 Needs the packages chromium and, with --relay, coturn.
 """
@@ -129,14 +129,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """Says nothing."""
 
 
-def browser(role: str, folder: Path, server: str, relay: bool) -> list[str]:
+def browser(role: str, folder: Path, server: str, relay: bool, sound: bool) -> list[str]:
     origin = f"http://{server}:{PORT}"
     via = f"&relay={server}:3478" if relay and role == "answer" else ""
+    only = "&sound" if sound else ""
     return [
         *("chromium", "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / role}"),
         *("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"),
         *("--autoplay-policy=no-user-gesture-required", f"--unsafely-treat-insecure-origin-as-secure={origin}"),
-        f"{origin}/?role={role}{via}",
+        f"{origin}/?role={role}{via}{only}",
     ]
 
 
@@ -156,13 +157,15 @@ def heard(reports: list[Totals]) -> Totals:
         "lost": d["lost"] / max(d["lost"] + d["received"], 1.0),
         "delay_ms": 1000 * d["delay_s"] / max(d["emitted"], 1.0),
         "round_trip_ms": 1000 * statistics.mean(report.get("round_trip_s", 0.0) for report in reports),
-        "frames_s": d["frames"] / d["at_s"],
-        "frozen": d["frozen_s"] / d["at_s"],
-        "video_kbps": 8 * d["video_bytes"] / d["at_s"] / 1000,
+        "frames_s": d.get("frames", 0.0) / d["at_s"],
+        "frozen": d.get("frozen_s", 0.0) / d["at_s"],
+        "video_kbps": 8 * d.get("video_bytes", 0.0) / d["at_s"] / 1000,
     }
 
 
-def measure(network: Network, flows: int, direction: str, seconds: float, relay: bool) -> dict[str, Any]:
+def measure(
+    network: Network, flows: int, direction: str, seconds: float, relay: bool, sound: bool = False
+) -> dict[str, Any]:
     """One call: for each end what `heard` says, and the TCP goodput."""
     to, fro, address = network.client, network.server, network.client_address
     if direction == "up":
@@ -181,7 +184,7 @@ def measure(network: Network, flows: int, direction: str, seconds: float, relay:
         signals = run(network.server, sys.executable, __file__, "--serve")
         time.sleep(0.5)
         for role, end in ROLES.items():
-            command = browser(role, folder, network.server_address, relay)
+            command = browser(role, folder, network.server_address, relay, sound)
             run(getattr(network, end), *command, output=subprocess.DEVNULL)
         reports: dict[str, list[Totals]] = {role: [] for role in ROLES}
         sinks = None
@@ -196,7 +199,7 @@ def measure(network: Network, flows: int, direction: str, seconds: float, relay:
             if "error" in report:
                 raise RuntimeError(f"a browser says: {report['error']}")
             of_role = reports[report.pop("role")]
-            if "frames" in report and "samples" in report:
+            if "samples" in report and (sound or "frames" in report):
                 of_role.append(report)
             both = min(reports.values(), key=len)
             elapsed = both[-1]["at_s"] - both[0]["at_s"] if both else 0.0
@@ -224,6 +227,7 @@ def main() -> None:
     parser.add_argument("--flows", type=int, nargs="+", default=[1, 3, 10])
     parser.add_argument("--directions", nargs="+", choices=["down", "up"], default=["down", "up"])
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--sound", action="store_true", help="calls without video")
     parser.add_argument("--relay", action="store_true", help="through a TURN server")
     parser.add_argument("--hops", type=int, help="over an emulated mesh of so many hops")
     parser.add_argument("--config", type=Path, help="of the gateway, with --hops")
@@ -245,7 +249,7 @@ def main() -> None:
     for flows, direction, with_gateway in itertools.product(args.flows, args.directions, (False, True)):
         way = mesh(program, args.hops, with_gateway, args.config) if args.hops else bottleneck(program, with_gateway)
         with way as network:
-            figures = measure(network, flows, direction, args.seconds, args.relay)
+            figures = measure(network, flows, direction, args.seconds, args.relay, args.sound)
             gateways = status(program, network.gateway)["gateways"] if with_gateway else []
         known = sum(len(gateway["calls"]) for gateway in gateways)
         for role, name in ROLES.items():

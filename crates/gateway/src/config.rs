@@ -100,7 +100,8 @@ pub struct GatewayAt {
     /// mesh does not share that way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub local: Vec<String>,
-    /// Echo requests that stand for calls which stay in the mesh. Left out: none, and such calls are not protected.
+    /// Echo requests that stand for calls which stay in the mesh, or whose listeners tell nothing. Left out: none, and what such calls
+    /// lose is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<ProbeSetting>,
     /// How packets into the mesh are paced.
@@ -129,8 +130,13 @@ impl GatewayAt {
 #[serde(deny_unknown_fields)]
 pub struct ProbeSetting {
     /// Addresses of hosts that answer: near telephones, or where most data goes.
-    #[schemars(length(min = 1, max = 16))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
     pub hosts: Vec<String>,
+    /// Also the hosts of calls of which nothing tells how they fare on the way into the mesh, as of encrypted calls without video: up to
+    /// four at a time, while something is uploaded. A host that does not answer is tried again after a minute.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub calls: bool,
     /// Time between requests to a host in ms. Each takes as much air as a packet of a call, there and back.
     #[serde(default = "probe_interval_ms")]
     #[schemars(range(min = 10, max = 60))]
@@ -138,7 +144,7 @@ pub struct ProbeSetting {
 }
 
 impl ProbeSetting {
-    /// The hosts.
+    /// The hosts that are named.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.hosts.iter().filter_map(|host| host.parse().ok())
     }

@@ -334,10 +334,10 @@ fn probes(setting: &ProbeSetting, mesh: &str) -> Vec<Check> {
     let what = "sockets of probes";
     let sockets = match Prober::open().set(Some(setting)) {
         Ok(()) => Check::new(what, Verdict::Good, "can be opened", ""),
-        Err((_, error)) => Check::new(
+        Err((family, error)) => Check::new(
             what,
             Verdict::Limited,
-            error.to_string(),
+            format!("{family}: {error}"),
             "run it by systemd, as root, or with CAP_NET_RAW; without them there are no probes",
         ),
     };
@@ -568,7 +568,11 @@ mod tests {
         let check = interface("fh-none-0", "mesh");
         assert_eq!((check.verdict, check.fix.is_empty()), (Verdict::Bad, false));
         // Without IPv6, or with a default route, the second one has another verdict.
-        let setting = ProbeSetting { hosts: vec!["127.0.0.1".into(), "2001:db8::1".into()], interval_ms: 40 };
+        let setting = ProbeSetting {
+            hosts: vec!["127.0.0.1".into(), "2001:db8::1".into()],
+            calls: false,
+            interval_ms: 40,
+        };
         let checks = [examine(None), probes(&setting, "lo")].concat();
         assert!(checks.iter().any(|check| check.found.contains("from 127.0.0.1")), "{checks:?}");
         assert!(checks.len() >= 3);

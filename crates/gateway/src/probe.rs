@@ -1,4 +1,5 @@
-//! Active probes: echo requests to hosts of the mesh, so that the controller learns how calls fare that do not pass the gateway.
+//! Active probes: echo requests to hosts of the mesh, so that the controller learns how calls fare that do not pass the gateway, or whose
+//! listeners tell nothing ([`untold`]).
 //!
 //! A thread of its own sends them, since the observer judges packets by their steady interval, which the daemon's loop does not
 //! keep. A request that left late is taken back out of its reply's time of arrival. Requests go where the machine's routes lead.
@@ -6,12 +7,14 @@
 //! Raw sockets need CAP_NET_RAW (`raw(7)`), so they are opened before the daemon gives its rights up, hosts or not: a reload may
 //! bring the first one.
 
+pub mod untold;
+
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -51,8 +54,10 @@ const IDLE_BUFFER: usize = 1;
 /// Probes of one gateway.
 #[derive(Debug)]
 pub struct Prober {
-    /// None without hosts.
+    /// None without probes.
     setting: Option<ProbeSetting>,
+    /// Those that the setting names, and those that have been asked for besides.
+    hosts: Vec<IpAddr>,
     sockets: Sockets,
     running: Option<Running>,
     /// The next digest, where it has been taken out of the channel and is later than what was asked for.
@@ -62,6 +67,8 @@ pub struct Prober {
 #[derive(Debug)]
 struct Running {
     digests: Receiver<RawDigest>,
+    /// All hosts that are to be probed from now on.
+    hosts: Sender<Vec<IpAddr>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -101,28 +108,65 @@ impl Prober {
     pub fn open() -> Self {
         let sockets = Sockets::open();
         sockets.set_buffers(IDLE_BUFFER);
-        Self { setting: None, sockets, running: None, next: None }
+        Self { setting: None, hosts: Vec::new(), sockets, running: None, next: None }
     }
 
     /// Changes hosts and interval.
     ///
     /// # Errors
-    /// The first host that cannot be probed, as there was no right to open a socket for it. The others are.
-    pub fn set(&mut self, setting: Option<&ProbeSetting>) -> Result<(), (IpAddr, io::Error)> {
+    /// A family of addresses, of which hosts cannot be probed since there was no right to open a socket. Those of the other one are.
+    pub fn set(&mut self, setting: Option<&ProbeSetting>) -> Result<(), (&'static str, io::Error)> {
         if setting != self.setting.as_ref() {
             self.setting = setting.cloned();
             (self.running, self.next) = (None, None);
+            self.hosts = setting.into_iter().flat_map(ProbeSetting::addresses).collect();
             self.sockets.set_buffers(if setting.is_some() { BUFFER } else { IDLE_BUFFER });
         }
-        let mut hosts = setting.into_iter().flat_map(ProbeSetting::addresses);
-        let problem = hosts.find_map(|host| self.sockets.of(host).as_ref().err().map(|&error| (host, error)));
-        problem.map_or(Ok(()), |(host, error)| Err((host, error.into())))
+        // Calls may be of either.
+        let calls = setting.is_some_and(|setting| setting.calls);
+        let families = [(true, "IPv4", &self.sockets.v4), (false, "IPv6", &self.sockets.v6)];
+        for (is_v4, family, socket) in families {
+            if let Err(error) = socket
+                && (calls || self.hosts.iter().any(|host| host.is_ipv4() == is_v4))
+            {
+                return Err((family, (*error).into()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Probes these hosts as well, in place of those that it was given so before.
+    pub fn also(&mut self, others: impl Iterator<Item = IpAddr>) {
+        let Some(setting) = &self.setting else { return };
+        let mut hosts: Vec<IpAddr> = setting.addresses().collect();
+        for host in others {
+            if !hosts.contains(&host) {
+                hosts.push(host);
+            }
+        }
+        if hosts != self.hosts {
+            if let Some(running) = &self.running {
+                let _ = running.hosts.send(hosts.clone());
+            }
+            self.hosts = hosts;
+        }
+    }
+
+    /// The hosts that are probed.
+    pub fn hosts(&self) -> &[IpAddr] {
+        &self.hosts
     }
 
     /// The next digest up to a time. The first call with hosts starts the probes.
     pub fn next_until(&mut self, at: Nanos) -> Option<RawDigest> {
-        let setting = self.setting.as_ref()?;
-        let running = self.running.get_or_insert_with(|| Running::start(setting, &self.sockets));
+        let interval_ms = self.setting.as_ref()?.interval_ms;
+        if self.running.is_none() {
+            if self.hosts.is_empty() {
+                return None;
+            }
+            self.running = Some(Running::start(interval_ms, &self.hosts, &self.sockets));
+        }
+        let running = self.running.as_ref()?;
         let next = self.next.take().or_else(|| running.digests.try_recv().ok())?;
         if next.at > at.0 {
             self.next = Some(next);
@@ -133,12 +177,23 @@ impl Prober {
 }
 
 impl Running {
-    fn start(setting: &ProbeSetting, sockets: &Sockets) -> Self {
+    fn start(interval_ms: u16, hosts: &[IpAddr], sockets: &Sockets) -> Self {
         let (sender, digests) = sync_channel(MAX_WAITING);
+        let (changes, changed) = channel();
         let stop = Arc::new(AtomicBool::new(false));
-        let mut worker = Worker::new(setting, sockets, sender, Arc::clone(&stop));
+        let mut worker = Worker {
+            sockets: sockets.clone(),
+            interval_ms,
+            targets: Vec::new(),
+            // Two daemons on one machine, and other programs, have others.
+            identifier: (std::process::id() as u16).wrapping_mul(31),
+            digests: sender,
+            changed,
+            stop: Arc::clone(&stop),
+        };
+        worker.set_hosts(hosts);
         let thread = std::thread::Builder::new().name("probes".into()).spawn(move || worker.run()).ok();
-        Self { digests, stop, thread }
+        Self { digests, hosts: changes, stop, thread }
     }
 }
 
@@ -185,47 +240,45 @@ impl Target {
 
 struct Worker {
     sockets: Sockets,
+    interval_ms: u16,
     targets: Vec<Target>,
+    /// That of the next target.
+    identifier: u16,
     digests: SyncSender<RawDigest>,
+    changed: Receiver<Vec<IpAddr>>,
     stop: Arc<AtomicBool>,
 }
 
 impl Worker {
-    fn new(
-        setting: &ProbeSetting,
-        sockets: &Sockets,
-        digests: SyncSender<RawDigest>,
-        stop: Arc<AtomicBool>,
-    ) -> Self {
+    /// Probes these hosts from now on. What is known of those that it probes already stays.
+    fn set_hosts(&mut self, hosts: &[IpAddr]) {
+        self.targets.retain(|target| hosts.contains(&target.host));
         let now = monotonic();
-        // A host without a socket would always be due.
-        let hosts: Vec<IpAddr> = setting.addresses().filter(|host| sockets.of(*host).is_ok()).collect();
-        // Requests are spread over the interval.
-        let apart = u64::from(setting.interval_ms) * 1_000_000 / hosts.len().max(1) as u64;
-        let target = |(index, host): (usize, IpAddr)| Target {
-            host,
-            probe: Probe {
+        for (index, &host) in hosts.iter().enumerate() {
+            // A host without a socket would always be due.
+            if self.sockets.of(host).is_err() || self.targets.iter().any(|target| target.host == host) {
+                continue;
+            }
+            // Requests are spread over the interval.
+            let after = index as u64 * u64::from(self.interval_ms) * 1_000_000 / hosts.len() as u64;
+            self.identifier = self.identifier.wrapping_add(1);
+            let probe = Probe {
                 gateway: own_address(host).unwrap_or(Ipv4Addr::UNSPECIFIED.into()).into(),
                 host: host.into(),
-                // Two daemons on one machine, and other programs, have others.
-                identifier: (std::process::id() as u16).wrapping_mul(31).wrapping_add(index as u16),
-                interval_ms: setting.interval_ms,
+                identifier: self.identifier,
+                interval_ms: self.interval_ms,
                 bytes: Probe::VOICE_BYTES,
-            },
-            count: 0,
-            began: now.saturating_add(Nanos(index as u64 * apart)),
-            late: [Nanos::ZERO; Target::KEPT],
-        };
-        Self {
-            sockets: sockets.clone(),
-            targets: hosts.into_iter().enumerate().map(target).collect(),
-            digests,
-            stop,
+            };
+            let (began, late) = (now.saturating_add(Nanos(after)), [Nanos::ZERO; Target::KEPT]);
+            self.targets.push(Target { host, probe, count: 0, began, late });
         }
     }
 
     fn run(&mut self) {
         while !self.stop.load(Ordering::Relaxed) {
+            if let Some(hosts) = self.changed.try_iter().last() {
+                self.set_hosts(&hosts);
+            }
             self.send(monotonic());
             let due = self.targets.iter().map(Target::due).min().unwrap_or(Nanos::MAX);
             self.wait(due.saturating_sub(monotonic()).min(MAX_SLEEP));
@@ -235,7 +288,6 @@ impl Worker {
 
     /// Sends what is due.
     fn send(&mut self, now: Nanos) {
-        let hosts = self.targets.len();
         for target in &mut self.targets {
             let due = target.due();
             if now < due {
@@ -243,7 +295,8 @@ impl Worker {
             }
             if now.saturating_sub(due) > MAX_LATE {
                 // After a pause of the machine, requests are not made up for. To the observer it is another call.
-                target.probe.identifier = target.probe.identifier.wrapping_add(hosts as u16);
+                self.identifier = self.identifier.wrapping_add(1);
+                target.probe.identifier = self.identifier;
                 (target.count, target.began) = (0, now);
             }
             let due = target.due();
@@ -348,11 +401,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_without_a_socket_are_never_due() {
-        let setting = ProbeSetting { hosts: vec!["127.0.0.1".into(), "::1".into()], interval_ms: 40 };
+    fn hosts_without_a_socket_are_never_due_and_others_stay_the_same() {
         let (digests, _) = sync_channel(1);
-        let none = Sockets { v4: Err(Errno::PERM), v6: Err(Errno::PERM) };
-        assert!(Worker::new(&setting, &none, digests, Arc::default()).targets.is_empty());
+        let (_, changed) = channel();
+        let udp = Arc::new(OwnedFd::from(UdpSocket::bind("127.0.0.1:0").unwrap()));
+        let mut worker = Worker {
+            sockets: Sockets { v4: Ok(udp), v6: Err(Errno::PERM) },
+            interval_ms: 40,
+            targets: Vec::new(),
+            identifier: u16::MAX,
+            digests,
+            changed,
+            stop: Arc::default(),
+        };
+        let hosts = |last: [u8; 2]| last.map(|last| IpAddr::from([127, 0, 0, last]));
+        let mut identifiers = |hosts: &[IpAddr]| {
+            worker.set_hosts(hosts);
+            let of = |target: &Target| (target.host.to_string(), target.probe.identifier);
+            worker.targets.iter().map(of).collect::<Vec<_>>()
+        };
+        let name = |last: u8, identifier: u16| (format!("127.0.0.{last}"), identifier);
+        assert_eq!(identifiers(&["::1".parse().unwrap()]), []);
+        assert_eq!(identifiers(&hosts([1, 2])), [name(1, 0), name(2, 1)]);
+        assert_eq!(identifiers(&hosts([2, 3])), [name(2, 1), name(3, 2)]);
+        assert_eq!(identifiers(&hosts([1, 2])), [name(2, 1), name(1, 3)]);
     }
 
     #[test]

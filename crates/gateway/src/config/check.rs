@@ -7,7 +7,7 @@ use fairhop_config::Findings;
 use fairhop_config::control::GatewayControl;
 use fairhop_control::Network;
 
-use super::Config;
+use super::{Config, ProbeSetting};
 
 /// Largest TCP segment over Ethernet (RFC 879).
 const SEGMENT: u32 = 1460;
@@ -80,7 +80,7 @@ impl Config {
                 check_network(&format!("{path}.local.{place}"), network, findings);
             }
             if let Some(probe) = &gateway.probe {
-                check_hosts(&format!("{path}.probe.hosts"), &probe.hosts, findings);
+                check_probe(&format!("{path}.probe"), probe, findings);
             }
             if !interfaces.insert(&gateway.mesh) {
                 findings.add(
@@ -162,19 +162,30 @@ fn check_interface(path: &str, name: &str, findings: &mut Findings) {
     }
 }
 
-fn check_hosts(path: &str, hosts: &[String], findings: &mut Findings) {
+fn check_probe(path: &str, probe: &ProbeSetting, findings: &mut Findings) {
     const MAX: usize = 16;
-    if hosts.is_empty() || hosts.len() > MAX {
+    let hosts = &probe.hosts;
+    if hosts.is_empty() && !probe.calls {
         findings.add(
             path,
+            "no host is to be probed",
+            "neither `hosts` nor `calls`",
+            format!(
+                "name 1 to {MAX} `hosts`, or write `calls = true` for those of calls that nothing tells of"
+            ),
+        );
+    }
+    if hosts.len() > MAX {
+        findings.add(
+            format!("{path}.hosts"),
             format!("{} hosts are to be probed", hosts.len()),
             "not a number of hosts",
-            format!("name 1 to {MAX} of them; each takes as much air as a call, or half of it at 40 ms"),
+            format!("name at most {MAX} of them; each takes as much air as a call, or half of it at 40 ms"),
         );
     }
     let mut known = BTreeSet::new();
     for (place, host) in hosts.iter().enumerate() {
-        let path = format!("{path}.{place}");
+        let path = format!("{path}.hosts.{place}");
         match host.parse::<IpAddr>() {
             Ok(address) if !known.insert(address) => findings.add(
                 path,

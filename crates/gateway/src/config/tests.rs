@@ -112,9 +112,12 @@ fn probes_are_read_and_checked() {
         load("gateway.toml", &text, &[]).map(|loaded| loaded.config.gateway[0].probe.clone())
     };
     let probe = of("{ hosts = [\"10.1.0.4\", \"fd00::4\"] }").expect("a config").expect("a probe");
-    assert_eq!((probe.addresses().count(), probe.interval_ms), (2, 40));
+    assert_eq!((probe.addresses().count(), probe.interval_ms, probe.calls), (2, 40, false));
+    let probe = of("{ calls = true }").expect("a config").expect("a probe");
+    assert_eq!((probe.addresses().count(), probe.interval_ms, probe.calls), (0, 40, true));
     for (line, what) in [
-        ("{ hosts = [] }", "name 1 to 16 of them"),
+        ("{ hosts = [] }", "name 1 to 16 `hosts`, or write `calls = true`"),
+        ("{ interval_ms = 20 }", "no host is to be probed"),
         ("{ hosts = [\"10.1.0.0/24\"] }", "`10.1.0.0/24` is not an address"),
         ("{ hosts = [\"10.1.0.4\", \"10.1.0.4\"] }", "10.1.0.4 is probed already"),
         ("{ hosts = [\"10.1.0.4\"], interval_ms = 100 }", "60"),

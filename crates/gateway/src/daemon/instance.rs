@@ -18,6 +18,7 @@ use crate::engine::{Engine, Settings};
 use crate::journal::{Entry, Journal};
 use crate::log::{Level, Line, unix_s};
 use crate::probe::Prober;
+use crate::probe::untold::Untold;
 use crate::record::{Event, FORMAT, Header, Recorder};
 use crate::status::{self, GatewayStatus};
 use crate::voice::Distrusted;
@@ -44,6 +45,7 @@ pub(super) struct Instance {
     news: News,
     recorder: Option<Recorder>,
     prober: Prober,
+    untold: Untold,
     counters: Counters,
     /// Those of the look before, and the time between the two.
     counters_before: Option<(Nanos, Counters)>,
@@ -81,6 +83,7 @@ impl Instance {
             news: News::default(),
             recorder: None,
             prober: Prober::open(),
+            untold: Untold::default(),
             counters: Counters::default(),
             counters_before: None,
             queues: Vec::new(),
@@ -121,11 +124,11 @@ impl Instance {
 
     /// Has the probes that the config asks for, or says why not.
     fn set_probes(&mut self) {
-        if let Err((host, error)) = self.prober.set(self.gateway.probe.as_ref()) {
+        if let Err((family, error)) = self.prober.set(self.gateway.probe.as_ref()) {
             self.warn(
                 "no-probes",
                 format!(
-                    "{host}: {error}: probes need a raw socket, which a gateway opens at its start with CAP_NET_RAW; restart it"
+                    "hosts with {family}: {error}: probes need a raw socket, which a gateway opens at its start with CAP_NET_RAW; restart it"
                 ),
             );
         }
@@ -280,6 +283,10 @@ impl Instance {
         for flow in distrusted {
             self.report(&flow);
         }
+        if self.gateway.probe.as_ref().is_some_and(|probe| probe.calls) {
+            let untold = self.untold.choose(now, self.engine.controller().observer());
+            self.prober.also(untold.iter().map(|&host| host.into()));
+        }
         if let Err(error) = self.enforce(now, mode) {
             self.fail(now, &error);
         }
@@ -411,11 +418,7 @@ impl Instance {
             wired: self.gateway.wired.clone(),
             control: self.control.clone(),
             fault: self.fault.clone(),
-            probes: self
-                .gateway
-                .probe
-                .as_ref()
-                .map_or_else(Vec::new, |probe| status::probes(&self.engine, now, probe)),
+            probes: status::probes(&self.engine, now, self.prober.hosts()),
             ..status::collect(&self.engine, now, &self.features, &self.counters, before, self.queues.clone())
         }
     }

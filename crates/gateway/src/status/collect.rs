@@ -1,5 +1,7 @@
 //! From the engine and the datapath to a status.
 
+use std::net::IpAddr;
+
 use fairhop_control::Decision;
 use fairhop_control::flow::{Address, FlowKey};
 use fairhop_control::observer::{CallNow, Flow, FlowBody, FlowKind, Quality};
@@ -10,7 +12,6 @@ use super::{
     CallStatus, ClassStatus, CounterStatus, DatapathStatus, DecisionStatus, DirectionStatus,
     DistrustedStatus, FlowStatus, GatewayStatus, MAX_CALLS, MAX_FLOWS, ProbeStatus, QueueStatus,
 };
-use crate::config::ProbeSetting;
 use crate::datapath::{ByClass, Count, Counters, Features, Queue};
 use crate::engine::{Engine, reason_name};
 
@@ -127,12 +128,12 @@ fn calls(engine: &Engine, now: Nanos) -> Vec<CallStatus> {
 }
 
 /// How the probes of these hosts fare.
-pub fn probes(engine: &Engine, now: Nanos, setting: &ProbeSetting) -> Vec<ProbeStatus> {
+pub fn probes(engine: &Engine, now: Nanos, hosts: &[IpAddr]) -> Vec<ProbeStatus> {
     let calls = engine.controller().observer().calls(now, SECOND);
     let known: Vec<CallNow> = calls.filter(CallNow::is_probe).collect();
-    setting
-        .addresses()
-        .map(|host| ProbeStatus {
+    hosts
+        .iter()
+        .map(|&host| ProbeStatus {
             host: host.to_string(),
             round_trip: known
                 .iter()

@@ -9,10 +9,12 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fairhop_control::digest::{Digest, Direction, Payload, RtpFields};
 use fairhop_gateway::api::{self, client, metrics};
-use fairhop_gateway::config::Mode;
+use fairhop_gateway::config::{Mode, ProbeSetting};
 use fairhop_gateway::daemon::{self, Options, Signals, monotonic};
 use fairhop_gateway::datapath::Datapath;
+use fairhop_gateway::probe::Prober;
 use fairhop_gateway::record::{Event, Frame, Reader};
 use fairhop_gateway::status::Status;
 use fairhop_model::units::Nanos;
@@ -480,6 +482,46 @@ fn probed_hosts_are_shown_with_what_their_replies_show_and_are_no_calls() {
     // None of them starts the datapath anew.
     assert_eq!(gateway.modes.lock().unwrap().len(), 1);
     gateway.stop();
+}
+
+#[test]
+fn hosts_that_are_asked_for_later_are_probed_while_others_go_on() {
+    if !rustix::process::geteuid().is_root() {
+        assert!(std::env::var_os("CI").is_none(), "raw sockets need root");
+        eprintln!("skipped: raw sockets need root");
+        return;
+    }
+    let mut prober = Prober::open();
+    prober.set(Some(&ProbeSetting { hosts: Vec::new(), calls: true, interval_ms: 10 })).unwrap();
+    assert!(prober.next_until(Nanos::MAX).is_none());
+    // The numbers of the next 20 replies of each host.
+    let mut replies = |hosts: &[&str]| {
+        prober.also(hosts.iter().map(|host| host.parse().unwrap()));
+        let (mut numbers, mut other) = (vec![Vec::new(); hosts.len()], 0);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while numbers.iter().any(|numbers| numbers.len() < 20) {
+            assert!(Instant::now() < deadline, "waits for replies: {numbers:?}");
+            std::thread::sleep(Duration::from_millis(5));
+            while let Some(digest) = prober.next_until(Nanos::MAX) {
+                let digest = Digest::try_from(&digest).unwrap();
+                let Payload::Rtp(RtpFields { sequence, .. }) = digest.payload else { panic!("{digest:?}") };
+                let host = hosts.iter().position(|host| digest.flow().mesh.to_string() == *host);
+                match host {
+                    Some(host) if digest.direction == Direction::FromMesh => numbers[host].push(sequence),
+                    Some(_) => {}
+                    None => other += 1,
+                }
+            }
+        }
+        (numbers, other)
+    };
+    let (first, _) = replies(&["127.0.0.1"]);
+    assert_eq!(first[0][0], 0);
+    let (both, _) = replies(&["::1", "127.0.0.1"]);
+    assert!(both[0][0] == 0 && both[1][0] > 0, "{both:?}");
+    // Packets that were on their way, and no more.
+    let (_, late) = replies(&["::1"]);
+    assert!(late < 20, "{late} packets of a host that is not probed any more");
 }
 
 #[test]

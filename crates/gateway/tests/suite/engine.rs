@@ -4,12 +4,13 @@ use std::io::Cursor;
 
 use fairhop_control::Network;
 use fairhop_control::controller::TICK;
-use fairhop_control::digest::{Direction, Probe};
+use fairhop_control::digest::{Direction, PROTOCOL_TCP, Probe};
 use fairhop_control::flow::Address;
 use fairhop_control::raw::RawDigest;
 use fairhop_gateway::config::{self, Config, Mode};
 use fairhop_gateway::datapath::DatagramClass;
 use fairhop_gateway::engine::{Engine, Settings};
+use fairhop_gateway::probe::untold::Untold;
 use fairhop_gateway::record::{Event, FORMAT, Header, Reader, Recorder, replay};
 use fairhop_model::units::Nanos;
 
@@ -225,6 +226,28 @@ fn a_probe_steers_the_controller_and_is_neither_a_call_nor_distrusted() {
         engine.controller().budget().expect("an adaptive controller")
     };
     assert!(budget(true) < 0.3 * budget(false), "{} and {}", budget(true), budget(false));
+}
+
+#[test]
+fn the_host_of_a_call_without_reports_is_to_be_probed_beside_an_upload_and_not_beside_a_download() {
+    let chosen = |is_upload: bool, seconds: u64| {
+        let mut engine = Engine::new(settings(CONFIG));
+        let mut digests = traffic(1, seconds);
+        // The server downloads from the mesh.
+        for digest in digests.iter_mut().filter(|digest| is_upload && digest.protocol == PROTOCOL_TCP) {
+            digest.direction = 1 - digest.direction;
+            std::mem::swap(&mut digest.source, &mut digest.destination);
+            std::mem::swap(&mut digest.source_port, &mut digest.destination_port);
+        }
+        let (mut untold, mut hosts) = (Untold::default(), Vec::new());
+        run(&mut engine, &digests, |engine, now| {
+            hosts = untold.choose(now, engine.controller().observer()).to_vec();
+        });
+        hosts
+    };
+    assert_eq!(chosen(true, 7), []);
+    assert_eq!(chosen(true, 9), [Address::v4([10, 1, 0, 1])]);
+    assert_eq!(chosen(false, 9), []);
 }
 
 #[test]

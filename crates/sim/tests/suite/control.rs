@@ -458,6 +458,31 @@ fn a_probe_protects_calls_that_stay_in_the_mesh() {
     assert!(pinged < clear - 0.3, "{pinged} clear with a ping");
 }
 
+/// Uploads collide with the packets of a call on their way in, of which nobody tells without reports. A probe of the node shows it, and is
+/// judged by what the call tolerates.
+#[test]
+fn a_probe_tells_of_a_call_whose_listener_does_not() {
+    const PROBE: &str = "traffic.+={ kind = \"ping\", from = \"gateway\", to = 3, interval_ms = 40, packet_bytes = 60, \
+                         dscp = \"EF\", probe = true }";
+    let sets = [
+        "topology.hops=3",
+        "traffic.0.codec=opus",
+        "traffic.0.count=1",
+        "traffic.1.from=3",
+        "traffic.1.to=internet",
+        "traffic.1.profile=linux",
+        "traffic.1.count=3",
+        "control={ kind = \"adaptive\" }",
+    ];
+    let under = |probe: Option<&str>| {
+        clear_and_tcp(&ready("k-control", sets.into_iter().chain(probe).map(str::to_owned)))
+    };
+    let ((blind, all), (clear, tcp)) = (under(None), under(Some(PROBE)));
+    assert!(blind < 0.9, "{blind} of the seconds are clear without a probe");
+    // By what G.729A tolerates, uploads had 0.70.
+    assert!(clear >= 0.97 && tcp > 0.76 * all, "{clear} clear, TCP has {tcp} of {all} Mb/s");
+}
+
 /// Two hops, then an Internet link that is slower than the mesh, with a long queue: calls clear, TCP in Mb/s, over three seeds.
 fn beyond_a_slow_uplink(mbps: f64, uploads: u32, calls_from: &str, control: &str) -> (f64, f64) {
     let sets = [

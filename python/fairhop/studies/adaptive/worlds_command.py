@@ -32,7 +32,7 @@ examples:
   fairhop study adaptive worlds --split train --count 100 --class "receiver linux" --class "hops 1"
   fairhop study adaptive worlds --split test --count 400 --no-adaptive      only the best fixed settings
   fairhop study adaptive worlds --split train --count 100 --list            worlds and their classes
-  fairhop study adaptive worlds --split test --count 400 --class "calls inside the mesh" --probe calls
+  fairhop study adaptive worlds --split test --count 400 --probe untold
 
 Each run is kept in DIR/worlds/runs.jsonl: after Ctrl-C the same command goes on, and another controller (--program)
 runs only the adaptive control. The worlds are written to DIR/worlds/SPLIT/NUMBER.toml."""
@@ -60,7 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--probe",
         choices=PROBED,
-        help="where all calls stay in the mesh, adaptive control probes the ends of the calls, or those of the data",
+        help="only worlds that are for probes: where all calls stay in the mesh, of the ends of the calls or of the "
+        "data; where calls without reports are beside uploads, of the nodes of these calls",
     )
     parser.add_argument("--list", action="store_true", help="list worlds and their classes; run nothing")
     parser.add_argument(
@@ -109,8 +110,11 @@ def selected(args: argparse.Namespace) -> list[World]:
     numbers = args.worlds or range(args.first, args.first + args.count)
     worlds = [drawn(args.split, number) for number in numbers]
     chosen = [world for world in worlds if not args.classes or set(args.classes) & set(world.labels)]
+    if args.probe:
+        chosen = [world for world in chosen if worlds_runs.probed_nodes(world, args.probe)]
     if not chosen:
-        raise StudyError(f"none of {len(worlds)} worlds is of these classes\n  help: --list shows the classes of each")
+        what = "of these classes, or for these probes"
+        raise StudyError(f"none of {len(worlds)} worlds is {what}\n  help: --list shows the classes of each")
     return chosen
 
 

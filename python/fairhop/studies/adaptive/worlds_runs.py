@@ -12,10 +12,11 @@ import statistics
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from fairhop.studies.adaptive.store import CLEAR, UnknownRunError, appended, lines_of
 from fairhop.studies.adaptive.worlds import LEARNING_S, World
@@ -36,18 +37,32 @@ def tuned(constant: str, value: float) -> Sets:
     return (f'control={{ kind = "adaptive", tuning = {{ {constant} = {value!r} }} }}',)
 
 
-#: What probes may be of: the nodes of the calls, or those where data ends.
-PROBED = {"calls": ("call",), "data": ("bulk", "quic")}
+#: Where probes are used. `calls` and `data`: where all calls stay in the mesh, of their nodes or of those where data
+#: ends. `untold`: where calls without reports come from elsewhere and there are uploads, of the nodes of these calls.
+PROBED = ("calls", "data", "untold")
+#: Nodes that the gateway probes at a time for calls of which nothing tells.
+MAX_UNTOLD = 4
+
+
+def probed_nodes(world: World, probed: str) -> list[int]:
+    """The nodes of which a world has probes; none if they are not for it."""
+    gateway = world.scenario["topology"].get("gateway", 0)
+    calls = world.entries("call")
+    of: Iterable[Mapping[str, Any]]
+    stay = bool(calls) and all(isinstance(entry["from"], int) for entry in calls)
+    if probed == "untold":
+        uploads = {"data up", "data both"} & set(world.labels)
+        of = [call for call in calls if not stay and uploads and "rtcp_interval_s" not in call]
+    else:
+        of = world.entries(*{"calls": ("call",), "data": ("bulk", "quic")}[probed]) if stay else ()
+    ends = [entry[end] for entry in of for end in ("from", "to")]
+    nodes = list(dict.fromkeys(end for end in ends if isinstance(end, int) and end != gateway))
+    return sorted(nodes)[:MAX_UNTOLD] if probed == "untold" else nodes
 
 
 def adaptive(world: World, probed: str | None) -> Sets:
-    """Adaptive control, with probes of the nodes of `PROBED` if all calls of a world stay in the mesh."""
-    gateway = world.scenario["topology"].get("gateway", 0)
-    calls = world.entries("call")
-    if not probed or not calls or not all(isinstance(entry["from"], int) for entry in calls):
-        return ADAPTIVE
-    ends = [entry[end] for entry in world.entries(*PROBED[probed]) for end in ("from", "to")]
-    nodes = dict.fromkeys(end for end in ends if isinstance(end, int) and end != gateway)
+    """Adaptive control, with probes."""
+    nodes = probed_nodes(world, probed) if probed else []
     probe = 'kind = "ping", from = "gateway", interval_ms = 40, packet_bytes = 60, dscp = "EF", probe = true'
     return (*ADAPTIVE, *(f'traffic.+={{ name = "probe-{node}", {probe}, to = {node} }}' for node in nodes))
 

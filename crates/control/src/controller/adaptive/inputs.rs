@@ -167,6 +167,8 @@ impl Adaptive {
             self.cadences.extend(call.cadence.filter(|_| !call.is_probe()));
             let hops = hops_to(observer, call.key.mesh);
             let price = self.price_over(hops);
+            // A probe of a host with calls stands for them.
+            let counts = !call.is_probe() || !self.has_call(call.key.mesh);
             let target = match self.calls.binary_search_by_key(&call.key, |known| known.key) {
                 Ok(place) => {
                     let is_shown =
@@ -182,7 +184,7 @@ impl Adaptive {
                     if call.suppresses_silence {
                         known.ends_after = PAUSE;
                     }
-                    if tolerable.is_none_or(|min| known.tolerance.loss < min.loss) {
+                    if counts && tolerable.is_none_or(|min| known.tolerance.loss < min.loss) {
                         tolerable = Some(known.tolerance);
                     }
                     if known.price != price {
@@ -227,6 +229,13 @@ impl Adaptive {
             goes_on
         });
         load.map(|load| CallsChange { load, came, went: self.calls.len() < before })
+    }
+
+    /// Whether a call to that node is known, other than a probe.
+    fn has_call(&self, mesh: Address) -> bool {
+        let first = self.calls.partition_point(|known| known.key.mesh < mesh);
+        let mut of_node = self.calls[first..].iter().take_while(|known| known.key.mesh == mesh);
+        of_node.any(|known| !known.key.is_of_probe())
     }
 
     fn tolerance_of(&self, call: &CallNow) -> Tolerance {

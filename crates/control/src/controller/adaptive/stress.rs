@@ -43,10 +43,12 @@ pub(super) struct Stress {
     pub(super) reason: Reason,
 }
 
-/// Sums over the calls that end at one node: into the mesh, out of it.
+/// Sums over the calls that end at one node, or over its probes: into the mesh, out of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     address: Address,
+    /// A probe crosses the mesh both ways: beside the packets of calls, which cross it once, its losses would seem fewer.
+    is_probed: bool,
     fast: [Sum; 2],
     slow: [Sum; 2],
 }
@@ -108,11 +110,13 @@ pub(super) fn confidence(packets: f64, enough: f64) -> f64 {
 
 impl Adaptive {
     pub(super) fn add_to_node(&mut self, fast: &CallNow, slow: Option<&CallNow>) {
-        let address = fast.key.mesh;
+        let (address, is_probed) = (fast.key.mesh, fast.is_probe());
         // Calls come in the order of their nodes.
-        let last = self.nodes.len().checked_sub(1).filter(|&last| self.nodes[last].address == address);
-        let place = last.unwrap_or_else(|| {
-            self.nodes.push(Node { address, fast: <_>::default(), slow: <_>::default() });
+        let is_it = |node: &Node| (node.address, node.is_probed) == (address, is_probed);
+        let last = self.nodes.len().saturating_sub(2);
+        let known = self.nodes[last..].iter().position(is_it).map(|place| last + place);
+        let place = known.unwrap_or_else(|| {
+            self.nodes.push(Node { address, is_probed, fast: <_>::default(), slow: <_>::default() });
             self.nodes.len() - 1
         });
         let node = &mut self.nodes[place];
