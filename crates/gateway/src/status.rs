@@ -132,6 +132,13 @@ pub struct CallStatus {
     pub down_is_reported: bool,
 }
 
+impl CallStatus {
+    /// Whether only the way out of the mesh is measured, and `down` is inferred from it.
+    pub const fn is_inferred(&self) -> bool {
+        self.down.is_some() && !self.down_is_reported
+    }
+}
+
 /// A host of the mesh that is probed, and what its replies show: both ways together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeStatus {

@@ -164,15 +164,29 @@ pub(super) fn calls_line(gateway: &GatewayStatus) -> String {
         None => format!("{}", gateway.calls.len()),
         Some(worst) => {
             let style = mos_style(worst);
-            format!("{}, {good} good, worst MOS {style}{worst:.2}{style:#}", gateway.calls.len())
+            let unknown = match inferred(gateway) {
+                0 => String::new(),
+                number => format!(", {number} inferred into the mesh"),
+            };
+            format!("{}, {good} good, worst MOS {style}{worst:.2}{style:#}{unknown}", gateway.calls.len())
         }
     }
+}
+
+/// Calls of which nothing tells how they fare into the mesh.
+fn inferred(gateway: &GatewayStatus) -> usize {
+    gateway.calls.iter().filter(|call| call.is_inferred()).count()
 }
 
 /// The calls of all gateways.
 pub(super) fn calls(status: &Status) -> String {
     per_gateway(status, "no calls", |gateway| {
-        (!gateway.calls.is_empty()).then(|| call_table(&gateway.calls, usize::MAX).render())
+        let mut text = call_table(&gateway.calls, usize::MAX).render();
+        if inferred(gateway) > 0 {
+            text +=
+                &format!("{FAINT}~ inferred: no report tells how the call fares into the mesh{FAINT:#}\n");
+        }
+        (!gateway.calls.is_empty()).then_some(text)
     })
 }
 
@@ -209,6 +223,10 @@ pub(super) fn call_table(calls: &[CallStatus], rows: usize) -> Table {
         let percent = |side: &Option<DirectionStatus>, of: fn(&DirectionStatus) -> f64| {
             side.as_ref().map_or_else(|| NOTHING.to_owned(), |side| fixed(100.0 * of(side), 1))
         };
+        let into_mesh = |of: fn(&DirectionStatus) -> f64| {
+            let mark = if call.is_inferred() { "~" } else { "" };
+            format!("{mark}{}", percent(&call.down, of))
+        };
         // As the listener hears it, where it reports.
         let up = call.heard.or(call.up);
         let jitter = up.as_ref().map_or_else(|| NOTHING.to_owned(), |up| fixed(up.jitter_ms, 1));
@@ -216,9 +234,9 @@ pub(super) fn call_table(calls: &[CallStatus], rows: usize) -> Table {
             call.wired.clone().into(),
             mos_cell(call.mos),
             percent(&up, |side| side.loss).into(),
-            percent(&call.down, |side| side.loss).into(),
+            into_mesh(|side| side.loss).into(),
             percent(&up, |side| side.late).into(),
-            percent(&call.down, |side| side.late).into(),
+            into_mesh(|side| side.late).into(),
             jitter.into(),
             call.codec.clone().into(),
             duration(call.age_s).into(),

@@ -382,7 +382,9 @@ fn spark(values: &VecDeque<f64>, min: f64, max: f64, width: usize, is_mos: bool)
 
 #[cfg(test)]
 mod tests {
-    use fairhop_gateway::status::{CallStatus, ClassStatus, DecisionStatus, FlowStatus, ProbeStatus};
+    use fairhop_gateway::status::{
+        CallStatus, ClassStatus, DecisionStatus, DirectionStatus, FlowStatus, ProbeStatus,
+    };
 
     use super::*;
 
@@ -497,6 +499,24 @@ mod tests {
             "interface wlan0: it was removed; fix: nothing to do: the gateway starts again when it is back";
         let lines = self::lines(vec![gateway(Some(fix))], None, (79, 23));
         assert!(lines.join(" ").contains("when it is back"), "{lines:#?}");
+    }
+
+    #[test]
+    fn what_is_inferred_of_calls_is_marked() {
+        let call = |n: u32, down_is_reported: bool| CallStatus {
+            mesh: format!("10.1.0.{n}:4000"),
+            mos: Some(4.1),
+            down: Some(DirectionStatus { loss: 0.012, ..Default::default() }),
+            down_is_reported,
+            ..Default::default()
+        };
+        let gateway = GatewayStatus { calls: vec![call(1, false), call(2, true)], ..gateway(None) };
+        let status = Status { gateways: vec![gateway.clone()], ..Default::default() };
+        let table = anstream::adapter::strip_str(&view::calls(&status)).to_string();
+        assert!(table.contains("~1.2") && table.contains(" 1.2 "), "{table}");
+        assert!(table.ends_with("~ inferred: no report tells how the call fares into the mesh\n"), "{table}");
+        let line = view::calls_line(&gateway);
+        assert!(line.ends_with(", 1 inferred into the mesh"), "{line}");
     }
 
     #[test]

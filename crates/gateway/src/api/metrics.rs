@@ -156,6 +156,13 @@ fn calls(t: &mut String, status: &Status) {
     each(t, status, "fairhop_calls_good", "Calls with a MOS of at least 3.6 over the last second.", |g| {
         Some(g.calls.iter().filter(|call| call.mos.is_some_and(|mos| mos >= 3.6)).count() as f64)
     });
+    each(
+        t,
+        status,
+        "fairhop_calls_inferred",
+        "Calls of which no report tells how they fare into the mesh.",
+        |g| Some(g.calls.iter().filter(|call| call.is_inferred()).count() as f64),
+    );
     let mut mos =
         Family::gauge(t, "fairhop_call_mos", "MOS of a call's worse direction over the last second.");
     for (gateway, call) in of_all(status) {
