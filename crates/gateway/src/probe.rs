@@ -122,12 +122,13 @@ impl Prober {
             self.hosts = setting.into_iter().flat_map(ProbeSetting::addresses).collect();
             self.sockets.set_buffers(if setting.is_some() { BUFFER } else { IDLE_BUFFER });
         }
-        // Calls may be of either.
+        // Calls may be of each family that the kernel has.
         let calls = setting.is_some_and(|setting| setting.calls);
         let families = [(true, "IPv4", &self.sockets.v4), (false, "IPv6", &self.sockets.v6)];
         for (is_v4, family, socket) in families {
             if let Err(error) = socket
-                && (calls || self.hosts.iter().any(|host| host.is_ipv4() == is_v4))
+                && (calls && *error != Errno::AFNOSUPPORT
+                    || self.hosts.iter().any(|host| host.is_ipv4() == is_v4))
             {
                 return Err((family, (*error).into()));
             }
@@ -425,6 +426,21 @@ mod tests {
         assert_eq!(identifiers(&hosts([1, 2])), [name(1, 0), name(2, 1)]);
         assert_eq!(identifiers(&hosts([2, 3])), [name(2, 1), name(3, 2)]);
         assert_eq!(identifiers(&hosts([1, 2])), [name(2, 1), name(1, 3)]);
+    }
+
+    #[test]
+    fn a_family_that_the_kernel_does_not_have_is_missed_only_for_a_host_that_is_named() {
+        let refused = |v6: Errno, hosts: &[&str]| {
+            let udp = Arc::new(OwnedFd::from(UdpSocket::bind("127.0.0.1:0").unwrap()));
+            let sockets = Sockets { v4: Ok(udp), v6: Err(v6) };
+            let mut prober = Prober { setting: None, hosts: Vec::new(), sockets, running: None, next: None };
+            let hosts = hosts.iter().map(|&host| host.to_owned()).collect();
+            let setting = ProbeSetting { hosts, calls: true, interval_ms: 40 };
+            prober.set(Some(&setting)).err().map(|(family, _)| family)
+        };
+        assert_eq!(refused(Errno::AFNOSUPPORT, &["127.0.0.1"]), None);
+        assert_eq!(refused(Errno::AFNOSUPPORT, &["::1"]), Some("IPv6"));
+        assert_eq!(refused(Errno::PERM, &[]), Some("IPv6"));
     }
 
     #[test]
