@@ -464,8 +464,9 @@ impl End {
         let Segment { end, at, .. } = segment;
         let are_many = was_thinned && bytes > u64::from(segment.length());
         let is_close = |before: Option<Nanos>| before.is_some_and(|before| at.saturating_sub(before) < CLOSE);
-        let last = std::mem::replace(&mut self.acked_at, (!segment.is_pushed()).then_some(at));
-        if !are_many && before.is_none() && is_close(last) {
+        let is_single = !are_many && before.is_none();
+        let last = std::mem::replace(&mut self.acked_at, (is_single && !segment.is_pushed()).then_some(at));
+        if is_single && is_close(last) {
             self.singles_until = now.saturating_add(SINGLES_FOR);
         }
         // Of two segments that are far apart, the first may have had its own ACK, which was lost.

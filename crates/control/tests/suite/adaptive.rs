@@ -151,8 +151,9 @@ fn calls_that_begin_in_a_pause_of_the_downloads_are_as_good_as_without_the_earli
     };
     // Good seconds and goodput in the mean, and the states at first.
     let good_seconds = |has_early: bool, calls_before: usize| {
-        let runs = [1, 2, 3, 4].map(|seed| with_seed(has_early, calls_before, seed));
-        let mean = |of: fn(&(f64, Option<State>, f64)) -> f64| runs.iter().map(of).sum::<f64>() / 4.0;
+        let runs: Vec<_> = (1..=24).map(|seed| with_seed(has_early, calls_before, seed)).collect();
+        let mean =
+            |of: fn(&(f64, Option<State>, f64)) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
         let state = runs[0].1.filter(|state| runs.iter().all(|run| run.1 == Some(*state)));
         (mean(|run| run.0), state, mean(|run| run.2))
     };

@@ -729,6 +729,24 @@ fn a_pushed_segment_that_is_acknowledged_at_once_is_no_sign_of_quick_acks() {
     assert_eq!(observer.mesh_excess(Some(MESH)), Some(Nanos::ZERO));
 }
 
+/// Of three segments, two are acknowledged at once and the third after 200 ms, as when BBR probes the shortest round trip (RFC 5681 §4.2).
+#[test]
+fn a_single_segment_after_two_that_were_acknowledged_together_is_no_sign_of_quick_acks() {
+    let mut observer = observer();
+    for turn in 0..20_u64 {
+        let (at, seq) = (300 * turn, 3000 * turn as u32);
+        for number in [seq, seq + 1000, seq + 2000] {
+            observer.on_digest(&digest(ms(at), ToMesh, PROTOCOL_TCP, 80, 1040, segment(number, 1, 1000)));
+        }
+        for (after, acked) in [(20, seq + 2000), (220, seq + 3000)] {
+            let ack = segment(1, acked, 0);
+            observer.on_digest(&digest(ms(at + after), FromMesh, PROTOCOL_TCP, 80, 40, ack));
+        }
+        observer.survey(ms(at + 250));
+        assert_eq!(observer.mesh_excess(Some(MESH)), Some(Nanos::ZERO), "turn {turn}");
+    }
+}
+
 #[test]
 fn a_receiver_that_acknowledges_each_segment_at_once_shows_a_queue() {
     let mut observer = observer();
