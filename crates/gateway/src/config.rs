@@ -100,8 +100,8 @@ pub struct GatewayAt {
     /// mesh does not share that way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub local: Vec<String>,
-    /// Echo requests that stand for calls which stay in the mesh, or whose listeners tell nothing. Left out: none, and what such calls
-    /// lose is not known.
+    /// Echo requests that stand for calls which stay in the mesh, or which have no reports. Left out: none, and what such calls lose is
+    /// not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<ProbeSetting>,
     /// How packets into the mesh are paced.
@@ -133,8 +133,8 @@ pub struct ProbeSetting {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub hosts: Vec<String>,
-    /// Also the hosts of calls of which nothing tells how they fare on the way into the mesh, as of encrypted calls without video: up to
-    /// four at a time, while something is uploaded. A host that does not answer is tried again after a minute.
+    /// Also the hosts of calls whose loss into the mesh no report shows, such as encrypted calls without video: up to four at a time, while
+    /// something is uploaded. A host that does not answer is tried again after a minute.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub calls: bool,
     /// Time between requests to a host in ms. Each takes as much air as a packet of a call, there and back.

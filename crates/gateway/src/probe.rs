@@ -1,5 +1,5 @@
-//! Active probes: echo requests to hosts of the mesh, so that the controller learns how calls fare that do not pass the gateway, or whose
-//! listeners tell nothing ([`untold`]).
+//! Active probes: echo requests to hosts of the mesh, so that the controller learns how calls fare that do not pass the gateway, or that
+//! have no reports ([`unreported`]).
 //!
 //! A thread of its own sends them, since the observer judges packets by their steady interval, which the daemon's loop does not
 //! keep. A request that left late is taken back out of its reply's time of arrival. Requests go where the machine's routes lead.
@@ -7,7 +7,7 @@
 //! Raw sockets need CAP_NET_RAW (`raw(7)`), so they are opened before the daemon gives its rights up, hosts or not: a reload may
 //! bring the first one.
 
-pub mod untold;
+pub mod unreported;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};

@@ -132,6 +132,13 @@ pub struct CallStatus {
     pub down_is_reported: bool,
 }
 
+impl GatewayStatus {
+    /// Calls whose quality into the mesh is inferred.
+    pub fn inferred_calls(&self) -> usize {
+        self.calls.iter().filter(|call| call.is_inferred()).count()
+    }
+}
+
 impl CallStatus {
     /// Whether only the way out of the mesh is measured, and `down` is inferred from it.
     pub const fn is_inferred(&self) -> bool {

@@ -164,7 +164,7 @@ pub(super) fn calls_line(gateway: &GatewayStatus) -> String {
         None => format!("{}", gateway.calls.len()),
         Some(worst) => {
             let style = mos_style(worst);
-            let unknown = match inferred(gateway) {
+            let unknown = match gateway.inferred_calls() {
                 0 => String::new(),
                 number => format!(", {number} inferred into the mesh"),
             };
@@ -173,20 +173,18 @@ pub(super) fn calls_line(gateway: &GatewayStatus) -> String {
     }
 }
 
-/// Calls of which nothing tells how they fare into the mesh.
-fn inferred(gateway: &GatewayStatus) -> usize {
-    gateway.calls.iter().filter(|call| call.is_inferred()).count()
-}
-
 /// The calls of all gateways.
 pub(super) fn calls(status: &Status) -> String {
     per_gateway(status, "no calls", |gateway| {
+        if gateway.calls.is_empty() {
+            return None;
+        }
         let mut text = call_table(&gateway.calls, usize::MAX).render();
-        if inferred(gateway) > 0 {
+        if gateway.inferred_calls() > 0 {
             text +=
                 &format!("{FAINT}~ inferred: no report tells how the call fares into the mesh{FAINT:#}\n");
         }
-        (!gateway.calls.is_empty()).then_some(text)
+        Some(text)
     })
 }
 

@@ -175,8 +175,8 @@ pub struct End {
     /// Its data that has not passed: up to two holes.
     holes: [(u32, u32); 2],
     unacked: Unacked,
-    /// When the last segment passed that is acknowledged, unless it was pushed, and until when the other end is believed to
-    /// acknowledge each segment.
+    /// When the last segment passed that is acknowledged, if it had an ACK of its own and was not pushed, and until when the other end is
+    /// believed to acknowledge each segment.
     acked_at: Option<Nanos>,
     singles_until: Nanos,
     /// Its data up to here has to be acknowledged before the other end is known to have no gap.

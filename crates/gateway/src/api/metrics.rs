@@ -160,8 +160,8 @@ fn calls(t: &mut String, status: &Status) {
         t,
         status,
         "fairhop_calls_inferred",
-        "Calls of which no report tells how they fare into the mesh.",
-        |g| Some(g.calls.iter().filter(|call| call.is_inferred()).count() as f64),
+        "Calls whose quality into the mesh is inferred, as no report shows it.",
+        |g| Some(g.inferred_calls() as f64),
     );
     let mut mos =
         Family::gauge(t, "fairhop_call_mos", "MOS of a call's worse direction over the last second.");

@@ -171,7 +171,7 @@ fn check_probe(path: &str, probe: &ProbeSetting, findings: &mut Findings) {
             "no host is to be probed",
             "neither `hosts` nor `calls`",
             format!(
-                "name 1 to {MAX} `hosts`, or write `calls = true` for those of calls that nothing tells of"
+                "name 1 to {MAX} `hosts`, or write `calls = true` for the hosts of calls without reports"
             ),
         );
     }

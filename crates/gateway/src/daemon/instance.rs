@@ -18,7 +18,7 @@ use crate::engine::{Engine, Settings};
 use crate::journal::{Entry, Journal};
 use crate::log::{Level, Line, unix_s};
 use crate::probe::Prober;
-use crate::probe::untold::Untold;
+use crate::probe::unreported::Unreported;
 use crate::record::{Event, FORMAT, Header, Recorder};
 use crate::status::{self, GatewayStatus};
 use crate::voice::Distrusted;
@@ -45,7 +45,7 @@ pub(super) struct Instance {
     news: News,
     recorder: Option<Recorder>,
     prober: Prober,
-    untold: Untold,
+    unreported: Unreported,
     counters: Counters,
     /// Those of the look before, and the time between the two.
     counters_before: Option<(Nanos, Counters)>,
@@ -83,7 +83,7 @@ impl Instance {
             news: News::default(),
             recorder: None,
             prober: Prober::open(),
-            untold: Untold::default(),
+            unreported: Unreported::default(),
             counters: Counters::default(),
             counters_before: None,
             queues: Vec::new(),
@@ -284,8 +284,8 @@ impl Instance {
             self.report(&flow);
         }
         if self.gateway.probe.as_ref().is_some_and(|probe| probe.calls) {
-            let untold = self.untold.choose(now, self.engine.controller().observer());
-            self.prober.also(untold.iter().map(|&host| host.into()));
+            let hosts = self.unreported.choose(now, self.engine.controller().observer());
+            self.prober.also(hosts.iter().map(|&host| host.into()));
         }
         if let Err(error) = self.enforce(now, mode) {
             self.fail(now, &error);

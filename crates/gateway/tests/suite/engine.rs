@@ -10,7 +10,7 @@ use fairhop_control::raw::RawDigest;
 use fairhop_gateway::config::{self, Config, Mode};
 use fairhop_gateway::datapath::DatagramClass;
 use fairhop_gateway::engine::{Engine, Settings};
-use fairhop_gateway::probe::untold::Untold;
+use fairhop_gateway::probe::unreported::Unreported;
 use fairhop_gateway::record::{Event, FORMAT, Header, Reader, Recorder, replay};
 use fairhop_model::units::Nanos;
 
@@ -239,9 +239,9 @@ fn the_host_of_a_call_without_reports_is_to_be_probed_beside_an_upload_and_not_b
             std::mem::swap(&mut digest.source, &mut digest.destination);
             std::mem::swap(&mut digest.source_port, &mut digest.destination_port);
         }
-        let (mut untold, mut hosts) = (Untold::default(), Vec::new());
+        let (mut unreported, mut hosts) = (Unreported::default(), Vec::new());
         run(&mut engine, &digests, |engine, now| {
-            hosts = untold.choose(now, engine.controller().observer()).to_vec();
+            hosts = unreported.choose(now, engine.controller().observer()).to_vec();
         });
         hosts
     };

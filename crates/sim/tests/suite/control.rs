@@ -437,11 +437,13 @@ fn a_window_clamp_limits_transfers_that_begin_under_it() {
     assert_eq!(summary.totals.calls_ok, 5.0, "{:?}", summary.totals);
 }
 
+/// A probe of node 3.
+const PROBE: &str = "traffic.+={ kind = \"ping\", from = \"gateway\", to = 3, interval_ms = 40, packet_bytes = 60, \
+                     dscp = \"EF\", probe = true }";
+
 /// No packet of calls between two nodes passes the gateway. Replies to its echo requests show what data does to them.
 #[test]
 fn a_probe_protects_calls_that_stay_in_the_mesh() {
-    const PROBE: &str = "traffic.+={ kind = \"ping\", from = \"gateway\", to = 3, interval_ms = 40, packet_bytes = 60, \
-                         dscp = \"EF\", probe = true }";
     let calls = ["topology.hops=4", "traffic.0.from=1", "traffic.0.to=3", "traffic.0.count=2"];
     let under = |control: &str, probe: Option<&str>| {
         let control = format!("control={{ kind = \"{control}\" }}");
@@ -458,12 +460,10 @@ fn a_probe_protects_calls_that_stay_in_the_mesh() {
     assert!(pinged < clear - 0.3, "{pinged} clear with a ping");
 }
 
-/// Uploads collide with the packets of a call on their way in, of which nobody tells without reports. A probe of the node shows it, and is
-/// judged by what the call tolerates.
+/// Uploads collide with the packets of a call into the mesh. Without reports, only a probe of the node shows that. It is judged by what the
+/// call tolerates.
 #[test]
 fn a_probe_tells_of_a_call_whose_listener_does_not() {
-    const PROBE: &str = "traffic.+={ kind = \"ping\", from = \"gateway\", to = 3, interval_ms = 40, packet_bytes = 60, \
-                         dscp = \"EF\", probe = true }";
     let sets = [
         "topology.hops=3",
         "traffic.0.codec=opus",

@@ -32,7 +32,7 @@ examples:
   fairhop study adaptive worlds --split train --count 100 --class "receiver linux" --class "hops 1"
   fairhop study adaptive worlds --split test --count 400 --no-adaptive      only the best fixed settings
   fairhop study adaptive worlds --split train --count 100 --list            worlds and their classes
-  fairhop study adaptive worlds --split test --count 400 --probe untold
+  fairhop study adaptive worlds --split test --count 400 --probe unreported
 
 Each run is kept in DIR/worlds/runs.jsonl: after Ctrl-C the same command goes on, and another controller (--program)
 runs only the adaptive control. The worlds are written to DIR/worlds/SPLIT/NUMBER.toml."""

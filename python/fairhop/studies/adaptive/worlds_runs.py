@@ -12,11 +12,10 @@ import statistics
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from fairhop.studies.adaptive.store import CLEAR, UnknownRunError, appended, lines_of
 from fairhop.studies.adaptive.worlds import LEARNING_S, World
@@ -37,27 +36,27 @@ def tuned(constant: str, value: float) -> Sets:
     return (f'control={{ kind = "adaptive", tuning = {{ {constant} = {value!r} }} }}',)
 
 
-#: Where probes are used. `calls` and `data`: where all calls stay in the mesh, of their nodes or of those where data
-#: ends. `untold`: where calls without reports come from elsewhere and there are uploads, of the nodes of these calls.
-PROBED = ("calls", "data", "untold")
-#: Nodes that the gateway probes at a time for calls of which nothing tells.
-MAX_UNTOLD = 4
+#: Where probes are used, and the traffic whose nodes are probed. `calls` and `data`: where all calls stay in the mesh.
+#: `unreported`: where calls without reports come from elsewhere, and there are uploads.
+PROBED = {"calls": ("call",), "data": ("bulk", "quic"), "unreported": ("call",)}
+#: Nodes that the gateway probes at a time for calls without reports.
+MAX_UNREPORTED = 4
 
 
 def probed_nodes(world: World, probed: str) -> list[int]:
     """The nodes of which a world has probes; none if they are not for it."""
     gateway = world.scenario["topology"].get("gateway", 0)
     calls = world.entries("call")
-    of: Iterable[Mapping[str, Any]]
     stay = bool(calls) and all(isinstance(entry["from"], int) for entry in calls)
-    if probed == "untold":
+    entries = world.entries(*PROBED[probed])
+    if probed == "unreported":
         uploads = {"data up", "data both"} & set(world.labels)
-        of = [call for call in calls if not stay and uploads and "rtcp_interval_s" not in call]
-    else:
-        of = world.entries(*{"calls": ("call",), "data": ("bulk", "quic")}[probed]) if stay else ()
-    ends = [entry[end] for entry in of for end in ("from", "to")]
+        entries = [entry for entry in entries if uploads and not stay and "rtcp_interval_s" not in entry]
+    elif not stay:
+        return []
+    ends = [entry[end] for entry in entries for end in ("from", "to")]
     nodes = list(dict.fromkeys(end for end in ends if isinstance(end, int) and end != gateway))
-    return sorted(nodes)[:MAX_UNTOLD] if probed == "untold" else nodes
+    return sorted(nodes)[:MAX_UNREPORTED] if probed == "unreported" else nodes
 
 
 def adaptive(world: World, probed: str | None) -> Sets:

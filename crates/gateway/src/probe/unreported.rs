@@ -1,8 +1,8 @@
 //! The hosts that are probed because nothing tells how their calls fare on the way into the mesh.
 //!
-//! That are calls whose reports are encrypted or do not come, without video (`fairhop_control::observer`). Downloads collide with them on
-//! the way out of the mesh, which shows. Uploads collide with them on the way in, which nobody tells. So such hosts are probed while
-//! something is uploaded.
+//! These are calls without video whose reports are encrypted or missing (`fairhop_control::observer`). Downloads collide with them on the
+//! way out of the mesh, which the gateway sees. Uploads collide with them on the way in, which it does not see. So such hosts are probed
+//! while something is uploaded.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use fairhop_model::units::Nanos;
 
 /// Hosts that are probed at a time. Their probes take the airtime of two calls.
 const MAX_HOSTS: usize = 4;
-/// How long a call has had no report when nothing tells of it: the longest usual interval between reports (RFC 3550 §6.3.1).
-const UNTOLD: Nanos = Nanos::from_millis(7500);
+/// A call that has had no report for this long is unreported: the longest usual interval between reports (RFC 3550 §6.3.1).
+const WITHOUT_REPORT: Nanos = Nanos::from_millis(7500);
 /// An upload in bits per second: two full packets a second, as a slow mesh carries them.
 const UPLOAD: f64 = 24_000.0;
 /// How long a host is probed after the last upload: uploads pause, and a probe needs a second before it counts.
 const GOES_ON: Nanos = Nanos::from_secs(10);
-/// Time in which a host answers that answers at all.
+/// A host that has not answered for this long does not answer.
 const ANSWERS: Nanos = Nanos::from_secs(5);
 /// A host that does not answer is tried again after that time.
 const AGAIN: Nanos = Nanos::from_secs(60);
@@ -28,8 +28,8 @@ const AGAIN: Nanos = Nanos::from_secs(60);
 struct Host {
     /// When a call of it was last seen.
     seen: Nanos,
-    /// When a listener's report last told of one, or when the first one was seen.
-    told: Nanos,
+    /// When a call was last reported, or the first one was seen.
+    reported: Nanos,
     /// When it last answered a probe, or when the probe began.
     answered: Nanos,
     /// It did not answer, and is not probed until then.
@@ -42,20 +42,20 @@ enum Shows {
     /// It is a probe that is answered.
     Answer,
     /// It is known how the call fares into the mesh, or there is nothing to know.
-    Told,
-    Untold,
+    Reported,
+    Unreported,
 }
 
 /// The choice of hosts.
 #[derive(Debug, Default)]
-pub struct Untold {
+pub struct Unreported {
     hosts: BTreeMap<Address, Host>,
     /// When something was last uploaded.
     uploads: Option<Nanos>,
     probed: Vec<Address>,
 }
 
-impl Untold {
+impl Unreported {
     /// Chooses, by what an observer has seen. Returns the hosts to probe.
     pub fn choose(&mut self, now: Nanos, observer: &Observer) -> &[Address] {
         let is_upload = |flow: &ElasticFlow| {
@@ -71,9 +71,9 @@ impl Untold {
             let shows = if call.is_probe() {
                 Shows::Answer
             } else if call.wired.is_none() || call.down_is_reported {
-                Shows::Told
+                Shows::Reported
             } else {
-                Shows::Untold
+                Shows::Unreported
             };
             (call.key.mesh, shows)
         };
@@ -87,12 +87,12 @@ impl Untold {
         calls: impl Iterator<Item = (Address, Shows)>,
     ) -> &[Address] {
         for (address, shows) in calls {
-            let new = Host { seen: Nanos::ZERO, told: now, answered: now, silent_until: Nanos::ZERO };
+            let new = Host { seen: Nanos::ZERO, reported: now, answered: now, silent_until: Nanos::ZERO };
             let host = self.hosts.entry(address).or_insert(new);
             match shows {
                 Shows::Answer => host.answered = now,
-                Shows::Told => (host.seen, host.told) = (now, now),
-                Shows::Untold => host.seen = now,
+                Shows::Reported => (host.seen, host.reported) = (now, now),
+                Shows::Unreported => host.seen = now,
             }
         }
         if uploads {
@@ -110,7 +110,10 @@ impl Untold {
         // That a host does not answer is known for longer than its calls.
         self.hosts.retain(|_, host| host.seen == now || host.silent_until > now);
         let is_wanted = |host: &Host| {
-            is_due && host.seen == now && host.silent_until <= now && now.saturating_sub(host.told) >= UNTOLD
+            is_due
+                && host.seen == now
+                && host.silent_until <= now
+                && now.saturating_sub(host.reported) >= WITHOUT_REPORT
         };
         probed.retain(|address| self.hosts.get(address).is_some_and(is_wanted));
         for (address, host) in &mut self.hosts {
@@ -130,13 +133,14 @@ mod tests {
 
     /// The last byte of the address of each host that is probed, whenever that changes, with the second.
     fn chosen(seconds: u64, at: impl Fn(u64) -> (bool, Vec<(u8, Shows)>)) -> Vec<(u64, Vec<u8>)> {
-        let mut untold = Untold::default();
+        let mut unreported = Unreported::default();
         let mut changes: Vec<(u64, Vec<u8>)> = Vec::new();
         for ms in (100..1000 * seconds).step_by(100) {
             let (uploads, calls) = at(ms);
             let calls = calls.into_iter().map(|(last, shows)| (Address::v4([10, 1, 0, last]), shows));
             let of = |address: &Address| address.0[15];
-            let now: Vec<u8> = untold.update(Nanos::from_millis(ms), uploads, calls).iter().map(of).collect();
+            let now: Vec<u8> =
+                unreported.update(Nanos::from_millis(ms), uploads, calls).iter().map(of).collect();
             if changes.last().map_or(&[][..], |(_, last)| last) != now {
                 changes.push((ms / 1000, now));
             }
@@ -148,11 +152,11 @@ mod tests {
     fn hosts_are_probed_while_nothing_tells_of_a_call_and_something_is_uploaded() {
         let found = chosen(90, |ms| {
             let is_reported = ms % 5000 < 2500 || ms > 70_000;
-            let reported = if is_reported { Shows::Told } else { Shows::Untold };
+            let reported = if is_reported { Shows::Reported } else { Shows::Unreported };
             let mut calls = vec![
-                (1, Shows::Untold),
+                (1, Shows::Unreported),
                 (2, reported),
-                (3, if ms < 40_000 { Shows::Untold } else { reported }),
+                (3, if ms < 40_000 { Shows::Unreported } else { reported }),
             ];
             calls.push((1, Shows::Answer));
             calls.push((3, Shows::Answer));
@@ -165,25 +169,25 @@ mod tests {
     #[test]
     fn a_host_that_does_not_answer_makes_room_for_others_and_is_tried_again_after_a_minute() {
         let found = chosen(90, |ms| {
-            let mut calls: Vec<_> = (1..=5).map(|last| (last, Shows::Untold)).collect();
+            let mut calls: Vec<_> = (1..=5).map(|last| (last, Shows::Unreported)).collect();
             calls.extend([1, 3, 4, 5].map(|last| (last, Shows::Answer)));
             // Its calls end and begin anew in that time.
             calls.retain(|(last, _)| *last != 2 || !(30_000..40_000).contains(&ms));
             (true, calls)
         });
         assert_eq!(found, [(7, vec![1, 2, 3, 4]), (12, vec![1, 3, 4, 5])]);
-        let found = chosen(90, |_| (true, vec![(2, Shows::Untold)]));
+        let found = chosen(90, |_| (true, vec![(2, Shows::Unreported)]));
         assert_eq!(found, [(7, vec![2]), (12, vec![]), (72, vec![2]), (77, vec![])]);
     }
 
     #[test]
     fn what_is_known_of_hosts_without_calls_is_forgotten() {
-        let mut untold = Untold::default();
+        let mut unreported = Unreported::default();
         for second in 0..1000_u64 {
             let bytes = (second as u32).to_be_bytes();
-            let calls = [Shows::Untold, Shows::Told].map(|shows| (Address::v4(bytes), shows));
-            untold.update(Nanos::from_secs(second), true, calls.into_iter());
-            assert!(untold.hosts.len() <= 1);
+            let calls = [Shows::Unreported, Shows::Reported].map(|shows| (Address::v4(bytes), shows));
+            unreported.update(Nanos::from_secs(second), true, calls.into_iter());
+            assert!(unreported.hosts.len() <= 1);
         }
     }
 }
