@@ -118,6 +118,10 @@ impl Instance {
     }
 
     pub(super) fn set_gateway(&mut self, gateway: &GatewayAt) {
+        if gateway.probe != self.gateway.probe {
+            // The probes begin anew. A host that was probed before would seem not to have answered since.
+            self.unreported = Unreported::default();
+        }
         self.gateway = gateway.clone();
         self.set_probes();
     }
