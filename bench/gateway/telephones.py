@@ -5,28 +5,35 @@ the codec whose impairments it assumes, the ways of the call that it measures, a
 
     python3 bench/gateway/telephones.py --program target/release/fairhop
 
-Needs the packages baresip-core, linphone-cli, gstreamer1.0-tools, gstreamer1.0-plugins-base and -good, ffmpeg, chromium
-and coturn. Programs that are missing are left out, with a line that says so.
+Needs the packages baresip-core, linphone-cli, gstreamer1.0-tools, gstreamer1.0-plugins-base and -good, ffmpeg,
+chromium, coturn, mumble, mumble-server, pulseaudio, openssl, wireguard-go and wireguard-tools. Programs that are
+missing are left out, with a line that says so.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import shutil
+import sqlite3
+import ssl
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from browser import Network, bottleneck, measure
 from network import inside, need_root, status
+from tunnel import INNER, tunnel
 
-#: How long a call has to be known.
-CALL_S = 8
+#: How long a call goes on: the intervals of unknown protocols are known after 1 to 8 s.
+CALL_S = 12
+#: How long Mumble takes to begin one.
+MUMBLE_S = 5
 #: Seconds of a browser's call, the first 15 of which `measure` leaves out.
 BROWSER_S = 20
 TONE = "sine=frequency=440:sample_rate={}"
@@ -53,6 +60,33 @@ sip_tls_port=-1
 [rtp]
 audio_rtp_port=7078
 """
+
+MUMBLE_PORT = 64_738
+MUMBLE_SERVER = """\
+host={address}
+port={port}
+database={folder}/murmur.sqlite
+uname=root
+bonjour=False
+"""
+#: Continuous sound at 40 kb/s; none of the windows that the program opens when it runs for the first time.
+MUMBLE = """\
+[General]
+lastupdate=2
+[audio]
+input=PulseAudio
+output=PulseAudio
+transmit=0
+quality=40000
+[pulseaudio]
+input=tone.monitor
+output=tone
+[ui]
+usage=false
+disablepubliclist=true
+"""
+#: What it has decided about a server's certificate.
+MUMBLE_CERTIFICATES = "CREATE TABLE cert (id INTEGER PRIMARY KEY, hostname TEXT, port INTEGER, digest TEXT)"
 
 #: Begins a call in a network, with files in a folder, until the end of the block.
 Call = Callable[[Network, Path], contextlib.AbstractContextManager[None]]
@@ -159,6 +193,57 @@ def ffmpeg(*encoder: str) -> Call:
     return streams(lambda to: [*source, *encoder, "-f", "rtp", f"rtp://{to}:7000?localport=7000"])
 
 
+def through_tunnel(call: Call) -> Call:
+    """The same call in a WireGuard tunnel."""
+
+    @contextlib.contextmanager
+    def inner(network: Network, folder: Path) -> Iterator[None]:
+        addresses = {f"{end}_address": address for end, address in INNER.items()}
+        with tunnel(network, folder), call(replace(network, **addresses), folder):
+            yield
+
+    return inner
+
+
+@contextlib.contextmanager
+def mumble(network: Network, folder: Path) -> Iterator[None]:
+    """Two Mumble in a room of a server; what the client's end sends comes back to the other one's."""
+    pulse = {"XDG_RUNTIME_DIR": str(folder), "PULSE_SERVER": f"unix:{folder}/native"}
+    key, certificate, both = folder / "key", folder / "certificate", folder / "both"
+    make = f"openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=bench -keyout {key} -out {certificate}"
+    join = f"openssl pkcs12 -export -inkey {key} -in {certificate} -out {both} -passout pass:"
+    for command in (make, join):
+        subprocess.run(command.split(), check=True, capture_output=True)
+    settings = {"address": network.server_address, "port": MUMBLE_PORT, "folder": folder}
+    (folder / "murmur.ini").write_text(MUMBLE_SERVER.format_map(settings) + f"sslCert={certificate}\nsslKey={key}\n")
+    digest = hashlib.sha1(ssl.PEM_cert_to_DER_cert(certificate.read_text())).hexdigest()
+    sound_server = (
+        *("pulseaudio", "--exit-idle-time=-1", "-n", f"--load=module-native-protocol-unix socket={folder}/native"),
+        *("--load=module-null-sink sink_name=tone", "--load=module-sine sink=tone frequency=440"),
+    )
+    commands = [
+        ["env", *(f"{name}={value}" for name, value in pulse.items()), f"HOME={folder}", *sound_server],
+        inside(network.server, "murmurd", "-fg", "-ini", str(folder / "murmur.ini")),
+    ]
+    for namespace in (network.server, network.client):
+        home = folder / namespace
+        data, config = home / ".local/share/Mumble/Mumble", home / ".config/Mumble"
+        for part in (data, config, home / "Documents"):
+            part.mkdir(parents=True)
+        (config / "Mumble.conf").write_text(MUMBLE)
+        shutil.copy(both, home / "Documents/MumbleAutomaticCertificateBackup.p12")
+        with contextlib.closing(sqlite3.connect(data / "mumble.sqlite")) as known, known:
+            known.execute(MUMBLE_CERTIFICATES)
+            row = (network.server_address, MUMBLE_PORT, digest)
+            known.execute("INSERT INTO cert (hostname, port, digest) VALUES (?, ?, ?)", row)
+        environment = {**pulse, "HOME": str(home), "QT_QPA_PLATFORM": "offscreen"}
+        words = ("env", *(f"{name}={value}" for name, value in environment.items()), "mumble")
+        commands.append(inside(namespace, *words, f"mumble://{namespace}@{network.server_address}:{MUMBLE_PORT}/"))
+    with running(*commands):
+        time.sleep(MUMBLE_S)
+        yield
+
+
 @dataclass(frozen=True)
 class Telephone:
     """The programs that it needs, its name in the table, and how to make a call; none for a browser."""
@@ -189,6 +274,22 @@ TELEPHONES = (
         gstreamer("audio/x-raw,rate=16000", "!", "speexenc", "!", "rtpspeexpay"),
     ),
     Telephone(("ffmpeg",), "FFmpeg, Opus in packets of 60 ms", ffmpeg("-c:a", "libopus", "-frame_duration", "60")),
+    Telephone(
+        ("ffmpeg", "wireguard-go", "wg"),
+        "FFmpeg, Opus in packets of 60 ms, in a WireGuard tunnel",
+        through_tunnel(ffmpeg("-c:a", "libopus", "-b:a", "32k", "-frame_duration", "60")),
+    ),
+    Telephone(
+        ("gst-launch-1.0", "wireguard-go", "wg"),
+        "GStreamer, Speex, in a WireGuard tunnel",
+        through_tunnel(gstreamer("audio/x-raw,rate=16000", "!", "speexenc", "!", "rtpspeexpay")),
+    ),
+    Telephone(
+        ("gst-launch-1.0", "wireguard-go", "wg"),
+        "GStreamer, Opus with silence suppression, in a WireGuard tunnel",
+        through_tunnel(gstreamer("opusenc", "dtx=true", "frame-size=20", "!", "rtpopuspay")),
+    ),
+    Telephone(("mumble", "murmurd", "pulseaudio", "openssl"), "Mumble", mumble),
     Telephone(("chromium",), "Chromium, sound and video on one port"),
     Telephone(("chromium", "turnserver"), "the same through a TURN server (coturn)", relay=True),
 )
@@ -205,10 +306,12 @@ def row(calls: list[dict[str, Any]]) -> tuple[str, str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--program", type=Path, default=Path("target/release/fairhop"))
-    program = parser.parse_args().program.resolve()
+    parser.add_argument("--only", default="", help="rows whose name contains this")
+    args = parser.parse_args()
+    program = args.program.resolve()
     need_root()
     print("| telephones | judged as | ways | MOS |\n|---|---|---|---|")
-    for telephone in TELEPHONES:
+    for telephone in (telephone for telephone in TELEPHONES if args.only in telephone.name):
         missing = [program for program in telephone.programs if shutil.which(program) is None]
         if missing:
             print(f"| {telephone.name} | not installed: {', '.join(missing)} | | |", flush=True)

@@ -9,8 +9,9 @@
 //! Reading never panics and allocates nothing: a payload that cannot be read is [`Payload::Other`]; without a whole IP header
 //! there is no digest. [`crate::raw::RawDigest`] is a digest with a fixed layout.
 //!
-//! Left out: tunnels, encrypted RTCP (only its first header is used), report blocks and fragments after the first; of relayed calls,
-//! the first packets, which come before the channel is bound, and all that TCP carries.
+//! Left out: the content of tunnels ([`crate::observer`] knows calls in them by the times of packets), encrypted RTCP (only its first
+//! header is used), report blocks and fragments after the first; of relayed calls, the first packets, which come before the channel is
+//! bound, and all that TCP carries.
 
 use fairhop_model::units::Nanos;
 

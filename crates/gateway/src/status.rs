@@ -116,7 +116,7 @@ pub struct CallStatus {
     pub mesh: String,
     /// Address and port at the other end.
     pub wired: String,
-    /// Codec whose impairments are assumed.
+    /// Codec whose impairments are assumed; `unknown` for a call of an unknown protocol, with those of Opus.
     pub codec: String,
     /// Seconds since it began.
     pub age_s: f64,

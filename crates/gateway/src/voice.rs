@@ -151,16 +151,17 @@ impl VoiceGuard {
         self.limits = limits;
     }
 
-    /// Hides RTP and RTCP that do not count as voice.
+    /// Hides RTP and RTCP that do not count as voice, and datagrams whose times must not tell that they do.
     pub fn filter(&self, digest: &mut Digest) {
-        if !matches!(digest.payload, Payload::Rtp(_) | Payload::Rtcp(_)) || digest.flow().is_of_probe() {
+        let may_count = matches!(digest.payload, Payload::Rtp(_) | Payload::Rtcp(_) | Payload::Udp);
+        if !may_count || digest.flow().is_of_probe() {
             return;
         }
         let networks = &self.limits.networks;
         let is_known = networks.is_empty()
             || networks.iter().any(|n| n.contains(digest.source) || n.contains(digest.destination));
         if !is_known || (!self.distrusted.is_empty() && self.distrusted.contains_key(&digest.flow())) {
-            digest.payload = Payload::Udp;
+            digest.payload = Payload::Other;
         }
     }
 

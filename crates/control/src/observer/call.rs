@@ -240,6 +240,20 @@ impl Stream {
         self.account(now, ahead, Some(rtp.timestamp), playout);
     }
 
+    /// What packets without numbers of their own have in common ([`super::opaque`]).
+    pub(super) const INFERRED: RtpFields =
+        RtpFields { payload_type: 96, marker: false, sequence: 0, timestamp: 0, ssrc: 0, payload_bytes: 0 };
+
+    /// Belongs to a call from now on whose packets have inferred numbers. This one has sequence number and timestamp 0; timestamps advance
+    /// by `step`.
+    pub(super) fn follow(&mut self, now: Nanos, step: u32, clock_hz: u32) {
+        self.restart(now, &Self::INFERRED);
+        (self.recognised, self.is_clock_known) = (true, true);
+        (self.streak, self.seen, self.step) = (PROBATION, u64::MAX, step);
+        self.begin(now, (Codec::Opus, clock_hz));
+        self.compare(now, 0);
+    }
+
     /// Packets have passed unseen: the next one begins the numbers anew.
     pub(crate) const fn on_blind(&mut self) {
         self.was_blind = true;

@@ -3,6 +3,7 @@
 //! | kind | how it is recognized | what is known |
 //! |---|---|---|
 //! | call | shape of its RTP ([`call`]) | loss, delay, jitter and MOS by direction |
+//! | call of an unknown protocol | steady times of small packets (`opaque`) | the same, inferred from these times |
 //! | probe | made by the gateway ([`crate::digest::Probe`]) | as a call, whose way out of the mesh is both ways |
 //! | TCP | protocol | round trips of both sides, losses in the mesh, window scales ([`tcp`]) |
 //! | interactive UDP, such as video of a call | as bulk UDP, and marked by DSCP ([`is_interactive`]); or a call with other sources on its ports | rate |
@@ -23,6 +24,7 @@
 pub mod call;
 mod meter;
 mod nack;
+mod opaque;
 mod standing;
 mod survey;
 pub mod tcp;
@@ -37,6 +39,7 @@ pub use survey::{ElasticFlow, MeshNode};
 pub use tcp::TcpFlow;
 
 use nack::Nacks;
+use opaque::Opaque;
 use standing::Standing;
 use survey::Survey;
 
@@ -48,6 +51,10 @@ use crate::network::Network;
 const SILENT: Nanos = Nanos::from_secs(2);
 /// Silence after which a flow is not surveyed: an upload may be made to wait for four seconds for an ACK.
 const SURVEYED: Nanos = Nanos::from_secs(5);
+
+/// UDP flows of which the times of packets are looked at. With half, it takes half as many flows of other kinds at the same time to hide a
+/// call; each takes half a kilobyte.
+const MAX_OPAQUE: usize = 512;
 
 /// Time over which what elastic flows send is averaged: the meters' half second may hold few packets of each.
 const SENT_OVER: Nanos = Nanos::from_secs(2);
@@ -153,6 +160,8 @@ pub struct UdpFlow {
     pub up_meter: Meter,
     packets: u64,
     bytes: u64,
+    /// Its protocol is not known, and its streams have inferred numbers.
+    is_opaque: bool,
     /// DSCP of the last packet into the mesh and of the last one out of it: a provider may clear it on one way.
     dscp: [u8; 2],
 }
@@ -248,6 +257,8 @@ pub struct CallNow {
     pub began: Nanos,
     /// Nominal packets per second, both directions.
     pub packets_per_second: f64,
+    /// Its protocol is not known: what is said of its packets is inferred from their times.
+    pub is_opaque: bool,
     /// The codec whose impairments are used for MOS, and the time between its packets.
     pub codec: Codec,
     /// See [`CallNow::codec`].
@@ -288,6 +299,8 @@ fn worse(up: Option<Quality>, down: Option<Quality>) -> Option<f64> {
 pub struct Observer {
     config: ObserverConfig,
     flows: FlowTable<Flow>,
+    /// What the times of packets show of UDP flows whose protocol is not known.
+    opaque: FlowTable<Opaque>,
     totals: Totals,
     own_queue: OwnQueue,
     survey: Survey,
@@ -303,6 +316,7 @@ impl Observer {
         Self {
             config,
             flows: FlowTable::new(config.flows),
+            opaque: FlowTable::new(config.flows.min(MAX_OPAQUE)),
             totals: Totals::default(),
             own_queue: OwnQueue::default(),
             survey: Survey::default(),
@@ -336,9 +350,13 @@ impl Observer {
         if direction == Direction::ToMesh {
             self.own_queue.enter(at, matches!(digest.payload, Payload::Rtp(_)));
         }
-        self.flows.expire(at.saturating_sub(self.config.idle));
+        let horizon = at.saturating_sub(self.config.idle);
+        self.flows.expire(horizon);
+        self.opaque.expire(horizon);
         let key = digest.flow();
-        if let Payload::Rtcp(rtcp) = digest.payload {
+        if let Payload::Rtcp(rtcp) = digest.payload
+            && !self.flows.get(&key).is_some_and(Flow::is_opaque)
+        {
             self.on_rtcp(at, direction, &key, &rtcp);
             return;
         }
@@ -365,6 +383,9 @@ impl Observer {
             }
             (FlowBody::Udp(udp), _) => {
                 udp.update(digest, playout);
+                if udp.may_be_opaque(at, &key, &digest.payload) {
+                    udp.look_at_times(digest, self.opaque.touch(&key, at, Opaque::default), playout);
+                }
                 if udp.kind(at) == FlowKind::BulkUdp {
                     self.totals.add_elastic(direction, bytes);
                 }
@@ -556,6 +577,7 @@ impl Observer {
                 is_awaited: goes_on && udp.up.is_continuous() && udp.up.is_heard(now.saturating_sub(HOLDS)),
                 began: flow.began,
                 packets_per_second: rate(&udp.up) + rate(&udp.down),
+                is_opaque: udp.is_opaque,
                 codec: stream.codec(),
                 interval: stream.interval(),
                 listening,
@@ -653,6 +675,11 @@ impl Flow {
         matches!(&self.body, FlowBody::Tcp(tcp) if tcp.is_closed())
     }
 
+    /// Whether it is a call of an unknown protocol.
+    const fn is_opaque(&self) -> bool {
+        matches!(&self.body, FlowBody::Udp(udp) if udp.is_opaque)
+    }
+
     /// Its present kind.
     pub fn kind(&self, now: Nanos) -> FlowKind {
         match &self.body {
@@ -663,6 +690,9 @@ impl Flow {
 }
 
 impl UdpFlow {
+    /// Packets before their mean size counts.
+    const ENOUGH_PACKETS: u64 = 20;
+
     const fn new() -> Self {
         Self {
             down: Stream::new(),
@@ -680,6 +710,7 @@ impl UdpFlow {
             up_meter: Meter::NONE,
             packets: 0,
             bytes: 0,
+            is_opaque: false,
             dscp: [0; 2],
         }
     }
@@ -694,12 +725,43 @@ impl UdpFlow {
             Direction::FromMesh => (&mut self.up, &mut self.up_meter),
         };
         meter.add(at, u64::from(bytes));
-        if let Payload::Rtp(rtp) = payload {
+        if let Payload::Rtp(rtp) = payload
+            && !self.is_opaque
+        {
             stream.update(at, rtp, playout);
             if direction == Direction::ToMesh && self.down.is_recognised() && rtp.ssrc != self.down.ssrc() {
                 self.nacks.on_packet(rtp);
             }
         }
+    }
+
+    /// Whether the times of its packets have to tell whether it is a call.
+    fn may_be_opaque(&self, now: Nanos, key: &FlowKey, payload: &Payload) -> bool {
+        /// Maximum rate in bits per second: both ways, with the longest packets and the shortest interval.
+        const MAX_RATE: u64 = 2 * 8 * 100 * opaque::MAX_BYTES as u64;
+        // Encrypted bytes may look like RTP and RTCP.
+        let is_datagram =
+            matches!(payload, Payload::Udp | Payload::Rtp(_) | Payload::Rtcp(_)) && !key.is_of_probe();
+        let is_known =
+            self.up.is_recognised() || self.down.is_recognised() || self.dscp.into_iter().any(is_video);
+        let rate = || self.down_meter.rate(now).0 + self.up_meter.rate(now).0;
+        is_datagram
+            && (self.is_opaque || (!is_known && self.packets >= Self::ENOUGH_PACKETS && rate() <= MAX_RATE))
+    }
+
+    fn look_at_times(&mut self, digest: &Digest, opaque: &mut Opaque, playout: Nanos) {
+        if !self.is_opaque {
+            opaque.begin();
+        }
+        let streams = (&mut self.down, &mut self.up);
+        let to_mesh = digest.direction == Direction::ToMesh;
+        // The time at which it came: the gateway's own pace is no jitter.
+        let at = digest.at.saturating_sub(digest.waited);
+        let is_call = opaque.update(at, digest.bytes, to_mesh, streams, playout);
+        if self.is_opaque && !is_call {
+            (self.down, self.up) = (Stream::new(), Stream::new());
+        }
+        self.is_opaque = is_call;
     }
 
     /// Delay of the fastest packet from end to end: half of the shortest round trips of both sides. None until reports of
@@ -758,15 +820,13 @@ impl UdpFlow {
         const BULK_BYTES: u64 = 600;
         /// Rate of bulk flows in bits per second: more than a narrowband call.
         const BULK_RATE: u64 = 100_000;
-        /// Packets before the mean size counts.
-        const ENOUGH_PACKETS: u64 = 20;
         if self.has_other_sources() {
             return FlowKind::Interactive;
         }
         if self.up.is_recognised() || self.down.is_recognised() {
             return FlowKind::Call;
         }
-        let large = self.packets >= ENOUGH_PACKETS && self.bytes / self.packets >= BULK_BYTES;
+        let large = self.packets >= Self::ENOUGH_PACKETS && self.bytes / self.packets >= BULK_BYTES;
         let fast = self.down_meter.rate(now).0 + self.up_meter.rate(now).0 >= BULK_RATE;
         match large || fast {
             true if self.dscp.into_iter().any(is_interactive) => FlowKind::Interactive,
@@ -829,6 +889,11 @@ impl UdpFlow {
 fn fraction_lost(before: (u32, u32), now: (u32, u32)) -> f64 {
     let (received, lost) = (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1));
     f64::from(lost) / (f64::from(received) + f64::from(lost)).max(1.0)
+}
+
+/// Whether a DSCP says that it is video or a conference (RFC 4594 §4.3, §4.4: CS4, AF41 to AF43), of which pictures may be as regular as sound.
+const fn is_video(dscp: u8) -> bool {
+    matches!(dscp, 32 | 34 | 36 | 38)
 }
 
 /// Whether a DSCP asks for the low delay that people need who see each other: telephony, interactive video, conferences and

@@ -10,6 +10,7 @@ mod gateway;
 mod layout;
 mod memory;
 mod observing;
+mod opaque;
 mod pacing;
 mod packets;
 mod plant;

@@ -110,7 +110,7 @@ fn calls(engine: &Engine, now: Nanos) -> Vec<CallStatus> {
         .map(|call| CallStatus {
             mesh: end(call.key.mesh, call.key.mesh_port),
             wired: end(call.key.wired, call.key.wired_port),
-            codec: call.codec.profile().name.to_owned(),
+            codec: if call.is_opaque { "unknown" } else { call.codec.profile().name }.to_owned(),
             age_s: now.saturating_sub(call.began).as_secs_f64(),
             mos: call.mos(),
             up: call.up.as_ref().map(direction),

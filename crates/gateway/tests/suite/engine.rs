@@ -178,18 +178,19 @@ fn a_host_keeps_its_oldest_calls_within_its_rate() {
     assert_eq!(ports, [5002, 5003, 5004, 5005, 5006, 5007]);
 }
 
+/// Also after the time in which the intervals of unknown protocols become known.
 #[test]
 fn rtp_outside_the_networks_of_telephones_is_no_call() {
     let networks = "[voice]\nnetworks = [\"10.1.0.1/32\"]\n";
     let mut engine = Engine::new(settings(&format!("{CONFIG}{networks}")));
-    let digests: Vec<_> = (0..100)
+    let digests: Vec<_> = (0..600)
         .flat_map(|n| {
             let at = Nanos::from_millis(10_000 + 20 * n);
             [call(at, 1, 160), call(at, 2, 160)].concat()
         })
         .collect();
     run(&mut engine, &digests, |_, _| {});
-    let calls = engine.controller().observer().calls(Nanos::from_millis(11_980), Nanos::from_secs(1));
+    let calls = engine.controller().observer().calls(Nanos::from_millis(21_980), Nanos::from_secs(1));
     assert_eq!(calls.map(|call| call.key.mesh.to_string()).collect::<Vec<_>>(), ["10.1.0.1"]);
 }
 

@@ -483,6 +483,21 @@ fn a_probe_tells_of_a_call_whose_listener_does_not() {
     assert!(clear >= 0.97 && tcp > 0.76 * all, "{clear} clear, TCP has {tcp} of {all} Mb/s");
 }
 
+/// Only the times of its packets tell what such a call loses. Its codec is not known; Opus is assumed.
+#[test]
+fn calls_of_an_unknown_protocol_are_protected_as_others_are() {
+    let under = |opaque: bool, kind: &str| {
+        let control = format!("control={{ kind = \"{kind}\" }}");
+        let opaque = format!("traffic.0.opaque={opaque}");
+        let sets = ["traffic.0.codec=opus", "traffic.0.count=2"].map(str::to_owned);
+        clear_and_tcp(&ready("k-control", sets.into_iter().chain([control, opaque])))
+    };
+    let ((none, _), (_, known)) = (under(true, "none"), under(false, "adaptive"));
+    let (clear, tcp) = under(true, "adaptive");
+    assert!(none < 0.2, "{none} of the seconds are clear without control");
+    assert!(clear >= 0.97 && tcp > 0.9 * known, "{clear} clear, TCP has {tcp} of {known} Mb/s");
+}
+
 /// Two hops, then an Internet link that is slower than the mesh, with a long queue: calls clear, TCP in Mb/s, over three seeds.
 fn beyond_a_slow_uplink(mbps: f64, uploads: u32, calls_from: &str, control: &str) -> (f64, f64) {
     let sets = [

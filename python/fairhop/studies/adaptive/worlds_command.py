@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -33,6 +33,7 @@ examples:
   fairhop study adaptive worlds --split test --count 400 --no-adaptive      only the best fixed settings
   fairhop study adaptive worlds --split train --count 100 --list            worlds and their classes
   fairhop study adaptive worlds --split test --count 400 --probe unreported
+  fairhop study adaptive worlds --split test --count 400 --opaque           calls of an unknown protocol
 
 Each run is kept in DIR/worlds/runs.jsonl: after Ctrl-C the same command goes on, and another controller (--program)
 runs only the adaptive control. The worlds are written to DIR/worlds/SPLIT/NUMBER.toml."""
@@ -62,6 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=PROBED,
         help="only worlds that are for probes: where all calls stay in the mesh, of the ends of the calls or of the "
         "data; where calls without reports are beside uploads, of the nodes of these calls",
+    )
+    parser.add_argument(
+        "--opaque",
+        action="store_true",
+        help="only worlds with calls; the gateway does not know their protocol, and has no reports of them",
     )
     parser.add_argument("--list", action="store_true", help="list worlds and their classes; run nothing")
     parser.add_argument(
@@ -112,8 +118,10 @@ def selected(args: argparse.Namespace) -> list[World]:
     chosen = [world for world in worlds if not args.classes or set(args.classes) & set(world.labels)]
     if args.probe:
         chosen = [world for world in chosen if worlds_runs.probed_nodes(world, args.probe)]
+    if args.opaque:
+        chosen = [world for world in chosen if world.has_calls]
     if not chosen:
-        what = "of these classes, or for these probes"
+        what = "of these classes, with calls, or for these probes"
         raise StudyError(f"none of {len(worlds)} worlds is {what}\n  help: --list shows the classes of each")
     return chosen
 
@@ -149,7 +157,11 @@ def show(args: argparse.Namespace, runner: Runner, runs: WorldRuns, worlds: Sequ
     Raises:
         StudyError: The program refused some worlds.
     """
-    found, unknown, failed = all_judged(runner, runs, worlds, adaptive=not args.no_adaptive, probed=args.probe)
+
+    def under(world: World) -> Sets:
+        return worlds_runs.adaptive(world, args.probe, args.opaque)
+
+    found, unknown, failed = all_judged(runner, runs, worlds, None if args.no_adaptive else under)
     if found:
         text = worlds_tables.text(found, unknown, runs.file)
         title = f"Adaptive control in {len(found)} worlds of the {args.split} split"
@@ -169,7 +181,7 @@ def write(args: argparse.Namespace, runner: Runner, runs: WorldRuns) -> None:
     splits: dict[str, list[Judged]] = {}
     for split, count in PAGE_WORLDS.items():
         worlds = [drawn(split, number) for number in range(count) if (split, number) not in REFUSED]
-        splits[split], _, failed = all_judged(runner, runs, worlds, adaptive=True)
+        splits[split], _, failed = all_judged(runner, runs, worlds, worlds_runs.adaptive)
         if failed:
             raise StudyError(f"{failed} worlds of {split} failed; their errors are above, and the page is as it was")
     update_page(args.page, "worlds-in-short", worlds_tables.short(splits))
@@ -177,15 +189,15 @@ def write(args: argparse.Namespace, runner: Runner, runs: WorldRuns) -> None:
 
 
 def all_judged(
-    runner: Runner, runs: WorldRuns, worlds: Sequence[World], *, adaptive: bool, probed: str | None = None
+    runner: Runner, runs: WorldRuns, worlds: Sequence[World], under: Callable[[World], Sets] | None
 ) -> tuple[list[Judged], int, int]:
-    """The figures of the worlds in order, how many have no stored setting, and how many failed."""
+    """The figures of the worlds in order under that control, how many have no stored setting, and how many failed."""
     unknown: list[World] = []
     failed: list[World] = []
 
     def attempt(world: World) -> Judged | None:
         try:
-            return judge(runs, world, worlds_runs.adaptive(world, probed) if adaptive else None)
+            return judge(runs, world, under(world) if under else None)
         except UnknownRunError:
             unknown.append(world)
         except ProgramError as problem:

@@ -59,11 +59,17 @@ def probed_nodes(world: World, probed: str) -> list[int]:
     return sorted(nodes)[:MAX_UNREPORTED] if probed == "unreported" else nodes
 
 
-def adaptive(world: World, probed: str | None) -> Sets:
-    """Adaptive control, with probes."""
+def adaptive(world: World, probed: str | None = None, opaque: bool = False) -> Sets:
+    """Adaptive control, with probes, and with calls of an unknown protocol."""
     nodes = probed_nodes(world, probed) if probed else []
     probe = 'kind = "ping", from = "gateway", interval_ms = 40, packet_bytes = 60, dscp = "EF", probe = true'
-    return (*ADAPTIVE, *(f'traffic.+={{ name = "probe-{node}", {probe}, to = {node} }}' for node in nodes))
+    traffic = world.scenario["traffic"] if opaque else []
+    calls = [place for place, entry in enumerate(traffic) if entry["kind"] == "call"]
+    return (
+        *ADAPTIVE,
+        *(f'traffic.+={{ name = "probe-{node}", {probe}, to = {node} }}' for node in nodes),
+        *(f"traffic.{place}.{key}" for place in calls for key in ("rtcp_interval_s=0", "opaque=true")),
+    )
 
 
 def is_adaptive(setting: Sets) -> bool:

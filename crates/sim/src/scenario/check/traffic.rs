@@ -160,6 +160,16 @@ impl Scenario {
 /// RTCP interval of a call.
 pub(super) fn check_reports(i: usize, entry: &Traffic, findings: &mut Findings) {
     const MIN_S: f64 = 0.01;
+    if let Traffic::Call(Call { rtcp_interval_s, opaque: true, .. }) = entry
+        && *rtcp_interval_s > 0.0
+    {
+        findings.add(
+            format!("traffic.{i}.rtcp_interval_s"),
+            "a call of an unknown protocol has no RTCP".to_owned(),
+            "not with `opaque`",
+            "leave it out, or leave `opaque` out".to_owned(),
+        );
+    }
     if let Traffic::Call(Call { rtcp_interval_s, .. }) = entry
         && *rtcp_interval_s > 0.0
         && *rtcp_interval_s < MIN_S

@@ -153,6 +153,10 @@ kinds_of_traffic! {
             #[serde(default, skip_serializing_if = "is_zero")]
             #[schemars(range(min = 0.0, max = 1000.0))]
             timer_ms: f64,
+            /// Its packets are datagrams of an unknown protocol to the gateway, as those of programs with a protocol of their own and
+            /// of telephones behind a tunnel: only their times and lengths tell that they are a call.
+            #[serde(default, skip_serializing_if = "is_false")]
+            opaque: bool,
         }
         /// First packet, in seconds.
         start_s;

@@ -79,6 +79,7 @@ impl<'a> Plan<'a> {
                 silence_suppression,
                 drift_ppm,
                 timer_ms,
+                opaque,
                 ..
             }) => {
                 let codec = *codec;
@@ -86,10 +87,10 @@ impl<'a> Plan<'a> {
                 let profile = codec.profile();
                 let bytes = headers::IP_UDP_RTP + profile.payload_bytes;
                 let nominal = profile.interval.as_secs_f64();
+                let content = if *opaque { Content::Plain } else { Content::Voice(codec) };
                 let voice = [false, true].map(|back| {
                     let seconds = if back { nominal } else { nominal / (1.0 + drift_ppm * 1e-6) };
-                    let (place, start) =
-                        self.datagrams(index, &flow, back, bytes, seconds, 1, Content::Voice(codec));
+                    let (place, start) = self.datagrams(index, &flow, back, bytes, seconds, 1, content);
                     let source = &mut self.applications.datagrams.sources[place];
                     source.interval = source.interval.with_timer(Nanos::from_millis_f64(*timer_ms));
                     if *silence_suppression {
