@@ -322,7 +322,7 @@ impl Slots {
 
     /// Slots in a time: one that is short of its end by less than a quarter counts.
     const fn slots_in(&self, time: u64) -> u64 {
-        (time + self.interval.0 / 4) / self.interval.0
+        time.saturating_add(self.interval.0 / 4) / self.interval.0
     }
 
     /// Gives a packet its slot. Returns whether the flow may still be a call.
@@ -331,7 +331,7 @@ impl Slots {
         let since = at.saturating_sub(self.due).0;
         let is_first = self.last == Nanos::ZERO;
         // The first packets, of which all may have waited, show little of when slots are due.
-        let is_early = 2 * since < interval && usize::from(self.known) == self.enough();
+        let is_early = since < interval / 2 && usize::from(self.known) == self.enough();
         if is_early && std::mem::take(&mut self.earlier) > Nanos::ZERO {
             // The one before was no sound: this one has its slot.
             return true;
@@ -374,7 +374,7 @@ impl Slots {
     fn take_next(&mut self, at: Nanos, since: u64) {
         self.sequence = self.sequence.wrapping_add(1);
         self.timestamp = self.timestamp.wrapping_add(self.step());
-        self.due = Nanos(self.due.0 + self.interval.0);
+        self.due = self.due.saturating_add(self.interval);
         let before = std::mem::replace(&mut self.earlier, Nanos(self.interval.0.saturating_sub(since)));
         let earlier = before.min(self.earlier);
         if earlier > Nanos::ZERO {
@@ -385,7 +385,7 @@ impl Slots {
                 *delay = delay.saturating_add(earlier);
             }
         } else if self.shortest() > Nanos::ZERO {
-            self.due = Nanos(self.due.0 + self.interval.0 / Self::DRIFT);
+            self.due = self.due.saturating_add(Nanos(self.interval.0 / Self::DRIFT));
         }
         self.delays.rotate_right(1);
         self.delays[0] = at.saturating_sub(self.due);
@@ -414,7 +414,7 @@ impl Slots {
             self.missing += 1;
             self.sequence = self.sequence.wrapping_add(1);
             self.timestamp = self.timestamp.wrapping_add(self.step());
-            self.due = Nanos(self.due.0 + self.interval.0);
+            self.due = self.due.saturating_add(self.interval);
         }
         for delay in &mut self.delays {
             *delay = delay.saturating_sub(Nanos(slots * self.interval.0));

@@ -43,6 +43,24 @@ fn sound(
     sent.filter_map(|at| Some((at + fate(at)? / 1000.0, direction, 160))).collect()
 }
 
+fn digest(at: Nanos, direction: Direction, bytes: u32, dscp: u8, payload: Payload) -> Digest {
+    let (source, destination) = if direction == ToMesh { (WIRED, MESH) } else { (MESH, WIRED) };
+    Digest {
+        at,
+        waited: Nanos::ZERO,
+        direction,
+        source,
+        destination,
+        source_port: KEY.wired_port,
+        destination_port: KEY.mesh_port,
+        protocol: PROTOCOL_UDP,
+        ttl: 61,
+        traffic_class: dscp << 2,
+        bytes,
+        payload,
+    }
+}
+
 /// Calls `look` every 100 ms, with the time in seconds, the kind of the flow and the call of the last second.
 fn observe(packets: Vec<Packet>, look: impl FnMut(f64, FlowKind, Option<CallNow>)) {
     observe_as(packets, BEST_EFFORT, |_| Payload::Udp, look);
@@ -69,21 +87,7 @@ fn observe_as(
             }
             tick += 1;
         }
-        let (source, destination) = if direction == ToMesh { (WIRED, MESH) } else { (MESH, WIRED) };
-        observer.on_digest(&Digest {
-            at,
-            waited: Nanos::ZERO,
-            direction,
-            source,
-            destination,
-            source_port: 1194,
-            destination_port: 1194,
-            protocol: PROTOCOL_UDP,
-            ttl: 61,
-            traffic_class: dscp << 2,
-            bytes,
-            payload: payload(n),
-        });
+        observer.on_digest(&digest(at, direction, bytes, dscp, payload(n)));
     }
 }
 
@@ -242,6 +246,21 @@ fn a_sender_that_changes_its_interval_is_judged_anew_within_eight_seconds() {
     let packets = [parts(ToMesh), parts(FromMesh)].concat();
     let [lost, late, _] = mean(packets, 40.0, 59.0);
     assert!(lost + late < 0.001, "{lost}, {late}");
+}
+
+/// Recordings may be damaged: a call whose clock jumps to any time and goes on from there.
+#[test]
+fn any_time_is_taken() {
+    let mut random = Random(10);
+    let mut observer = Observer::new(ObserverConfig { flows: 100, ..ObserverConfig::default() });
+    let mut jumps: Vec<u64> = (0..200).map(|_| (random.next().powi(20) * u64::MAX as f64) as u64).collect();
+    jumps.sort_unstable();
+    for jump in jumps.into_iter().chain([u64::MAX - 1_000_000_000, u64::MAX]) {
+        for n in 0..400 {
+            let at = Nanos(jump.saturating_add(20_000_000 * n));
+            observer.on_digest(&digest(at, FromMesh, 160, BEST_EFFORT, Payload::Udp));
+        }
+    }
 }
 
 #[test]
