@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from bottleneck import CLIENT, CONFIG, NAMES, SERVER, set_up
-from network import Daemon, inside, need_root, remove, status
+from network import Daemon, inside, need_root, remove, started, status
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = HERE.parents[1] / "scenarios" / "adaptive-grid.toml"
@@ -61,6 +61,12 @@ class Network:
     gateway: str
     server_address: str
     client_address: str
+
+    def data(self, direction: str) -> tuple[str, str, str]:
+        """The namespaces to which and from which TCP goes, and the address of the first: `down` or `up`."""
+        if direction == "up":
+            return self.server, self.client, self.server_address
+        return self.client, self.server, self.client_address
 
 
 @contextlib.contextmanager
@@ -167,25 +173,17 @@ def measure(
     network: Network, flows: int, direction: str, seconds: float, relay: bool, sound: bool = False
 ) -> dict[str, Any]:
     """One call: for each end what `heard` says, and the TCP goodput."""
-    to, fro, address = network.client, network.server, network.client_address
-    if direction == "up":
-        to, fro, address = network.server, network.client, network.server_address
+    to, fro, address = network.data(direction)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
 
-        def run(namespace: str, *command: str, output: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
-            process = subprocess.Popen(inside(namespace, *command), stdout=output, stderr=subprocess.DEVNULL)
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
-            return process
-
         if relay:
-            run(network.server, *relay_server(network.server_address), output=subprocess.DEVNULL)
-        signals = run(network.server, sys.executable, __file__, "--serve")
+            started(stack, network.server, *relay_server(network.server_address), output=subprocess.DEVNULL)
+        signals = started(stack, network.server, sys.executable, __file__, "--serve")
         time.sleep(0.5)
         for role, end in ROLES.items():
             command = browser(role, folder, network.server_address, relay, sound)
-            run(getattr(network, end), *command, output=subprocess.DEVNULL)
+            started(stack, getattr(network, end), *command, output=subprocess.DEVNULL)
         reports: dict[str, list[Totals]] = {role: [] for role in ROLES}
         sinks = None
         # Ends the loop if a browser says nothing, or not any more.
@@ -206,9 +204,9 @@ def measure(
             if elapsed >= CALM_S and sinks is None:
                 me, left = (sys.executable, str(BOTTLENECK)), seconds - CALM_S
                 settled = str(SETTLED_S - CALM_S)
-                sinks = run(to, *me, "--sink", address, settled, "--seconds", str(left + 2))
+                sinks = started(stack, to, *me, "--sink", address, settled, "--seconds", str(left + 2))
                 time.sleep(0.3)
-                run(fro, *me, "--source", address, str(flows), "--seconds", str(left + 1))
+                started(stack, fro, *me, "--source", address, str(flows), "--seconds", str(left + 1))
             if elapsed >= seconds:
                 break
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -31,6 +32,16 @@ def run(*command: str) -> None:
 def inside(namespace: str, *command: str) -> list[str]:
     """The command line that runs a command in a namespace."""
     return ["ip", "netns", "exec", namespace, *command]
+
+
+def started(
+    stack: contextlib.ExitStack, namespace: str, *command: str, output: int = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
+    """A command that runs in a namespace, until the end of a block at the latest."""
+    process = subprocess.Popen(inside(namespace, *command), stdout=output, stderr=subprocess.DEVNULL)
+    stack.callback(process.wait)
+    stack.callback(process.terminate)
+    return process
 
 
 def add(namespaces: Sequence[str]) -> None:

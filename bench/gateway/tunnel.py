@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from browser import BOTTLENECK, Network, bottleneck, mesh
-from network import inside, need_root, run
+from network import inside, need_root, run, started
 
 #: Addresses in the tunnel, and its port outside.
 INNER = {"server": "10.99.0.1", "client": "10.99.0.2"}
@@ -52,12 +52,7 @@ def tunnel(network: Network, folder: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for end, far in (("server", "client"), ("client", "server")):
             namespace, device = getattr(network, end), f"wg-{end}"
-            null = subprocess.DEVNULL
-            process = subprocess.Popen(
-                inside(namespace, "wireguard-go", "-f", device), stdin=null, stdout=null, stderr=null
-            )
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
+            process = started(stack, namespace, "wireguard-go", "-f", device, output=subprocess.DEVNULL)
             while not Path(f"/var/run/wireguard/{device}.sock").exists():
                 if process.poll() is not None:
                     raise RuntimeError("wireguard-go has ended; it needs /dev/net/tun")
@@ -74,28 +69,21 @@ def tunnel(network: Network, folder: Path) -> Iterator[None]:
 
 def measure(program: Path, network: Network, flows: int, direction: str, seconds: float, codec: str) -> dict[str, Any]:
     """One call: for each end what `fairhop call --json` says, and the TCP goodput."""
-    to, fro, address = network.client, network.server, network.client_address
-    if direction == "up":
-        to, fro, address = network.server, network.client, network.server_address
+    to, fro, address = network.data(direction)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.enter_context(tunnel(network, folder))
 
-        def start(namespace: str, *command: str) -> subprocess.Popen[bytes]:
-            process = subprocess.Popen(inside(namespace, *command), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
-            return process
-
-        ends = {"server": start(network.server, str(program), "call", "answer", "--bind", INNER["server"], "--json")}
+        phone = (str(program), "call")
+        ends = {"server": started(stack, network.server, *phone, "answer", "--bind", INNER["server"], "--json")}
         time.sleep(0.5)
         options = ("--codec", codec, "--duration", str(seconds), "--json")
-        ends["client"] = start(network.client, str(program), "call", "make", INNER["server"], *options)
+        ends["client"] = started(stack, network.client, *phone, "make", INNER["server"], *options)
         time.sleep(CALM_S)
         me, left = (sys.executable, str(BOTTLENECK)), seconds - CALM_S
-        sinks = start(to, *me, "--sink", address, str(SETTLED_S), "--seconds", str(left))
+        sinks = started(stack, to, *me, "--sink", address, str(SETTLED_S), "--seconds", str(left))
         time.sleep(0.3)
-        start(fro, *me, "--source", address, str(flows), "--seconds", str(left - 1))
+        started(stack, fro, *me, "--source", address, str(flows), "--seconds", str(left - 1))
         figures: dict[str, Any] = {"kbps": json.loads(sinks.communicate()[0])["kbps"]}
         ends["client"].wait()
         ends["server"].terminate()

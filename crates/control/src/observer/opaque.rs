@@ -371,10 +371,15 @@ impl Slots {
         (self.due, self.known, self.skipped, self.earlier) = (at, 0, 0, Nanos::ZERO);
     }
 
-    fn take_next(&mut self, at: Nanos, since: u64) {
+    /// The next slot.
+    fn advance(&mut self) {
         self.sequence = self.sequence.wrapping_add(1);
         self.timestamp = self.timestamp.wrapping_add(self.step());
         self.due = self.due.saturating_add(self.interval);
+    }
+
+    fn take_next(&mut self, at: Nanos, since: u64) {
+        self.advance();
         let before = std::mem::replace(&mut self.earlier, Nanos(self.interval.0.saturating_sub(since)));
         let earlier = before.min(self.earlier);
         if earlier > Nanos::ZERO {
@@ -412,9 +417,7 @@ impl Slots {
             self.holes[usize::from(self.skipped)] = self.sequence;
             self.skipped += 1;
             self.missing += 1;
-            self.sequence = self.sequence.wrapping_add(1);
-            self.timestamp = self.timestamp.wrapping_add(self.step());
-            self.due = self.due.saturating_add(self.interval);
+            self.advance();
         }
         for delay in &mut self.delays {
             *delay = delay.saturating_sub(Nanos(slots * self.interval.0));

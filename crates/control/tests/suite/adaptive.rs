@@ -4,11 +4,11 @@
 use fairhop_control::digest::{
     Digest, Direction, PROTOCOL_TCP, PROTOCOL_UDP, Payload, RtpFields, TcpFields, tcp_flag,
 };
-use fairhop_control::flow::Address;
 use fairhop_control::policy::{Policy, Reason, State};
 use fairhop_control::{AdaptiveConfig, Controller, ControllerConfig, FixedConfig, FlowKey, ObserverConfig};
 use fairhop_model::units::{BitRate, Nanos};
 
+use crate::observing::{MESH, WIRED, digest};
 use crate::plant::Plant;
 
 fn adaptive() -> ControllerConfig {
@@ -232,26 +232,6 @@ fn noise_that_tcp_does_not_cause_costs_it_at_most_half_of_its_goodput() {
 #[test]
 fn loss_that_less_tcp_does_not_reduce_takes_three_quarters_of_its_budget_at_most() {
     let mut controller = Controller::new(ObserverConfig::default(), adaptive());
-    let (mesh, wired) = (Address::v4([10, 1, 0, 4]), Address::v4([192, 0, 2, 1]));
-    let packet = |at, direction, port, protocol, bytes, payload| {
-        let (source, destination) =
-            if direction == Direction::ToMesh { (wired, mesh) } else { (mesh, wired) };
-        let (source_port, destination_port, ttl, traffic_class) = (port, port, 61, 0);
-        Digest {
-            at,
-            waited: Nanos::ZERO,
-            direction,
-            source,
-            destination,
-            source_port,
-            destination_port,
-            protocol,
-            ttl,
-            traffic_class,
-            bytes,
-            payload,
-        }
-    };
     let (mut peak, mut min) = (0.0_f64, f64::INFINITY);
     for interval in 0..6000_u32 {
         let now = Nanos::from_millis(20 * u64::from(interval));
@@ -263,18 +243,18 @@ fn loss_that_less_tcp_does_not_reduce_takes_three_quarters_of_its_budget_at_most
             let (sequence, timestamp) = (interval as u16, 160 * interval);
             let rtp = RtpFields { payload_type: 18, sequence, timestamp, ssrc: call, ..RtpFields::default() };
             let port = 5000 + 2 * call as u16;
-            controller.on_digest(&packet(
+            controller.on_digest(&digest(
                 now,
                 Direction::FromMesh,
-                port,
                 PROTOCOL_UDP,
+                port,
                 60,
                 Payload::Rtp(rtp),
             ));
         }
         let (seq, flags, payload_bytes) = (1460 * interval, tcp_flag::ACK, 1460);
         let data = Payload::Tcp(TcpFields { seq, flags, payload_bytes, ..TcpFields::default() });
-        controller.on_digest(&packet(now, Direction::ToMesh, 80, PROTOCOL_TCP, 1500, data));
+        controller.on_digest(&digest(now, Direction::ToMesh, PROTOCOL_TCP, 80, 1500, data));
         if interval.is_multiple_of(5) {
             controller.tick(now, 0);
             // By then, the first stress has ended the learning.
@@ -288,8 +268,6 @@ fn loss_that_less_tcp_does_not_reduce_takes_three_quarters_of_its_budget_at_most
 }
 
 const SEGMENT: u32 = 1460;
-const MESH: Address = Address::v4([10, 1, 0, 4]);
-const WIRED: Address = Address::v4([192, 0, 2, 1]);
 
 /// A full segment of a flow, by its port in the mesh and its number in the flow.
 fn segment(at: Nanos, direction: Direction, port: u16, number: u32) -> Digest {

@@ -12,14 +12,22 @@ use fairhop_model::voice::{self, Codec};
 
 use Direction::{FromMesh, ToMesh};
 
-const MESH: Address = Address::v4([10, 1, 0, 4]);
-const WIRED: Address = Address::v4([192, 0, 2, 1]);
+pub(crate) const MESH: Address = Address::v4([10, 1, 0, 4]);
+pub(crate) const WIRED: Address = Address::v4([192, 0, 2, 1]);
 
 fn ms(ms: u64) -> Nanos {
     Nanos::from_millis(ms)
 }
 
-fn digest(at: Nanos, direction: Direction, protocol: u8, port: u16, bytes: u32, payload: Payload) -> Digest {
+/// A packet between the two, with the same port at both ends.
+pub(crate) fn digest(
+    at: Nanos,
+    direction: Direction,
+    protocol: u8,
+    port: u16,
+    bytes: u32,
+    payload: Payload,
+) -> Digest {
     let (source, destination) = match direction {
         ToMesh => (WIRED, MESH),
         FromMesh => (MESH, WIRED),

@@ -1,16 +1,17 @@
 //! Calls of unknown protocols, by the times of their packets alone.
 
 use fairhop_control::digest::{Digest, Direction, PROTOCOL_UDP, Payload, RtcpFields, RtpFields};
-use fairhop_control::flow::{Address, FlowKey};
+use fairhop_control::flow::FlowKey;
 use fairhop_control::observer::{CallNow, FlowKind, Observer, ObserverConfig};
 use fairhop_model::units::Nanos;
 
 use Direction::{FromMesh, ToMesh};
 
-const MESH: Address = Address::v4([10, 1, 0, 4]);
-const WIRED: Address = Address::v4([192, 0, 2, 1]);
+use crate::observing::{MESH, WIRED, digest};
+
+const PORT: u16 = 1194;
 const KEY: FlowKey =
-    FlowKey { mesh: MESH, wired: WIRED, mesh_port: 1194, wired_port: 1194, protocol: PROTOCOL_UDP };
+    FlowKey { mesh: MESH, wired: WIRED, mesh_port: PORT, wired_port: PORT, protocol: PROTOCOL_UDP };
 
 /// Default forwarding, expedited forwarding for telephony, and AF41 for video (RFC 4594).
 const BEST_EFFORT: u8 = 0;
@@ -43,24 +44,6 @@ fn sound(
     sent.filter_map(|at| Some((at + fate(at)? / 1000.0, direction, 160))).collect()
 }
 
-fn digest(at: Nanos, direction: Direction, bytes: u32, dscp: u8, payload: Payload) -> Digest {
-    let (source, destination) = if direction == ToMesh { (WIRED, MESH) } else { (MESH, WIRED) };
-    Digest {
-        at,
-        waited: Nanos::ZERO,
-        direction,
-        source,
-        destination,
-        source_port: KEY.wired_port,
-        destination_port: KEY.mesh_port,
-        protocol: PROTOCOL_UDP,
-        ttl: 61,
-        traffic_class: dscp << 2,
-        bytes,
-        payload,
-    }
-}
-
 /// Calls `look` every 100 ms, with the time in seconds, the kind of the flow and the call of the last second.
 fn observe(packets: Vec<Packet>, look: impl FnMut(f64, FlowKind, Option<CallNow>)) {
     observe_as(packets, BEST_EFFORT, |_| Payload::Udp, look);
@@ -87,7 +70,8 @@ fn observe_as(
             }
             tick += 1;
         }
-        observer.on_digest(&digest(at, direction, bytes, dscp, payload(n)));
+        let digest = digest(at, direction, PROTOCOL_UDP, PORT, bytes, payload(n));
+        observer.on_digest(&Digest { traffic_class: dscp << 2, ..digest });
     }
 }
 
@@ -258,7 +242,7 @@ fn any_time_is_taken() {
     for jump in jumps.into_iter().chain([u64::MAX - 1_000_000_000, u64::MAX]) {
         for n in 0..400 {
             let at = Nanos(jump.saturating_add(20_000_000 * n));
-            observer.on_digest(&digest(at, FromMesh, 160, BEST_EFFORT, Payload::Udp));
+            observer.on_digest(&digest(at, FromMesh, PROTOCOL_UDP, PORT, 160, Payload::Udp));
         }
     }
 }

@@ -5,15 +5,15 @@ use fairhop_control::controller::Controller;
 use fairhop_control::digest::{
     Digest, Direction, PROTOCOL_UDP, Payload, RtcpFields, RtpFields, TcpFields, tcp_flag,
 };
-use fairhop_control::flow::{Address, FlowKey};
+use fairhop_control::flow::FlowKey;
 use fairhop_control::observer::{CallNow, FlowBody, FlowKind, Observer, ObserverConfig, Stream};
 use fairhop_control::{AdaptiveConfig, ControllerConfig};
 use fairhop_model::units::Nanos;
 
 use Direction::{FromMesh, ToMesh};
 
-const MESH: Address = Address::v4([10, 1, 0, 4]);
-const WIRED: Address = Address::v4([192, 0, 2, 1]);
+use crate::observing::{MESH, WIRED, digest};
+
 const PORT: u16 = 5004;
 const KEY: FlowKey =
     FlowKey { mesh: MESH, wired: WIRED, mesh_port: PORT, wired_port: PORT, protocol: PROTOCOL_UDP };
@@ -28,21 +28,7 @@ struct Packets(Vec<Digest>);
 
 impl Packets {
     fn add(&mut self, at: Nanos, direction: Direction, bytes: u32, payload: Payload) {
-        let (source, destination) = if direction == ToMesh { (WIRED, MESH) } else { (MESH, WIRED) };
-        self.0.push(Digest {
-            at,
-            waited: Nanos::ZERO,
-            direction,
-            source,
-            destination,
-            source_port: PORT,
-            destination_port: PORT,
-            protocol: PROTOCOL_UDP,
-            ttl: 61,
-            traffic_class: 0,
-            bytes,
-            payload,
-        });
+        self.0.push(digest(at, direction, PROTOCOL_UDP, PORT, bytes, payload));
     }
 
     /// A packet of voice of 200 bytes.
