@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs site deb wheel bench claims adaptive-grid peers clean study-package
+.PHONY: help demo test lint docs site deb deb-arm64 wheel bench claims adaptive-grid peers clean study-package
 
 # Rust may have been installed after this shell was started.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -13,7 +13,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 C_FILES := crates/gateway/bpf/fairhop.c bench/peers/ns3/network.cc
 PYTHON_FOLDERS := bench/peers bench/routing bench/emulator bench/gateway tools tools/site
 PYTHON_FILES := $(wildcard bench/*.py $(addsuffix /*.py,$(PYTHON_FOLDERS)))
-SHELL_FILES := .ci/run tools/prepare tools/deb tools/try-deb tools/try-unit tools/fresh-root $(addprefix crates/gateway/package/,postinst prerm postrm) $(wildcard bench/emulator/*.sh bench/gateway/*.sh)
+SHELL_FILES := .ci/run tools/prepare tools/deb tools/try-arm64 tools/try-deb tools/try-unit tools/fresh-root $(addprefix crates/gateway/package/,postinst prerm postrm) $(wildcard bench/emulator/*.sh bench/gateway/*.sh)
 # Runs a study with the package of the target study-package.
 STUDY = PYTHONPATH=out/study/package FAIRHOP=$(TARGET_DIR)/release/fairhop .venv/bin/python -m fairhop study
 # Runs a command on the last core that this process may use: speed is measured on one core.
@@ -73,6 +73,14 @@ deb: ## A Debian package of the program with its gateway, in out/
 	cargo build --release --locked --package fairhop
 	tools/deb $(TARGET_DIR)/release/fairhop out
 	@echo "Next: dpkg -i out/fairhop_*.deb, and docs/guides/gateway.md; tools/try-deb out/fairhop_*.deb tries it in a fresh root, tools/try-unit under systemd"
+
+deb-arm64: ## The same package for 64-bit ARM, cross-compiled, in out/
+	@tools/prepare rust compiler clang arm64
+	cargo build --release --locked --package fairhop
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc \
+		cargo build --release --locked --package fairhop --target aarch64-unknown-linux-gnu
+	tools/deb $(TARGET_DIR)/aarch64-unknown-linux-gnu/release/fairhop out arm64 $(TARGET_DIR)/release/fairhop
+	@echo "Next: on a machine with arm64, dpkg -i fairhop_*_arm64.deb; tools/try-arm64 out/fairhop_*_arm64.deb tries it in a guest"
 
 wheel: ## The Python package, with the program, as a wheel in out/
 	@tools/prepare rust compiler clang python

@@ -9,7 +9,7 @@ measured without and with the gateway. A second of the call is good if its MOS i
 18 s of the call on count. What is lost or late is that of the whole call.
 
     python3 bench/gateway/tunnel.py --program target/release/fairhop [--flows 1 3] [--directions down up] [--codec opus]
-        [--hops 3 [--config FILE]]
+        [--hops 3 [--config FILE]] [--inside]
 
 Needs the packages wireguard-go and wireguard-tools.
 """
@@ -67,9 +67,13 @@ def tunnel(network: Network, folder: Path) -> Iterator[None]:
         yield
 
 
-def measure(program: Path, network: Network, flows: int, direction: str, seconds: float, codec: str) -> dict[str, Any]:
+def measure(
+    program: Path, network: Network, flows: int, direction: str, seconds: float, codec: str, is_inside: bool
+) -> dict[str, Any]:
     """One call: for each end what `fairhop call --json` says, and the TCP goodput."""
     to, fro, address = network.data(direction)
+    if is_inside:
+        address = INNER["client" if direction == "down" else "server"]
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.enter_context(tunnel(network, folder))
@@ -101,6 +105,7 @@ def main() -> None:
     parser.add_argument("--codec", default="opus", help="of the call, as in `fairhop call make`")
     parser.add_argument("--hops", type=int, help="over an emulated mesh of so many hops")
     parser.add_argument("--config", type=Path, help="of the gateway, with --hops")
+    parser.add_argument("--inside", action="store_true", help="TCP goes through the tunnel as well")
     args = parser.parse_args()
     for tool in ("wireguard-go", "wg"):
         if shutil.which(tool) is None:
@@ -113,7 +118,7 @@ def main() -> None:
     for flows, direction, with_gateway in itertools.product(args.flows, args.directions, (False, True)):
         way = mesh(program, args.hops, with_gateway, args.config) if args.hops else bottleneck(program, with_gateway)
         with way as network:
-            figures = measure(program, network, flows, direction, args.seconds, args.codec)
+            figures = measure(program, network, flows, direction, args.seconds, args.codec, args.inside)
         bad = {second for end in INNER for second in figures[end]["bad_seconds"]}
         streams = [figures[end] for end in ("client", "server")]
         missing = [(stream["lost"] + stream["late"]) / stream["expected"] for stream in streams]

@@ -28,8 +28,9 @@ fn compile(out: &PathBuf) -> bool {
     let clang = env::var("FAIRHOP_CLANG").unwrap_or_else(|_| "clang".into());
     let result = Command::new(&clang)
         .args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Werror"])
-        // Debian keeps the kernel's headers of an architecture there.
+        // Debian keeps the kernel's headers of an architecture there: its own, and others for cross compilers.
         .arg(format!("-I/usr/include/{arch}-linux-gnu"))
+        .arg(format!("-idirafter/usr/{arch}-linux-gnu/include"))
         .args(WIDE.contains(&arch.as_str()).then_some("-DWIDE"))
         .args(["-c", "bpf/fairhop.c", "-o"])
         .arg(out)

@@ -283,6 +283,10 @@ fn interfaces(gateway: &GatewayAt, paces_acks: bool, ways: Ways, release: &str) 
             checks.extend(queue(wired, pacing, has_tcx));
         }
         checks.extend(offloads(&gateway.mesh));
+        let misplaced = datapath::misplaced(&gateway.mesh, gateway.wired.as_deref());
+        if let Ok(Some(DatapathError::Missing { missing, fix })) = misplaced {
+            checks.push(Check::new(&format!("packets of {}", gateway.mesh), Verdict::Bad, missing, fix));
+        }
     }
     checks
 }

@@ -59,7 +59,9 @@ fn has_guests() -> bool {
     let has = |program: &str| {
         ["/usr/bin", "/usr/sbin", "/bin"].iter().any(|at| Path::new(at).join(program).exists())
     };
-    let all = ["qemu-system-x86_64", "busybox", "depmod", "ip", "tc", "clang"].into_iter().all(has);
+    let programs =
+        ["qemu-system-x86_64", "busybox", "depmod", "ip", "iw", "tc", "iperf3", "python3", "clang"];
+    let all = programs.into_iter().all(has);
     assert!(
         all || std::env::var("CI").as_deref() != Ok("true"),
         "the test needs `tools/prepare guests clang`"
@@ -100,6 +102,37 @@ fn old_kernels_accept_the_programs_of_the_gateway_and_pace_packets() {
     };
     for guest in ["5.10", "6.1"].map(run) {
         guest.join().expect("a gateway that starts");
+    }
+}
+
+/// What meshes are made of: the kernel's own 802.11, over which packets take two hops, and batman-adv on it. Other tests of the datapath
+/// have veth and TUN.
+#[test]
+fn the_gateway_controls_what_crosses_a_mesh_of_802_11s_and_one_of_batman_adv() {
+    if !has_guests() {
+        return;
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/gateway/interfaces.py");
+    let world = ["emulate", "k-mix", "--attach", "0", "--set", "traffic=[]", "--set", "warmup_s=0"];
+    let program = env!("CARGO_BIN_EXE_fairhop");
+    let guest =
+        ["--virtual", "--kernel", "6.1", "--host-files", "--", "python3", script, "--program", program];
+    let output =
+        in_folder(Path::new("/"), &[&world[..], &guest[..], &["--kinds", "802.11s", "batman-adv"]].concat());
+    let said = text(&output.stdout);
+    let rows: Vec<Vec<&str>> =
+        said.lines().filter(|line| line.contains("clsact")).map(|line| line.split(" | ").collect()).collect();
+    assert_eq!(rows.len(), 2, "{said}{}", text(&output.stderr));
+    for row in rows {
+        let [_, doctor, datapath, rate, under_way, missing, directions, queues] = row[..] else {
+            panic!("{said}");
+        };
+        assert_eq!((doctor, datapath), ("nothing", "clsact, departure times"));
+        // The rate that is configured, and a window of six packets: a segment with options is less than a packet.
+        let (rate, under_way) = (rate.parse::<f64>(), under_way.parse::<u32>());
+        assert!(rate.is_ok_and(|rate| (0.97..1.04).contains(&rate)), "{said}");
+        assert!(under_way.is_ok_and(|segments| (5..=7).contains(&segments)), "{said}");
+        assert_eq!((missing, directions, queues), ("0.0 %", "2", "as before |"));
     }
 }
 

@@ -10,8 +10,8 @@ use super::files::Files;
 
 /// Programs that every guest gets if the host has them: those that set up networks, send traffic and route.
 const PROGRAMS: &[&str] = &[
-    "babeld", "bash", "batctl", "bird", "birdc", "bridge", "ethtool", "ip", "iperf3", "irtt", "nft", "ping",
-    "sh", "sipp", "ss", "sysctl", "tc", "tcpdump",
+    "babeld", "bash", "batctl", "bird", "birdc", "bridge", "ethtool", "ip", "iperf3", "irtt", "iw", "nft",
+    "ping", "sh", "sipp", "ss", "sysctl", "tc", "tcpdump",
 ];
 
 /// Files that every guest gets if the host has them: names of ports, protocols and users, settings of iproute2.

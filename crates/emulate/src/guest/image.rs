@@ -18,7 +18,7 @@ use super::apt::output;
 use super::{GuestError, Kernel, apt, bzimage, cpio};
 
 /// Counts changes of what an image holds, so that images of another version of the program are not used.
-const RECIPE: u32 = 2;
+const RECIPE: u32 = 3;
 
 /// Modules of an image, by the start of their path below `kernel/`: everything for networks, and what a guest needs.
 /// The modules on which they depend come with them.
@@ -37,6 +37,9 @@ const MODULES: &[&str] = &[
     "drivers/net/vrf",
     "drivers/net/vxlan",
     "drivers/net/wireguard/",
+    // The folder of the first is that of 6.4 and later.
+    "drivers/net/wireless/virtual/mac80211_hwsim",
+    "drivers/net/wireless/mac80211_hwsim",
     "drivers/virtio/virtio_pci",
     "fs/9p/",
     "fs/overlayfs/",

@@ -130,6 +130,9 @@ impl Kernel {
                 notes.push(format!("removed what an earlier gateway had left: {what}"));
             }
         }
+        if let Some(error) = super::misplaced(&settings.mesh, settings.wired.as_deref())? {
+            notes.push(error.to_string());
+        }
         let mut kernel = Self {
             features: Features { notes, ..Features::default() },
             settings,

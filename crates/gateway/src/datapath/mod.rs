@@ -16,6 +16,7 @@
 mod departures;
 pub mod kernel;
 mod layout;
+mod links;
 mod netlink;
 mod orders;
 mod park;
@@ -35,6 +36,7 @@ use fairhop_control::policy::Policy;
 use fairhop_control::raw::RawDigest;
 use fairhop_model::units::{BitRate, Nanos};
 
+pub use links::misplaced;
 pub use queues::{Found, look};
 
 /// The addresses of this machine and the networks that they are in, in the network namespace of this thread.

@@ -186,6 +186,33 @@ pub(super) struct Interface {
     pub(super) mtu: u32,
     /// It carries Ethernet frames (`ARPHRD_ETHER`); otherwise IP packets without a header.
     pub(super) is_ethernet: bool,
+    /// Its kind, as bridge or veth; empty if it is none of the kernel's own.
+    pub(super) kind: String,
+    /// Index of the interface that it belongs to, as a port to a bridge.
+    pub(super) master: Option<u32>,
+}
+
+impl Interface {
+    /// Reads `struct ifinfomsg` and what follows.
+    fn read(message: &[u8]) -> Option<Self> {
+        const IFLA_IFNAME: u16 = 3;
+        const IFLA_MTU: u16 = 4;
+        const IFLA_MASTER: u16 = 10;
+        const IFLA_LINKINFO: u16 = 18;
+        const IFLA_INFO_KIND: u16 = 1;
+        let attributes = message.get(16..)?;
+        let of = |kind| attribute_of(attributes, kind);
+        let string = |bytes| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned();
+        let kind = of(IFLA_LINKINFO).and_then(|info| attribute_of(info, IFLA_INFO_KIND));
+        Some(Self {
+            name: string(of(IFLA_IFNAME)?),
+            index: u32_at(message, 4)?,
+            mtu: of(IFLA_MTU).and_then(|mtu| u32_at(mtu, 0)).unwrap_or(1500),
+            is_ethernet: u16::from_ne_bytes(*message.get(2..)?.first_chunk()?) == 1,
+            kind: kind.map(string).unwrap_or_default(),
+            master: of(IFLA_MASTER).and_then(|master| u32_at(master, 0)),
+        })
+    }
 }
 
 /// A connection to the kernel, in the network namespace of the thread that has opened it.
@@ -279,20 +306,13 @@ impl Netlink {
 
     /// An interface by its name.
     pub(super) fn interface(&mut self, name: &str) -> io::Result<Option<Interface>> {
+        Ok(self.interfaces()?.into_iter().find(|interface| interface.name == name))
+    }
+
+    /// All interfaces.
+    pub(super) fn interfaces(&mut self) -> io::Result<Vec<Interface>> {
         let request = Request::link(message::GET_LINK, flag::DUMP, 0, false);
-        let found = self.list(&request)?;
-        let read = |message: &Vec<u8>| {
-            let attributes = message.get(16..)?;
-            let found = String::from_utf8_lossy(attribute_of(attributes, 3)?);
-            (found.trim_end_matches('\0') == name).then_some(())?;
-            Some(Interface {
-                name: name.to_owned(),
-                index: u32_at(message, 4)?,
-                mtu: attribute_of(attributes, 4).and_then(|mtu| u32_at(mtu, 0)).unwrap_or(1500),
-                is_ethernet: u16::from_ne_bytes(*message.get(2..)?.first_chunk()?) == 1,
-            })
-        };
-        Ok(found.iter().find_map(read))
+        Ok(self.list(&request)?.iter().filter_map(|message| Interface::read(message)).collect())
     }
 
     /// The addresses of this machine, and the networks that they are in.
