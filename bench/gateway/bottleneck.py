@@ -42,6 +42,7 @@ name = "bench"
 mesh = "mesh"
 wired = "wired"
 pacing = "{pacing}"
+{settings}
 [control]
 kind = "adaptive"
 [journal]
@@ -152,7 +153,7 @@ def measure(
             if keep is not None:
                 keep.mkdir(parents=True, exist_ok=True)
                 recording = ["--record", str(keep / f"{flows}-{direction}.recording")]
-            config = CONFIG.format(folder=folder, mode="dry-run" if live_after else "live", pacing=pacing)
+            config = CONFIG.format(folder=folder, mode="dry-run" if live_after else "live", pacing=pacing, settings="")
             stack.enter_context(Daemon(program, "fhb-gateway", folder, config, recording))
         to, fro = ("fhb-client", "fhb-server") if direction == "down" else ("fhb-server", "fhb-client")
         address = CLIENT if direction == "down" else SERVER

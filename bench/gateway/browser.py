@@ -70,15 +70,15 @@ class Network:
 
 
 @contextlib.contextmanager
-def bottleneck(program: Path, with_gateway: bool) -> Iterator[Network]:
-    """An ordinary bottleneck."""
+def bottleneck(program: Path, with_gateway: bool, settings: str = "") -> Iterator[Network]:
+    """An ordinary bottleneck, and a gateway with more settings."""
     remove(NAMES)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.callback(remove, NAMES)
         set_up("mesh")
         if with_gateway:
-            config = CONFIG.format(folder=folder, mode="live", pacing="auto")
+            config = CONFIG.format(folder=folder, mode="live", pacing="auto", settings=settings)
             stack.enter_context(Daemon(program, "fhb-gateway", folder, config))
         yield Network("fhb-server", "fhb-client", "fhb-gateway", SERVER, CLIENT)
 

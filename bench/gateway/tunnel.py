@@ -9,7 +9,7 @@ measured without and with the gateway. A second of the call is good if its MOS i
 18 s of the call on count. What is lost or late is that of the whole call.
 
     python3 bench/gateway/tunnel.py --program target/release/fairhop [--flows 1 3] [--directions down up] [--codec opus]
-        [--hops 3 [--config FILE]] [--inside]
+        [--hops 3 [--config FILE] | --probes] [--inside]
 
 Needs the packages wireguard-go and wireguard-tools.
 """
@@ -105,6 +105,7 @@ def main() -> None:
     parser.add_argument("--codec", default="opus", help="of the call, as in `fairhop call make`")
     parser.add_argument("--hops", type=int, help="over an emulated mesh of so many hops")
     parser.add_argument("--config", type=Path, help="of the gateway, with --hops")
+    parser.add_argument("--probes", action="store_true", help="of the call's host, behind the bottleneck")
     parser.add_argument("--inside", action="store_true", help="TCP goes through the tunnel as well")
     args = parser.parse_args()
     for tool in ("wireguard-go", "wg"):
@@ -116,7 +117,10 @@ def main() -> None:
     program = args.program.resolve()
     judged = range(int(CALM_S + SETTLED_S), int(args.seconds))
     for flows, direction, with_gateway in itertools.product(args.flows, args.directions, (False, True)):
-        way = mesh(program, args.hops, with_gateway, args.config) if args.hops else bottleneck(program, with_gateway)
+        if args.hops:
+            way = mesh(program, args.hops, with_gateway, args.config)
+        else:
+            way = bottleneck(program, with_gateway, "probe = { calls = true }" if args.probes else "")
         with way as network:
             figures = measure(program, network, flows, direction, args.seconds, args.codec, args.inside)
         bad = {second for end in INNER for second in figures[end]["bad_seconds"]}

@@ -23,7 +23,7 @@ use crate::controller::{Controller, ControllerConfig, CustomController};
 use crate::decision::Decision;
 use crate::digest::{Digest, Direction, Payload, tcp_flag};
 use crate::flow::FlowKey;
-use crate::observer::{FlowKind, Observer, ObserverConfig};
+use crate::observer::{FlowKind, Observer, ObserverConfig, SOUND_BYTES};
 use crate::pacer::{self, AckPacer, Pacer, PacerConfig};
 use crate::policy::Policy;
 use crate::window::Clamps;
@@ -225,11 +225,18 @@ impl<P> Gateway<P> {
         match kind {
             PacketKind::TcpData => Class::Elastic,
             PacketKind::TcpAck { .. } | PacketKind::TcpControl | PacketKind::Rtcp => Class::Free,
-            PacketKind::Datagram => match self.observer().flow(&arrival.key).map(|flow| flow.kind(now)) {
-                Some(FlowKind::BulkUdp) => Class::Elastic,
-                Some(FlowKind::Interactive) => Class::Interactive,
-                _ => Class::Free,
-            },
+            PacketKind::Datagram => {
+                match self.observer().flow(&arrival.key).map(|flow| (flow, flow.kind(now))) {
+                    Some((flow, FlowKind::BulkUdp))
+                        if flow.may_have_sound_beside_data() && SOUND_BYTES.contains(&arrival.bytes) =>
+                    {
+                        Class::Free
+                    }
+                    Some((_, FlowKind::BulkUdp)) => Class::Elastic,
+                    Some((_, FlowKind::Interactive)) => Class::Interactive,
+                    _ => Class::Free,
+                }
+            }
         }
     }
 

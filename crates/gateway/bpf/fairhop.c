@@ -172,7 +172,9 @@ struct treatment {
 	u8 datagrams;
 	u8 is_listed;
 };
-enum { FREE, ELASTIC, INTERACTIVE };
+// The last is elastic, without packets that may be sound: those of `SOUND_BYTES` of `control::observer`.
+enum { FREE, ELASTIC, INTERACTIVE, BESIDE_SOUND };
+enum { SOUND_FIRST = 150, SOUND_END = 600 };
 
 // In the table that the daemon writes. Its marks have no time.
 struct treated {
@@ -1648,6 +1650,9 @@ INLINE int handle(struct __sk_buff *skb, u32 direction)
 			struct treatment *treatment = &treated->treatment;
 
 			datagrams = treatment->datagrams;
+			// A parked packet keeps its place until it leaves.
+			if (datagrams == BESIDE_SOUND)
+				datagrams = digest->bytes - SOUND_FIRST < SOUND_END - SOUND_FIRST && !was_parked ? FREE : ELASTIC;
 			if (treatment->is_listed) {
 				window = treatment->window;
 				rate = treatment->rate;

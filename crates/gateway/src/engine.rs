@@ -229,6 +229,7 @@ impl Engine {
     fn collect_datagrams(&mut self) {
         self.datagrams.clear();
         let elastic = self.controller.observer().elastic_datagrams().filter_map(|flow| match flow.kind {
+            FlowKind::BulkUdp if flow.may_have_sound => Some((flow.key, DatagramClass::ElasticBesideSound)),
             FlowKind::BulkUdp => Some((flow.key, DatagramClass::Elastic)),
             FlowKind::Interactive => Some((flow.key, DatagramClass::Interactive)),
             FlowKind::Tcp | FlowKind::Call | FlowKind::Other => None,

@@ -3,7 +3,7 @@
 //! | kind | how it is recognized | what is known |
 //! |---|---|---|
 //! | call | shape of its RTP ([`call`]) | loss, delay, jitter and MOS by direction |
-//! | call of an unknown protocol | steady times of small packets (`opaque`) | the same, inferred from these times |
+//! | call of an unknown protocol | steady times of small packets (`opaque`), also in a tunnel with bulk data | the same, inferred from these times |
 //! | probe | made by the gateway ([`crate::digest::Probe`]) | as a call, whose way out of the mesh is both ways |
 //! | TCP | protocol | round trips of both sides, losses in the mesh, window scales ([`tcp`]) |
 //! | interactive UDP, such as video of a call | as bulk UDP, and marked by DSCP ([`is_interactive`]); or a call with other sources on its ports | rate |
@@ -35,11 +35,12 @@ use fairhop_model::voice::Codec;
 pub use call::{CLOCK_SHOWN, Listening, Quality, Stream};
 pub(crate) use meter::MAX_ACK_DELAY;
 pub use meter::{Excess, MeshRoundTrip, Meter, OwnQueue, RoundTrip, UplinkRoundTrip, WindowedMin};
+pub use opaque::SOUND_BYTES;
 pub use survey::{ElasticFlow, MeshNode};
 pub use tcp::TcpFlow;
 
 use nack::Nacks;
-use opaque::Opaque;
+use opaque::{Large, Opaque};
 use standing::Standing;
 use survey::Survey;
 
@@ -162,6 +163,11 @@ pub struct UdpFlow {
     bytes: u64,
     /// Its protocol is not known, and its streams have inferred numbers.
     is_opaque: bool,
+    /// The same, beside other data.
+    is_beside_data: bool,
+    /// It may become that.
+    may_have_sound: bool,
+    large: Large,
     /// DSCP of the last packet into the mesh and of the last one out of it: a provider may clear it on one way.
     dscp: [u8; 2],
 }
@@ -383,7 +389,7 @@ impl Observer {
             }
             (FlowBody::Udp(udp), _) => {
                 udp.update(digest, playout);
-                if udp.may_be_opaque(at, &key, &digest.payload) {
+                if udp.may_be_opaque(&key, digest) {
                     udp.look_at_times(digest, self.opaque.touch(&key, at, Opaque::default), playout);
                 }
                 if udp.kind(at) == FlowKind::BulkUdp {
@@ -680,6 +686,11 @@ impl Flow {
         matches!(&self.body, FlowBody::Udp(udp) if udp.is_opaque)
     }
 
+    /// See [`UdpFlow::may_have_sound_beside_data`].
+    pub const fn may_have_sound_beside_data(&self) -> bool {
+        matches!(&self.body, FlowBody::Udp(udp) if udp.may_have_sound_beside_data())
+    }
+
     /// Its present kind.
     pub fn kind(&self, now: Nanos) -> FlowKind {
         match &self.body {
@@ -711,6 +722,9 @@ impl UdpFlow {
             packets: 0,
             bytes: 0,
             is_opaque: false,
+            is_beside_data: false,
+            may_have_sound: false,
+            large: Large::NONE,
             dscp: [0; 2],
         }
     }
@@ -720,6 +734,7 @@ impl UdpFlow {
         self.dscp[usize::from(direction == Direction::FromMesh)] = digest.traffic_class >> 2;
         self.packets += 1;
         self.bytes += u64::from(bytes);
+        self.large.add(at, bytes);
         let (stream, meter) = match direction {
             Direction::ToMesh => (&mut self.down, &mut self.down_meter),
             Direction::FromMesh => (&mut self.up, &mut self.up_meter),
@@ -735,21 +750,28 @@ impl UdpFlow {
         }
     }
 
-    /// Whether the times of its packets have to tell whether it is a call.
-    fn may_be_opaque(&self, now: Nanos, key: &FlowKey, payload: &Payload) -> bool {
+    /// Whether the times of its packets have to tell whether it is a call, and that of this one is among them.
+    fn may_be_opaque(&self, key: &FlowKey, digest: &Digest) -> bool {
         /// Maximum rate in bits per second: both ways, with the longest packets and the shortest interval.
         const MAX_RATE: u64 = 2 * 8 * 100 * opaque::MAX_BYTES as u64;
         // Encrypted bytes may look like RTP and RTCP.
-        let is_datagram =
-            matches!(payload, Payload::Udp | Payload::Rtp(_) | Payload::Rtcp(_)) && !key.is_of_probe();
+        let is_datagram = matches!(digest.payload, Payload::Udp | Payload::Rtp(_) | Payload::Rtcp(_))
+            && !key.is_of_probe()
+            && Opaque::counts(digest.bytes, self.is_looked_at_beside_data());
         let is_known =
             self.up.is_recognised() || self.down.is_recognised() || self.dscp.into_iter().any(is_video);
-        let rate = || self.down_meter.rate(now).0 + self.up_meter.rate(now).0;
-        is_datagram
-            && (self.is_opaque || (!is_known && self.packets >= Self::ENOUGH_PACKETS && rate() <= MAX_RATE))
+        let is_fast = || self.rate(digest.at) > MAX_RATE && !self.large.are_many();
+        is_datagram && (self.is_opaque || (!is_known && self.packets >= Self::ENOUGH_PACKETS && !is_fast()))
+    }
+
+    /// Whether only packets that may be sound beside other data are looked at. A call that is known stays what it is.
+    const fn is_looked_at_beside_data(&self) -> bool {
+        if self.is_opaque { self.is_beside_data } else { self.large.are_many() }
     }
 
     fn look_at_times(&mut self, digest: &Digest, opaque: &mut Opaque, playout: Nanos) {
+        let is_beside_data = self.is_looked_at_beside_data();
+        opaque.look_beside_data(is_beside_data);
         if !self.is_opaque {
             opaque.begin();
         }
@@ -758,10 +780,16 @@ impl UdpFlow {
         // The time at which it came: the gateway's own pace is no jitter.
         let at = digest.at.saturating_sub(digest.waited);
         let is_call = opaque.update(at, digest.bytes, to_mesh, streams, playout);
+        self.may_have_sound = opaque.may_have_sound().unwrap_or(self.may_have_sound && is_beside_data);
         if self.is_opaque && !is_call {
             (self.down, self.up) = (Stream::new(), Stream::new());
         }
-        self.is_opaque = is_call;
+        (self.is_opaque, self.is_beside_data) = (is_call, is_call && is_beside_data);
+    }
+
+    /// Bits per second, both ways.
+    fn rate(&self, now: Nanos) -> u64 {
+        self.down_meter.rate(now).0 + self.up_meter.rate(now).0
     }
 
     /// Delay of the fastest packet from end to end: half of the shortest round trips of both sides. None until reports of
@@ -785,10 +813,10 @@ impl UdpFlow {
         u32::try_from(self.bytes / self.packets.max(1)).unwrap_or(u32::MAX)
     }
 
-    /// Mean size of the call's packets in IP bytes; where other sources share its ports, that of G.711 with 20 ms.
+    /// Mean size of the call's packets in IP bytes; where others share its ports, that of G.711 with 20 ms.
     fn voice_bytes(&self) -> f64 {
         const USUAL: f64 = 200.0;
-        if self.has_other_sources() { USUAL } else { self.bytes as f64 / self.packets.max(1) as f64 }
+        if self.has_other_packets() { USUAL } else { self.bytes as f64 / self.packets.max(1) as f64 }
     }
 
     /// Whether it is a call whose ports other sources share, such as its video.
@@ -796,10 +824,20 @@ impl UdpFlow {
         self.up.has_other_sources() || self.down.has_other_sources()
     }
 
-    /// Rate of the sound, into the mesh and out of it, of a call whose ports other sources share; zero for other flows.
+    /// Whether it is a tunnel with data, whose packets of [`SOUND_BYTES`] may be sound. They may pass data that waits: tunnels number
+    /// their packets and accept them in another order (RFC 4303, section 3.4.3).
+    pub const fn may_have_sound_beside_data(&self) -> bool {
+        self.is_beside_data || self.may_have_sound
+    }
+
+    const fn has_other_packets(&self) -> bool {
+        self.is_beside_data || self.has_other_sources()
+    }
+
+    /// Rate of the sound, into the mesh and out of it, of a call whose ports others share; zero for other flows.
     fn sound_beside_others(&self, horizon: Nanos) -> [f64; 2] {
         let of = |stream: &Stream| {
-            let is_counted = self.has_other_sources() && stream.is_alive(horizon);
+            let is_counted = self.has_other_packets() && stream.is_alive(horizon);
             if is_counted {
                 8.0 * self.voice_bytes() / stream.interval().as_secs_f64().max(0.001)
             } else {
@@ -823,11 +861,12 @@ impl UdpFlow {
         if self.has_other_sources() {
             return FlowKind::Interactive;
         }
-        if self.up.is_recognised() || self.down.is_recognised() {
+        let is_recognised = self.up.is_recognised() || self.down.is_recognised();
+        if is_recognised && !(self.is_beside_data && self.large.are_many()) {
             return FlowKind::Call;
         }
         let large = self.packets >= Self::ENOUGH_PACKETS && self.bytes / self.packets >= BULK_BYTES;
-        let fast = self.down_meter.rate(now).0 + self.up_meter.rate(now).0 >= BULK_RATE;
+        let fast = self.rate(now) >= BULK_RATE;
         match large || fast {
             true if self.dscp.into_iter().any(is_interactive) => FlowKind::Interactive,
             true => FlowKind::BulkUdp,

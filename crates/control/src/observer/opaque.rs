@@ -11,8 +11,15 @@
 //! **Sequence numbers** are then inferred: see [`Slots`]. [`Stream`] gets them as those of RTP, so that such a call is judged as any
 //! other.
 //!
-//! **What is not recognised:** two calls in one tunnel, a call beside other traffic in a tunnel, and intervals that are not those of
-//! codecs. A game at 50 packets a second is taken for a call; it needs the same.
+//! **Beside other data**, as in the tunnel of a whole computer, only packets of [`SOUND_BYTES`] are looked at: data fills larger ones, and
+//! acknowledgments are smaller. Pictures have parts of that size too, at the times of a clock, but not each of them has. So nearly all
+//! packets of the interval have to be there ([`BESIDE_DATA`]).
+//!
+//! Before they are a call, the pacer already lets them pass the data ([`Opaque::may_have_sound`]): behind it they would come at its times, or
+//! be dropped with it.
+//!
+//! **What is not recognised:** two calls in one tunnel, a call beside other data whose packets are as small as acknowledgments (G.729A, AMR),
+//! and intervals that are not those of codecs. A game at 50 packets a second is taken for a call; it needs the same.
 
 use std::f32::consts::TAU;
 
@@ -47,6 +54,17 @@ const INTERVALS: [(Nanos, usize); 5] = [
 const PACKETS: std::ops::RangeInclusive<f32> = 0.3..=1.2;
 /// Longer packets are no sound: IP bytes.
 pub(super) const MAX_BYTES: u32 = 600;
+/// IP bytes of packets that may be sound beside other data. In WireGuard, acknowledgments with time stamps have 124, and 140 with selective
+/// ones; Opus at 24 kb/s has 172, G.711 268. With half of the minimum, acknowledgments count; with double, Opus does not.
+pub const SOUND_BYTES: std::ops::Range<u32> = 150..MAX_BYTES;
+/// As [`PACKETS`], beside other data: pictures with rests of random length have 0.4. With half, pictures may count; more than 1 is
+/// never there.
+const BESIDE_DATA: f32 = 0.8;
+/// Silence of the other end after which nothing beside other data begins to be a call. With half or double, calls are the same that both
+/// ends speak in.
+const HEARD: Nanos = Nanos::from_secs(1);
+/// Large packets in [`WINDOW`] from which a flow has other data: 60 kb/s. With half, and with double, it is half and double of that.
+const MANY: u16 = 20;
 /// Part of the packets of a window that may be missing where the window itself does not show the interval. If more seem to be, the
 /// sender has another interval by now.
 const MAX_MISSING: f32 = 0.4;
@@ -56,6 +74,39 @@ const MAX_MISSING: f32 = 0.4;
 pub(super) struct Opaque {
     down: Half,
     up: Half,
+    /// Only packets that may be sound beside other data are looked at.
+    is_beside_data: bool,
+}
+
+/// The large packets of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Large {
+    /// When the present window began.
+    began: Nanos,
+    packets: u16,
+    /// The window before had many.
+    had_many: bool,
+}
+
+impl Large {
+    pub(super) const NONE: Self = Self { began: Nanos::ZERO, packets: 0, had_many: false };
+
+    /// Counts a packet of the flow.
+    pub(super) const fn add(&mut self, at: Nanos, bytes: u32) {
+        let age = at.saturating_sub(self.began).0;
+        if age >= WINDOW.0 {
+            let had_many = self.packets >= MANY && age < 2 * WINDOW.0;
+            *self = Self { began: at, packets: 0, had_many };
+        }
+        if bytes >= MAX_BYTES {
+            self.packets = self.packets.saturating_add(1);
+        }
+    }
+
+    /// Whether the flow has other data than sound.
+    pub(super) const fn are_many(&self) -> bool {
+        self.had_many || self.packets >= MANY
+    }
 }
 
 /// One direction of it.
@@ -115,6 +166,32 @@ struct Slots {
 }
 
 impl Opaque {
+    /// Whether a packet may be sound, beside other data or not.
+    pub(super) fn counts(bytes: u32, is_beside_data: bool) -> bool {
+        !is_beside_data || SOUND_BYTES.contains(&bytes)
+    }
+
+    /// Looks at other packets from now on, if the flow has begun to have other data.
+    pub(super) fn look_beside_data(&mut self, is_beside_data: bool) {
+        if self.is_beside_data != is_beside_data {
+            *self = Self { is_beside_data, ..Self::default() };
+        }
+    }
+
+    /// Whether both ends send packets that may be sound beside other data, as many as of a call; none if that is not known.
+    pub(super) fn may_have_sound(&self) -> Option<bool> {
+        /// Packets of each end that tell it: 0.16 s at 20 ms. With half, or double, so does half or double of that time.
+        const ENOUGH: u32 = 8;
+        let windows = [&self.down.window, &self.up.window];
+        let is_known = windows.iter().all(|window| window.packets >= ENOUGH);
+        is_known.then(|| {
+            self.is_beside_data
+                && windows
+                    .iter()
+                    .all(|window| INTERVALS.iter().any(|&(interval, _)| window.fits(interval, BESIDE_DATA)))
+        })
+    }
+
     /// The flow is new: what is known is of one that was forgotten.
     pub(super) fn begin(&mut self) {
         (self.down.slots, self.up.slots) = (None, None);
@@ -133,19 +210,20 @@ impl Opaque {
             true => (&mut self.down, &mut self.up, down, up),
             false => (&mut self.up, &mut self.down, up, down),
         };
+        let least = if self.is_beside_data { BESIDE_DATA } else { *PACKETS.start() };
         let over = half.window.add(at, bytes);
-        // Acknowledgments of bulk data may be as regular as sound.
-        let is_beside_bulk = || other.is_bulk(at);
+        // Acknowledgments of bulk data may be as regular as sound, and as large. Beside other data, both ends of a call are heard.
+        let is_beside_bulk = || other.is_bulk(at) || (self.is_beside_data && !other.is_heard(at));
         let assumed = || other.slots.as_ref().map(|slots| slots.interval);
         if let Some(window) = over {
             half.was_bulk = window.is_bulk();
-            let is_withdrawn = half.look(&window, is_beside_bulk(), assumed(), stream);
+            let is_withdrawn = half.look(&window, least, is_beside_bulk(), assumed(), stream);
             if half.was_bulk || is_withdrawn {
                 other.stop(twin);
                 other.differs = true;
             }
         } else if half.slots.is_none() && !half.differs && half.window.may_show_early() {
-            half.look_early(is_beside_bulk(), assumed());
+            half.look_early(least, is_beside_bulk(), assumed());
         }
         if let Some(slots) = &mut half.slots {
             let fits = slots.update(at, bytes, stream, playout);
@@ -160,16 +238,17 @@ impl Opaque {
 }
 
 impl Half {
-    /// Looks at a window that is over. `assumed` is the interval of the other direction. Returns whether an interval that seemed to be
-    /// known early is none.
+    /// Looks at a window that is over. It has to have the part `least` of the packets of its interval; `assumed` is the interval of the
+    /// other direction. Returns whether an interval that seemed to be known early is none.
     fn look(
         &mut self,
         window: &Window,
+        least: f32,
         is_beside_bulk: bool,
         assumed: Option<Nanos>,
         stream: &mut Stream,
     ) -> bool {
-        let own = window.interval(LOCKED).filter(|_| !is_beside_bulk);
+        let own = window.interval(LOCKED, least).filter(|_| !is_beside_bulk);
         let is_withdrawn = std::mem::take(&mut self.is_early) && own.is_none();
         if let Some(slots) = &mut self.slots {
             let missing = slots.missing as f32 / (slots.taken + slots.missing).max(1) as f32;
@@ -188,16 +267,16 @@ impl Half {
     }
 
     /// Looks at a window that is not over.
-    fn look_early(&mut self, is_beside_bulk: bool, assumed: Option<Nanos>) {
+    fn look_early(&mut self, least: f32, is_beside_bulk: bool, assumed: Option<Nanos>) {
         let window = self.window;
-        let own = window.interval(EARLY_LOCKED).filter(|_| !is_beside_bulk);
+        let own = window.interval(EARLY_LOCKED, least).filter(|_| !is_beside_bulk);
         self.is_early = own.is_some();
         self.begin(&window, own, assumed);
     }
 
     /// Belongs to a call from now on, if it has an interval of its own or may have the assumed one.
     fn begin(&mut self, window: &Window, own: Option<Nanos>, assumed: Option<Nanos>) {
-        let assumed = assumed.filter(|&interval| !self.differs && window.fits(interval));
+        let assumed = assumed.filter(|&interval| !self.differs && window.fits(interval, *PACKETS.start()));
         self.slots = own.or(assumed).map(Slots::new);
     }
 
@@ -205,6 +284,11 @@ impl Half {
     fn is_bulk(&self, now: Nanos) -> bool {
         let is_recent = now.saturating_sub(self.window.last) < WINDOW * 2;
         is_recent && (self.was_bulk || self.window.is_bulk())
+    }
+
+    /// Whether a packet has passed lately.
+    fn is_heard(&self, now: Nanos) -> bool {
+        self.window.packets > 0 && now.saturating_sub(self.window.last) < HEARD
     }
 
     fn stop(&mut self, stream: &mut Stream) {
@@ -244,20 +328,20 @@ impl Window {
         self.packets >= EARLY && self.packets.is_multiple_of(EARLY / 2)
     }
 
-    /// The interval that its packets have in common, with that statistic or more.
-    fn interval(&self, statistic: f32) -> Option<Nanos> {
+    /// The interval that its packets have in common, with that statistic or more, and that part of its packets.
+    fn interval(&self, statistic: f32, least: f32) -> Option<Nanos> {
         let packets = self.packets as f32;
         let locked = |(cos, sin): (f32, f32)| (cos * cos + sin * sin) / packets >= statistic;
         let mut intervals = INTERVALS.iter().zip(self.sums);
         intervals
-            .find(|&(&(interval, _), sum)| self.fits(interval) && locked(sum))
+            .find(|&(&(interval, _), sum)| self.fits(interval, least) && locked(sum))
             .map(|((interval, _), _)| *interval)
     }
 
-    /// Whether a stream with that interval may have these packets.
-    fn fits(&self, interval: Nanos) -> bool {
+    /// Whether a stream with that interval may have these packets, if it has the part `least` of its own.
+    fn fits(&self, interval: Nanos, least: f32) -> bool {
         let all = self.last.saturating_sub(self.began).0 as f32 / interval.0 as f32;
-        PACKETS.contains(&(self.packets as f32 / all.max(1.0))) && !self.has_large_packets()
+        (least..=*PACKETS.end()).contains(&(self.packets as f32 / all.max(1.0))) && !self.has_large_packets()
     }
 
     fn has_large_packets(&self) -> bool {

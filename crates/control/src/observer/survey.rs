@@ -64,6 +64,8 @@ pub struct ElasticFlow {
     pub rate: f64,
     /// Rate into the mesh of the sound of a call that shares its ports.
     pub sound: f64,
+    /// See [`UdpFlow::may_have_sound_beside_data`](super::UdpFlow::may_have_sound_beside_data).
+    pub may_have_sound: bool,
     /// The rate at which the mesh carries it: of downloads what leaves the mesh, otherwise [`ElasticFlow::rate`].
     pub carried: f64,
     /// Size of its data packets in bits.
@@ -149,8 +151,7 @@ impl Survey {
                     }
                     let [down, up] = udp.sound_beside_others(calls_horizon);
                     sound = down;
-                    let all = (udp.down_meter.rate(now).0 + udp.up_meter.rate(now).0) as f64;
-                    let rate = (all - down - up).max(0.0);
+                    let rate = (udp.rate(now) as f64 - down - up).max(0.0);
                     (false, rate, rate, udp.packet_bytes(), &udp.mesh_rtt)
                 }
             };
@@ -176,6 +177,7 @@ impl Survey {
                     is_upload,
                     rate,
                     sound,
+                    may_have_sound: flow.may_have_sound_beside_data(),
                     carried,
                     packet_bits: 8.0 * f64::from(packet_bytes),
                     began: flow.began,

@@ -107,6 +107,29 @@ fn the_kind_of_a_packet_follows_from_its_payload() {
 }
 
 #[test]
+fn the_pacer_lets_the_sound_of_a_tunnel_pass_its_data() {
+    let pace = FixedConfig { data_rate: Some(BitRate(100_000)), ..FixedConfig::default() };
+    let mut gateway = gateway(pace, 100);
+    let mut cross = |at, direction, bytes| {
+        let digest = digest(ms(at), direction, 80, bytes, Payload::Udp);
+        match direction {
+            ToMesh => {
+                gateway.crossing(&digest);
+                matches!(gateway.to_mesh(ms(at), 0, &Arrival::from(&digest)), Verdict::Pass(_))
+            }
+            FromMesh => matches!(gateway.from_mesh(0, &digest).1, Verdict::Pass(_)),
+        }
+    };
+    for n in 0..100 {
+        cross(20 * n, ToMesh, 188);
+        cross(20 * n + 5, FromMesh, 188);
+        cross(20 * n + 8, ToMesh, 1500);
+    }
+    assert!(!cross(2000, ToMesh, 1500), "data waits");
+    assert!(cross(2000, ToMesh, 188), "sound does not");
+}
+
+#[test]
 fn without_control_everything_passes_and_the_observer_watches() {
     let mut gateway = Gateway::new(ObserverConfig { flows: 16, ..ObserverConfig::default() });
     handshake(&mut gateway, Nanos::ZERO);

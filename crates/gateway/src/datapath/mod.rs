@@ -159,6 +159,8 @@ pub enum DatagramClass {
     Elastic,
     /// Paced ahead of elastic packets, up to [`Policy::interactive`]: `FlowKind::Interactive`.
     Interactive,
+    /// As elastic, but packets of [`SOUND_BYTES`](fairhop_control::observer::SOUND_BYTES) pass: a tunnel with a call.
+    ElasticBesideSound,
 }
 
 /// How packets are paced.

@@ -59,6 +59,7 @@ impl Written {
             treatment.datagrams = match class {
                 DatagramClass::Elastic => 1,
                 DatagramClass::Interactive => 2,
+                DatagramClass::ElasticBesideSound => 3,
             };
         }
         programs.set_treatments(&wanted)?;

@@ -1,13 +1,14 @@
 //! The hosts that are probed because nothing tells how their calls fare on the way into the mesh.
 //!
 //! These are calls without video whose reports are encrypted or missing (`fairhop_control::observer`). Downloads collide with them on the
-//! way out of the mesh, which the gateway sees. Uploads collide with them on the way in, which it does not see. So such hosts are probed
-//! while something is uploaded.
+//! way out of the mesh, which the gateway sees. Uploads collide with them on the way in, which it does not see. Nor does it see a queue on
+//! the way in if the download beside the call is in its tunnel, since no round trip of TCP shows. So such hosts are probed while something
+//! is uploaded, or passes a tunnel with a call.
 
 use std::collections::BTreeMap;
 
 use fairhop_control::flow::Address;
-use fairhop_control::observer::{CallNow, ElasticFlow, FlowBody, Observer};
+use fairhop_control::observer::{CallNow, ElasticFlow, FlowBody, FlowKind, Observer};
 use fairhop_model::units::Nanos;
 
 /// Hosts that are probed at a time. Their probes take the airtime of two calls.
@@ -16,7 +17,7 @@ const MAX_HOSTS: usize = 4;
 const WITHOUT_REPORT: Nanos = Nanos::from_millis(7500);
 /// An upload in bits per second: two full packets a second, as a slow mesh carries them.
 const UPLOAD: f64 = 24_000.0;
-/// How long a host is probed after the last upload: uploads pause, and a probe needs a second before it counts.
+/// How long a host is probed after that: uploads pause, and a probe needs a second before it counts.
 const GOES_ON: Nanos = Nanos::from_secs(10);
 /// A host that has not answered for this long does not answer.
 const ANSWERS: Nanos = Nanos::from_secs(5);
@@ -28,8 +29,8 @@ const AGAIN: Nanos = Nanos::from_secs(60);
 struct Host {
     /// When a call of it was last seen.
     seen: Nanos,
-    /// When a call was last reported, or the first one was seen.
-    reported: Nanos,
+    /// When a call was last reported, or the first one was seen; none if its reports cannot be read.
+    reported: Option<Nanos>,
     /// When it last answered a probe, or when the probe began.
     answered: Nanos,
     /// It did not answer, and is not probed until then.
@@ -44,32 +45,39 @@ enum Shows {
     /// It is known how the call fares into the mesh, or there is nothing to know.
     Reported,
     Unreported,
+    /// Its protocol is not known, so that no report of it can be read.
+    Unreadable,
 }
 
 /// The choice of hosts.
 #[derive(Debug, Default)]
 pub struct Unreported {
     hosts: BTreeMap<Address, Host>,
-    /// When something was last uploaded.
-    uploads: Option<Nanos>,
+    /// When something last passed that may harm calls unseen.
+    harm: Option<Nanos>,
     probed: Vec<Address>,
 }
 
 impl Unreported {
     /// Chooses, by what an observer has seen. Returns the hosts to probe.
     pub fn choose(&mut self, now: Nanos, observer: &Observer) -> &[Address] {
-        let is_upload = |flow: &ElasticFlow| {
+        let is_unseen = |flow: &ElasticFlow| {
+            let is_tunnel = flow.kind == FlowKind::BulkUdp && flow.may_have_sound;
             flow.rate >= UPLOAD
                 && match observer.flow(&flow.key).map(|flow| &flow.body) {
-                    Some(FlowBody::Udp(udp)) => udp.up_meter.rate(now).0 > udp.down_meter.rate(now).0,
+                    Some(FlowBody::Udp(udp)) => {
+                        is_tunnel || udp.up_meter.rate(now).0 > udp.down_meter.rate(now).0
+                    }
                     _ => flow.is_upload,
                 }
         };
-        let uploads = observer.elastic().iter().any(is_upload);
+        let is_harm = observer.elastic().iter().any(is_unseen);
         let shown = |call: CallNow| {
             // Of a call without a stream into the mesh there is nothing to tell.
             let shows = if call.is_probe() {
                 Shows::Answer
+            } else if call.is_opaque {
+                Shows::Unreadable
             } else if call.wired.is_none() || call.down_is_reported {
                 Shows::Reported
             } else {
@@ -77,28 +85,29 @@ impl Unreported {
             };
             (call.key.mesh, shows)
         };
-        self.update(now, uploads, observer.calls(now, Nanos::from_secs(1)).map(shown))
+        self.update(now, is_harm, observer.calls(now, Nanos::from_secs(1)).map(shown))
     }
 
     fn update(
         &mut self,
         now: Nanos,
-        uploads: bool,
+        is_harm: bool,
         calls: impl Iterator<Item = (Address, Shows)>,
     ) -> &[Address] {
         for (address, shows) in calls {
-            let new = Host { seen: Nanos::ZERO, reported: now, answered: now, silent_until: Nanos::ZERO };
+            let reported = (!matches!(shows, Shows::Unreadable)).then_some(now);
+            let new = Host { seen: Nanos::ZERO, reported, answered: now, silent_until: Nanos::ZERO };
             let host = self.hosts.entry(address).or_insert(new);
             match shows {
                 Shows::Answer => host.answered = now,
-                Shows::Reported => (host.seen, host.reported) = (now, now),
-                Shows::Unreported => host.seen = now,
+                Shows::Reported => (host.seen, host.reported) = (now, Some(now)),
+                Shows::Unreported | Shows::Unreadable => host.seen = now,
             }
         }
-        if uploads {
-            self.uploads = Some(now);
+        if is_harm {
+            self.harm = Some(now);
         }
-        let is_due = self.uploads.is_some_and(|at| now.saturating_sub(at) < GOES_ON);
+        let is_due = self.harm.is_some_and(|at| now.saturating_sub(at) < GOES_ON);
         let mut probed = std::mem::take(&mut self.probed);
         for address in &probed {
             if let Some(host) = self.hosts.get_mut(address)
@@ -113,7 +122,7 @@ impl Unreported {
             is_due
                 && host.seen == now
                 && host.silent_until <= now
-                && now.saturating_sub(host.reported) >= WITHOUT_REPORT
+                && host.reported.is_none_or(|at| now.saturating_sub(at) >= WITHOUT_REPORT)
         };
         probed.retain(|address| self.hosts.get(address).is_some_and(is_wanted));
         for (address, host) in &mut self.hosts {
@@ -178,6 +187,17 @@ mod tests {
         assert_eq!(found, [(7, vec![1, 2, 3, 4]), (12, vec![1, 3, 4, 5])]);
         let found = chosen(90, |_| (true, vec![(2, Shows::Unreported)]));
         assert_eq!(found, [(7, vec![2]), (12, vec![]), (72, vec![2]), (77, vec![])]);
+    }
+
+    /// Of these, no report will come. A host that has other calls is known by those.
+    #[test]
+    fn hosts_of_calls_whose_reports_cannot_be_read_are_probed_at_once() {
+        let found = chosen(40, |ms| {
+            let both = [(2, Shows::Reported), (2, Shows::Unreadable), (2, Shows::Answer)];
+            let unreadable = [(1, Shows::Unreadable), (1, Shows::Answer)];
+            (ms >= 1000, [&unreadable[..], &both[..if ms < 20_000 { 3 } else { 1 }]].concat())
+        });
+        assert_eq!(found, [(1, vec![1])]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use fairhop_control::Network;
 use fairhop_control::controller::TICK;
-use fairhop_control::digest::{Direction, PROTOCOL_TCP, Probe};
+use fairhop_control::digest::{Direction, PROTOCOL_TCP, Payload, Probe};
 use fairhop_control::flow::Address;
 use fairhop_control::raw::RawDigest;
 use fairhop_gateway::config::{self, Config, Mode};
@@ -15,7 +15,7 @@ use fairhop_gateway::record::{Event, FORMAT, Header, Reader, Recorder, replay};
 use fairhop_model::units::Nanos;
 
 use crate::check_recording;
-use crate::support::{call, download, syn, traffic};
+use crate::support::{call, digest, download, syn, traffic};
 
 const CONFIG: &str = "mode = \"live\"\n[[gateway]]\nmesh = \"wlan0\"\n[control]\nkind = \"adaptive\"\n";
 
@@ -78,6 +78,41 @@ fn weights_and_other_regions_divide_the_budget() {
     // All three share the region with four others, so that the other region does not divide them.
     let all = "[[region]]\nnetworks = [\"10.1.0.0/24\"]\nflows = 4.0\n";
     assert_eq!(rates(all), [100.0, 100.0, 100.0]);
+}
+
+/// A tunnel carries a call, and from the fourth second on a download: before the call is known again, its packets may pass the data, and
+/// then its host is worth a probe, as nothing else shows a queue on its way.
+#[test]
+fn the_sound_of_a_tunnel_passes_its_data_and_its_host_is_to_be_probed() {
+    let mut engine = Engine::new(settings(CONFIG));
+    let mut digests = Vec::new();
+    let mut packet = |at_ms: u64, direction, bytes| {
+        digests.push(digest(Nanos::from_millis(at_ms), direction, 1, 5000, Payload::Udp, bytes));
+    };
+    for n in 0..1000 {
+        packet(10_000 + 20 * n, Direction::ToMesh, 188);
+        packet(10_007 + 20 * n, Direction::FromMesh, 188);
+    }
+    for n in 0..1600 {
+        packet(14_003 + 10 * n, Direction::ToMesh, 1480);
+        packet(14_004 + 10 * n, Direction::FromMesh, 124);
+    }
+    digests.sort_by_key(|digest| digest.at);
+    let (mut passes, mut probed) = (None, None);
+    let mut unreported = Unreported::default();
+    run(&mut engine, &digests, |engine, now| {
+        let orders = engine.orders();
+        if orders.datagrams.iter().any(|(_, class)| *class == DatagramClass::ElasticBesideSound) {
+            passes.get_or_insert(now);
+        }
+        if !unreported.choose(now, engine.controller().observer()).is_empty() {
+            probed.get_or_insert(now);
+        }
+        let is_elastic = orders.datagrams.iter().any(|(_, class)| *class == DatagramClass::Elastic);
+        assert!(!is_elastic || now < Nanos::from_millis(14_600), "the call is data at {now:?}");
+    });
+    assert!(passes.is_some_and(|at| at < Nanos::from_millis(14_700)), "{passes:?}");
+    assert!(probed.is_some_and(|at| at < Nanos::from_secs(19)), "{probed:?}");
 }
 
 #[test]

@@ -623,6 +623,29 @@ fn interactive_packets_go_ahead_up_to_their_rate_and_calls_are_never_paced() {
     assert_eq!(trial.counters().unwrap().dropped, 1);
 }
 
+/// A tunnel that carries a call beside data: what may be sound passes, however many large packets wait.
+#[test]
+fn small_packets_of_a_tunnel_pass_its_data() {
+    for constants in [departures(), Constants { park: (7, UNPARK), ..departures() }, polling()] {
+        let Some(mut trial) = trial(constants) else { return };
+        let policy = Policy { down: Some(BitRate(800_000)), ..Policy::none() };
+        let datagrams =
+            [(key(2, UDP), DatagramClass::ElasticBesideSound), (key(3, UDP), DatagramClass::Elastic)];
+        let orders = Orders { policy: &policy, datagrams: &datagrams, acks: AckWeight::default() };
+        trial.order_all(&orders, Nanos::MAX, QUEUE).unwrap();
+        let mut passes = |flow, bytes: usize| {
+            let outcome = trial.run_again(Program::ToMesh, START, 0, 0, &datagram(flow, bytes - 28)).unwrap();
+            outcome.passes && outcome.parked.is_none() && outcome.departure <= START
+        };
+        assert!(passes(2, 1000), "the first one leaves at once");
+        for _ in 0..20 {
+            assert!(!passes(2, 1000) && !passes(2, 600) && !passes(2, 149), "data waits");
+            assert!(passes(2, 599) && passes(2, 150), "sound does not");
+            assert!(!passes(3, 188), "another flow has none");
+        }
+    }
+}
+
 /// Bulk has got all departures that are fixed in advance, and more of it is parked.
 #[test]
 fn late_interactive_packets_are_dropped_where_bulk_is_parked() {
