@@ -9,7 +9,8 @@ row tells what the doctor objects to about the interfaces, how packets are paced
 the download has, the most segments that it had under way, what the call lost or got late, in how many directions the
 gateway knows the call, and whether the interfaces have their queues and no filters afterwards.
 
-Needs a kernel with mac80211_hwsim and batman-adv, such as that of a guest, and the packages iw, hostapd and nftables:
+Needs a kernel with mac80211_hwsim and batman-adv, such as that of a guest, and the packages iw, hostapd, nftables
+and wireguard-tools:
 
     fairhop emulate k-mix --attach 0 --set 'traffic=[]' --set warmup_s=0 --virtual --kernel 6.12 --host-files --
         python3 bench/gateway/interfaces.py --program target/release/fairhop [--kinds NAME ...]
@@ -357,7 +358,8 @@ def measure(program: Path, kind: Kind, folder: Path) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--program", type=Path, default=Path("target/release/fairhop"))
-    parser.add_argument("--kinds", nargs="+", default=[kind.name for kind in KINDS])
+    names = [kind.name for kind in KINDS]
+    parser.add_argument("--kinds", nargs="+", default=names, choices=names, metavar="NAME")
     args = parser.parse_args()
     need_root()
     if not Path("/sys/kernel/debug/sched").exists():
@@ -368,7 +370,7 @@ def main() -> None:
         try:
             with tempfile.TemporaryDirectory() as folder, network(kind, Path(folder)):
                 row = measure(args.program.resolve(), kind, Path(folder))
-        except (RuntimeError, subprocess.CalledProcessError) as error:
+        except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
             row = [str(error)]
         print(f"| {kind.name} | {' | '.join(row)} |", flush=True)
 
