@@ -29,10 +29,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from network import Daemon, add, forward, inside, need_root, remove, run, started
+from network import Daemon, add, forward, inside, need_root, remove, run, started, wireguard_key, wireguard_peer
 
 SERVER, GATEWAY, RELAY, CLIENT = NAMES = ("fhi-server", "fhi-gateway", "fhi-relay", "fhi-client")
 SERVER_ADDRESS = "10.9.1.1"
+#: Addresses of gateway and client below a tunnel.
+OUTER = {GATEWAY: "10.9.4.1", CLIENT: "10.9.4.2"}
 RATE_KBPS, WINDOW, SECONDS = 1000, 6, 9
 #: Payload per byte of IP in full segments with timestamps.
 PAYLOAD = 1448 / 1500
@@ -75,10 +77,10 @@ def veth(left: str, left_device: str, right: str, right_device: str) -> None:
         run("ip", "-n", namespace, "link", "set", device, "up")
 
 
-def radios(kind: str) -> None:
-    """Devices m0 of a type in gateway, relay and client; only neighbours in this order hear each other."""
+def radios(kind: str, groups: tuple[str, str, str] = ("1", "3", "2")) -> None:
+    """Devices m0 of a type in gateway, relay and client. Those hear each other whose groups share a bit: neighbours."""
     phys = sorted(Path("/sys/class/ieee80211").glob("phy*"), key=lambda phy: int(phy.name[3:]))
-    for phy, namespace, group in zip(phys, (GATEWAY, RELAY, CLIENT), ("1", "3", "2"), strict=False):
+    for phy, namespace, group in zip(phys, (GATEWAY, RELAY, CLIENT), groups, strict=True):
         Path("/sys/kernel/debug/ieee80211", phy.name, "hwsim/group").write_text(group)
         run("iw", "phy", phy.name, "set", "netns", "name", namespace)
         command = inside(namespace, "iw", "dev")
@@ -131,15 +133,8 @@ def make_ibss(_stack: contextlib.ExitStack, _folder: Path) -> None:
 
 
 def make_access_point(stack: contextlib.ExitStack, folder: Path) -> None:
-    radios("managed")
-    # The relay is left out: it and the client change places.
-    for namespace, group in ((RELAY, "4"), (CLIENT, "1")):
-        phy = subprocess.run(
-            inside(namespace, "iw", "dev", "m0", "info"), check=True, capture_output=True, text=True
-        ).stdout
-        number = re.search(r"wiphy (\d+)", phy)
-        assert number is not None
-        Path(f"/sys/kernel/debug/ieee80211/phy{number[1]}/hwsim/group").write_text(group)
+    # Nobody hears the relay.
+    radios("managed", ("1", "2", "1"))
     config = folder / "hostapd.conf"
     config.write_text(ACCESS_POINT)
     started(stack, GATEWAY, "hostapd", str(config), output=subprocess.DEVNULL)
@@ -185,11 +180,6 @@ def make_vlan(_stack: contextlib.ExitStack, _folder: Path) -> None:
     ends("m0.7")
 
 
-def make_trunk(_stack: contextlib.ExitStack, _folder: Path) -> None:
-    """The device below the VLAN, whose packets have tags."""
-    make_vlan(_stack, _folder)
-
-
 def make_bond(_stack: contextlib.ExitStack, _folder: Path) -> None:
     for namespace in (GATEWAY, CLIENT):
         run("ip", "-n", namespace, "link", "add", "bond0", "type", "bond", "mode", "active-backup", "miimon", "100")
@@ -202,9 +192,22 @@ def make_bond(_stack: contextlib.ExitStack, _folder: Path) -> None:
 
 def make_vxlan(_stack: contextlib.ExitStack, _folder: Path) -> None:
     veth(GATEWAY, "m0", CLIENT, "m0")
-    for namespace, own, far in ((GATEWAY, "10.9.4.1", "10.9.4.2"), (CLIENT, "10.9.4.2", "10.9.4.1")):
-        address(namespace, "m0", own)
-        vxlan = ("type", "vxlan", "id", "7", "remote", far, "local", own, "dstport", "4789", "dev", "m0")
+    for namespace, far in ((GATEWAY, CLIENT), (CLIENT, GATEWAY)):
+        address(namespace, "m0", OUTER[namespace])
+        vxlan = (
+            "type",
+            "vxlan",
+            "id",
+            "7",
+            "remote",
+            OUTER[far],
+            "local",
+            OUTER[namespace],
+            "dstport",
+            "4789",
+            "dev",
+            "m0",
+        )
         run("ip", "-n", namespace, "link", "add", "vx0", *vxlan)
     ends("vx0")
 
@@ -212,18 +215,12 @@ def make_vxlan(_stack: contextlib.ExitStack, _folder: Path) -> None:
 def make_wireguard(_stack: contextlib.ExitStack, folder: Path) -> None:
     """A mesh behind a tunnel, whose device has no Ethernet."""
     veth(GATEWAY, "m0", CLIENT, "m0")
-    keys = {}
-    for namespace, own in ((GATEWAY, "10.9.4.1"), (CLIENT, "10.9.4.2")):
-        address(namespace, "m0", own)
-        key = subprocess.run(["wg", "genkey"], check=True, capture_output=True).stdout
-        (folder / namespace).write_bytes(key)
-        keys[namespace] = subprocess.run(["wg", "pubkey"], input=key, check=True, capture_output=True).stdout.decode()
+    keys = {namespace: folder / namespace for namespace in OUTER}
+    public = {namespace: wireguard_key(key) for namespace, key in keys.items()}
+    for namespace, far in ((GATEWAY, CLIENT), (CLIENT, GATEWAY)):
+        address(namespace, "m0", OUTER[namespace])
         run("ip", "-n", namespace, "link", "add", "wg0", "type", "wireguard")
-    for namespace, far, place in ((GATEWAY, CLIENT, "10.9.4.2"), (CLIENT, GATEWAY, "10.9.4.1")):
-        run(
-            *inside(namespace, "wg", "set", "wg0", "private-key", str(folder / namespace), "listen-port", "51820"),
-            *("peer", keys[far].strip(), "allowed-ips", "0.0.0.0/0", "endpoint", f"{place}:51820"),
-        )
+        wireguard_peer(namespace, "wg0", keys[namespace], public[far], "0.0.0.0/0", f"{OUTER[far]}:51820")
     ends("wg0")
 
 
@@ -265,7 +262,7 @@ KINDS = (
     Kind("bridge that routes", make_bridge, "br0"),
     Kind("port of a bridge", make_bridged, "m0", is_bridged=True),
     Kind("VLAN", make_vlan, "m0.7"),
-    Kind("below a VLAN", make_trunk),
+    Kind("below a VLAN", make_vlan),
     Kind("bond", make_bond, "bond0"),
     Kind("VXLAN", make_vxlan, "vx0"),
     Kind("WireGuard", make_wireguard, "wg0"),

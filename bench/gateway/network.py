@@ -62,6 +62,23 @@ def remove(namespaces: Sequence[str]) -> None:
         subprocess.run(["ip", "netns", "del", name], check=False, stderr=subprocess.DEVNULL)
 
 
+def wireguard_key(file: Path) -> str:
+    """Writes a new private key of WireGuard into a file, and returns its public key."""
+    private = subprocess.run(["wg", "genkey"], check=True, capture_output=True).stdout
+    file.write_bytes(private)
+    shown = subprocess.run(["wg", "pubkey"], input=private, check=True, capture_output=True).stdout
+    return shown.decode().strip()
+
+
+def wireguard_peer(namespace: str, device: str, private: Path, peer: str, networks: str, place: str) -> None:
+    """Lets a device of WireGuard reach a peer by its public key, at an address and a port, and listen on that port."""
+    port = place.rpartition(":")[2]
+    run(
+        *inside(namespace, "wg", "set", device, "listen-port", port, "private-key", str(private)),
+        *("peer", peer, "allowed-ips", networks, "endpoint", place),
+    )
+
+
 def need_root() -> None:
     """Ends the program with a message if it cannot make namespaces."""
     if os.geteuid() != 0:

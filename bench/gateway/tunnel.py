@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from browser import BOTTLENECK, Network, bottleneck, mesh
-from network import inside, need_root, run, started
+from network import need_root, run, started, wireguard_key, wireguard_peer
 
 #: Addresses in the tunnel, and its port outside.
 INNER = {"server": "10.99.0.1", "client": "10.99.0.2"}
@@ -42,13 +42,8 @@ CALM_S, SETTLED_S = 8.0, 10.0
 @contextlib.contextmanager
 def tunnel(network: Network, folder: Path) -> Iterator[None]:
     """WireGuard between server and client."""
-    private, public = {}, {}
-    for end in INNER:
-        key = subprocess.run(["wg", "genkey"], check=True, capture_output=True).stdout
-        private[end] = folder / f"{end}.key"
-        private[end].write_bytes(key)
-        shown = subprocess.run(["wg", "pubkey"], input=key, check=True, capture_output=True).stdout
-        public[end] = shown.decode().strip()
+    keys = {end: folder / f"{end}.key" for end in INNER}
+    public = {end: wireguard_key(key) for end, key in keys.items()}
     with contextlib.ExitStack() as stack:
         for end, far in (("server", "client"), ("client", "server")):
             namespace, device = getattr(network, end), f"wg-{end}"
@@ -57,11 +52,8 @@ def tunnel(network: Network, folder: Path) -> Iterator[None]:
                 if process.poll() is not None:
                     raise RuntimeError("wireguard-go has ended; it needs /dev/net/tun")
                 time.sleep(0.05)
-            run(
-                *inside(namespace, "wg", "set", device, "private-key", str(private[end])),
-                *("listen-port", str(PORT), "peer", public[far], "allowed-ips", f"{INNER[far]}/32"),
-                *("endpoint", f"{getattr(network, f'{far}_address')}:{PORT}"),
-            )
+            place = f"{getattr(network, f'{far}_address')}:{PORT}"
+            wireguard_peer(namespace, device, keys[end], public[far], f"{INNER[far]}/32", place)
             run("ip", "-n", namespace, "address", "add", f"{INNER[end]}/24", "dev", device)
             run("ip", "-n", namespace, "link", "set", device, "up")
         yield

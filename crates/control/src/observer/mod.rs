@@ -163,9 +163,9 @@ pub struct UdpFlow {
     bytes: u64,
     /// Its protocol is not known, and its streams have inferred numbers.
     is_opaque: bool,
-    /// The same, beside other data.
+    /// It is such a call, in a tunnel with other data.
     is_beside_data: bool,
-    /// It may become that.
+    /// It is a tunnel with other data, and may be found to be such a call.
     may_have_sound: bool,
     large: Large,
     /// DSCP of the last packet into the mesh and of the last one out of it: a provider may clear it on one way.
@@ -750,7 +750,7 @@ impl UdpFlow {
         }
     }
 
-    /// Whether the times of its packets have to tell whether it is a call, and that of this one is among them.
+    /// Whether the time of this packet counts for telling whether the flow is a call of an unknown protocol.
     fn may_be_opaque(&self, key: &FlowKey, digest: &Digest) -> bool {
         /// Maximum rate in bits per second: both ways, with the longest packets and the shortest interval.
         const MAX_RATE: u64 = 2 * 8 * 100 * opaque::MAX_BYTES as u64;

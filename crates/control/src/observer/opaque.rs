@@ -12,8 +12,8 @@
 //! other.
 //!
 //! **Beside other data**, as in the tunnel of a whole computer, only packets of [`SOUND_BYTES`] are looked at: data fills larger ones, and
-//! acknowledgments are smaller. Pictures have parts of that size too, at the times of a clock, but not each of them has. So nearly all
-//! packets of the interval have to be there ([`BESIDE_DATA`]).
+//! acknowledgments are smaller. Frames of video, which come at the times of a clock, end with packets of that size too, but not all of
+//! them do. So most packets of the interval have to be there ([`BESIDE_DATA`]).
 //!
 //! Before they are a call, the pacer already lets them pass the data ([`Opaque::may_have_sound`]): behind it they would come at its times, or
 //! be dropped with it.
@@ -57,11 +57,11 @@ pub(super) const MAX_BYTES: u32 = 600;
 /// IP bytes of packets that may be sound beside other data. In WireGuard, acknowledgments with time stamps have 124, and 140 with selective
 /// ones; Opus at 24 kb/s has 172, G.711 268. With half of the minimum, acknowledgments count; with double, Opus does not.
 pub const SOUND_BYTES: std::ops::Range<u32> = 150..MAX_BYTES;
-/// As [`PACKETS`], beside other data: pictures with rests of random length have 0.4. With half, pictures may count; more than 1 is
-/// never there.
+/// The minimum of [`PACKETS`] beside other data. A frame of video ends with a packet of random length, and 0.4 of these have
+/// [`SOUND_BYTES`]. With half of the minimum, video may be taken for a call; with double, no call has so many packets.
 const BESIDE_DATA: f32 = 0.8;
-/// Silence of the other end after which nothing beside other data begins to be a call. With half or double, calls are the same that both
-/// ends speak in.
+/// Beside other data, a call is recognised only if the other end has sent such a packet in this time. Half or double makes no difference
+/// while both ends send.
 const HEARD: Nanos = Nanos::from_secs(1);
 /// Large packets in [`WINDOW`] from which a flow has other data: 60 kb/s. With half, and with double, it is half and double of that.
 const MANY: u16 = 20;

@@ -10,6 +10,7 @@ use fairhop_model::units::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::departures::Departures;
+use super::links;
 use super::netlink::{Interface, Netlink};
 use super::orders::Written;
 use super::park::{self, Park};
@@ -86,14 +87,17 @@ pub fn now() -> Nanos {
     Nanos(time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned())
 }
 
-fn open() -> Result<Netlink, DatapathError> {
+pub(super) fn open() -> Result<Netlink, DatapathError> {
     Netlink::open().map_err(|source| DatapathError::Io { action: "open a netlink socket".into(), source })
 }
 
+pub(super) fn interfaces(netlink: &mut Netlink) -> Result<Vec<Interface>, DatapathError> {
+    let failed = |source| DatapathError::Io { action: "list the interfaces".into(), source };
+    netlink.interfaces().map_err(failed)
+}
+
 pub(super) fn find(netlink: &mut Netlink, name: &str) -> Result<Interface, DatapathError> {
-    let found = netlink
-        .interface(name)
-        .map_err(|source| DatapathError::Io { action: "list the interfaces".into(), source })?;
+    let found = interfaces(netlink)?.into_iter().find(|interface| interface.name == name);
     found.ok_or_else(|| DatapathError::Missing {
         missing: format!("there is no interface {name}"),
         fix: "`ip link` lists the interfaces of this machine; set the right one in the config".into(),
@@ -130,7 +134,8 @@ impl Kernel {
                 notes.push(format!("removed what an earlier gateway had left: {what}"));
             }
         }
-        if let Some(error) = super::misplaced(&settings.mesh, settings.wired.as_deref())? {
+        let misplaced = links::judge(&interfaces(&mut netlink)?, &settings.mesh, settings.wired.as_deref());
+        if let Some(error) = misplaced {
             notes.push(error.to_string());
         }
         let mut kernel = Self {

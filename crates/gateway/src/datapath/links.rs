@@ -1,19 +1,18 @@
 //! Whether the packets of the mesh pass an interface, by how the interfaces of this machine are built on each other.
 
-use super::DatapathError;
-use super::netlink::{Interface, Netlink};
+use super::netlink::Interface;
+use super::{DatapathError, kernel};
 
 /// What is wrong with the interface that a config names for the mesh; none if nothing is known to be.
 ///
 /// # Errors
 /// The kernel does not list its interfaces.
 pub fn misplaced(mesh: &str, wired: Option<&str>) -> Result<Option<DatapathError>, DatapathError> {
-    let failed = |source| DatapathError::Io { action: "list the interfaces".into(), source };
-    let interfaces = Netlink::open().and_then(|mut netlink| netlink.interfaces()).map_err(failed)?;
-    Ok(judge(&interfaces, mesh, wired))
+    Ok(judge(&kernel::interfaces(&mut kernel::open()?)?, mesh, wired))
 }
 
-fn judge(interfaces: &[Interface], mesh: &str, wired: Option<&str>) -> Option<DatapathError> {
+/// The same, by these interfaces.
+pub(super) fn judge(interfaces: &[Interface], mesh: &str, wired: Option<&str>) -> Option<DatapathError> {
     let named = |name: &str| interfaces.iter().find(|interface| interface.name == name);
     let mesh = named(mesh)?;
     let above = |of: &Interface| interfaces.iter().find(|interface| Some(interface.index) == of.master);

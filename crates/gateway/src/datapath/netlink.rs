@@ -186,7 +186,7 @@ pub(super) struct Interface {
     pub(super) mtu: u32,
     /// It carries Ethernet frames (`ARPHRD_ETHER`); otherwise IP packets without a header.
     pub(super) is_ethernet: bool,
-    /// Its kind, as bridge or veth; empty if it is none of the kernel's own.
+    /// Its kind, such as `bridge` or `veth`; empty for hardware.
     pub(super) kind: String,
     /// Index of the interface that it belongs to, as a port to a bridge.
     pub(super) master: Option<u32>,

@@ -2,8 +2,8 @@
 //!
 //! These are calls without video whose reports are encrypted or missing (`fairhop_control::observer`). Downloads collide with them on the
 //! way out of the mesh, which the gateway sees. Uploads collide with them on the way in, which it does not see. Nor does it see a queue on
-//! the way in if the download beside the call is in its tunnel, since no round trip of TCP shows. So such hosts are probed while something
-//! is uploaded, or passes a tunnel with a call.
+//! the way in if a download shares the tunnel of the call, since that hides the round trips of TCP. So such hosts are probed during uploads,
+//! and while a tunnel carries data beside a call.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ use fairhop_model::units::Nanos;
 const MAX_HOSTS: usize = 4;
 /// A call that has had no report for this long is unreported: the longest usual interval between reports (RFC 3550 §6.3.1).
 const WITHOUT_REPORT: Nanos = Nanos::from_millis(7500);
-/// An upload in bits per second: two full packets a second, as a slow mesh carries them.
-const UPLOAD: f64 = 24_000.0;
-/// How long a host is probed after that: uploads pause, and a probe needs a second before it counts.
+/// Minimum rate of data that may harm calls unseen, in bits per second: two full packets a second, as a slow mesh carries them.
+const MIN_RATE: f64 = 24_000.0;
+/// How long a host is probed after such data has last passed: uploads pause, and a probe needs a second before it counts.
 const GOES_ON: Nanos = Nanos::from_secs(10);
 /// A host that has not answered for this long does not answer.
 const ANSWERS: Nanos = Nanos::from_secs(5);
@@ -63,7 +63,7 @@ impl Unreported {
     pub fn choose(&mut self, now: Nanos, observer: &Observer) -> &[Address] {
         let is_unseen = |flow: &ElasticFlow| {
             let is_tunnel = flow.kind == FlowKind::BulkUdp && flow.may_have_sound;
-            flow.rate >= UPLOAD
+            flow.rate >= MIN_RATE
                 && match observer.flow(&flow.key).map(|flow| &flow.body) {
                     Some(FlowBody::Udp(udp)) => {
                         is_tunnel || udp.up_meter.rate(now).0 > udp.down_meter.rate(now).0
