@@ -12,11 +12,12 @@ import subprocess
 import sys
 import time
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fairhop.__main__ import main
-from fairhop.studies.adaptive import grid, picture, spots
+from fairhop.studies.adaptive import grid, long_runs, picture, spots
 from fairhop.studies.adaptive.grid_command import REGION_SEEDS
 from fairhop.studies.adaptive.worlds import SPLITS, drawn
 from fairhop.studies.adaptive.worlds_runs import stuck_s, weighted
@@ -97,7 +98,12 @@ def test_wrong_arguments_are_answered_with_a_fix(tmp_path: Path) -> None:
 
 
 def test_the_help_names_the_other_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, expected in (((), "worlds --help"), (("worlds",), "--only-adaptive"), (("sensitivity",), "--variants")):
+    for words, expected in (
+        ((), "worlds --help"),
+        (("worlds",), "--only-adaptive"),
+        (("long",), "--minutes"),
+        (("sensitivity",), "--variants"),
+    ):
         with pytest.raises(SystemExit, match="0"):
             main(["study", "adaptive", *words, "--help"])
         assert expected in capsys.readouterr().out
@@ -107,6 +113,25 @@ def test_worlds_are_listed_without_a_run(tmp_path: Path) -> None:
     code, out, _ = study(tmp_path, "worlds", "--split", "test", "--first", "3", "--count", "2", "--list")
     assert (code, [line.split(":")[0] for line in out.splitlines()]) == (0, ["test-3", "test-4"])
     assert not list(tmp_path.iterdir())
+
+
+def test_long_runs_are_kept_and_compared_by_parts(tmp_path: Path) -> None:
+    words = ("long", "--count", "2", "--minutes", "1")
+    code, out, _ = study(tmp_path, *words)
+    rows = [line for line in out.splitlines() if line[:3] in {f"| {part}" for part in range(1, 7)}]
+    assert (code, len(rows)) == (0, 6)
+    assert rows[1].split("|")[4].strip() == "1.000"
+    file = tmp_path / "out/study/adaptive/worlds/long.jsonl"
+    kept = file.read_text(encoding="utf-8")
+    assert study(tmp_path, *words)[:2] == (0, out)
+    assert file.read_text(encoding="utf-8") == kept
+
+    parts = long_runs.Parts([1.0, 0.98, 0.98, 0.98, 0.98, 0.94], [1.0, 1.0, 1.0, 1.0, 1.0, 0.85], [39.0] * 6)
+    assert parts.worse() is None
+    assert not parts.is_high(0)
+    falls = replace(parts, clear=[None, 0.98, 0.98, 0.98, 0.98, 0.92], data=[1.0, 1.0, 1.0, 1.0, 1.0, 0.7])
+    assert falls.worse() == "clear 0.98, then 0.92; data 1.00, then 0.70 Mb/s"
+    assert replace(parts, budget=[39.0, 41.0] * 3).is_high(1)
 
 
 # ---- the grid -------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@
 //!   number. Frames are those of an independent network, so that addresses are receiver, transmitter, BSSID.
 //! - Both ends of a flow use the same port, out of the dynamic range (RFC 6335) and where Wireshark expects no other
 //!   protocol: even ones from 50000 for RTP, the odd ones above them for RTCP (RFC 3550 §11), from 61000 for TCP
-//!   and other datagrams. Each connection of a flow has its own.
+//!   and other datagrams. The receiver of a session's pages has another port in each of its connections.
 //! - Payload is zeros. Fragmentation is forbidden, so the identification of a packet is free (RFC 6864): the low bits
 //!   of the sequence number of a datagram, a hash for a TCP segment, the same on every hop.
 
@@ -23,7 +23,7 @@ use fairhop_transport::tcp::{MAX_HEADER_BYTES, Segment};
 
 use crate::ip;
 use crate::mac::{BROADCAST, Frame, FrameKind};
-use crate::packet::{Body, NodeId, Packet, PacketView, flow_of};
+use crate::packet::{Body, NodeId, Packet, PacketView, flow_of, is_back};
 
 /// Where radios are: what a radiotap header says of the channel.
 #[derive(Clone, Copy, Debug)]
@@ -183,21 +183,29 @@ impl Addresses {
     }
 }
 
-/// The port of both ends of a flow.
-pub(crate) fn port(packet: &Packet) -> u16 {
+/// Ports of the source and of the destination of a packet; twice the identifier of an echo, which has none.
+pub(crate) fn ports(packet: &Packet) -> (u16, u16) {
+    const FIRST: u16 = 61_000;
+    const NUMBER: usize = 4_000;
     let flow = flow_of(packet.stream);
-    match packet.body {
+    let port = match packet.body {
         Body::Rtp { .. } => 50_000 + 2 * (flow % 2_000) as u16,
         Body::Rtcp(_) => 50_001 + 2 * (flow % 2_000) as u16,
-        // No port, but the identifier of an echo.
         Body::Echo { .. } => (flow + 1) as u16,
         Body::Routing => fairhop_routing::wire::PORT,
-        // Later connections of a flow are at some distance, so that neighbouring flows keep their ports.
-        Body::Tcp(_) => 61_000 + ((flow + 61 * usize::from(packet.connection)) % 4_000) as u16,
-        Body::Aimd(_) | Body::AimdAck(_) | Body::Quic { .. } | Body::Udp { .. } | Body::Real { .. } => {
-            61_000 + (flow % 4_000) as u16
-        }
-    }
+        Body::Tcp(_)
+        | Body::Aimd(_)
+        | Body::AimdAck(_)
+        | Body::Quic { .. }
+        | Body::Udp { .. }
+        | Body::Real { .. } => FIRST + (flow % NUMBER) as u16,
+    };
+    // One of the ports tells flows apart, and the other one the connections of a flow.
+    let later = match packet.body {
+        Body::Tcp(_) => FIRST + ((flow + usize::from(packet.connection)) % NUMBER) as u16,
+        _ => port,
+    };
+    if is_back(packet.stream) { (later, port) } else { (port, later) }
 }
 
 /// Appends an IP packet of exactly its simulated size, with the header that one node sees. Simulated packets are IPv4; a
@@ -246,7 +254,8 @@ pub(crate) fn ipv4(out: &mut Vec<u8>, view: PacketView<'_>, addresses: Addresses
         Body::Tcp(segment) => {
             let mut header = [0; MAX_HEADER_BYTES];
             let segment = Segment { window: fields.window, ..segment };
-            let bytes = segment.encode_header(&mut header, port(packet), port(packet));
+            let (source_port, destination_port) = ports(packet);
+            let bytes = segment.encode_header(&mut header, source_port, destination_port);
             out.extend_from_slice(&header[..bytes]);
             16
         }
@@ -282,7 +291,7 @@ pub(crate) fn ipv4(out: &mut Vec<u8>, view: PacketView<'_>, addresses: Addresses
             const REPLY: u8 = 0;
             const REQUEST: u8 = 8;
             out.extend([if is_reply { REPLY } else { REQUEST }, 0, 0, 0]);
-            out.extend(port(packet).to_be_bytes());
+            out.extend(ports(packet).0.to_be_bytes());
             out.extend((sequence as u16).to_be_bytes());
             2
         }
@@ -306,8 +315,9 @@ pub(crate) fn ipv4(out: &mut Vec<u8>, view: PacketView<'_>, addresses: Addresses
 
 fn udp(out: &mut Vec<u8>, packet: &Packet, length: u32) {
     debug_assert!(length >= headers::UDP);
-    out.extend(port(packet).to_be_bytes());
-    out.extend(port(packet).to_be_bytes());
+    let (source, destination) = ports(packet);
+    out.extend(source.to_be_bytes());
+    out.extend(destination.to_be_bytes());
     out.extend((length as u16).to_be_bytes());
     out.extend([0, 0]);
 }
@@ -339,7 +349,7 @@ mod tests {
     use fairhop_model::phy::Phy;
 
     use super::*;
-    use crate::packet::{Dscp, Ecn, Header, ImageId};
+    use crate::packet::{Dscp, Ecn, Header, ImageId, stream};
 
     fn frame(kind: FrameKind, bytes: u32) -> Frame {
         let phy = Phy::new(Standard::Dot11a, Preamble::Long);
@@ -432,22 +442,41 @@ mod tests {
         assert_eq!(out, expected);
     }
 
+    fn packet_of(flow: usize, back: bool, connection: u16, body: Body) -> Packet {
+        Packet {
+            stream: stream(flow, back),
+            connection,
+            source: 0,
+            destination: 1,
+            bytes: 60,
+            created: Nanos::ZERO,
+            dscp: Dscp::BEST_EFFORT,
+            body,
+        }
+    }
+
     #[test]
     fn ports_stay_in_their_ranges_and_rtp_has_even_ones() {
         for flow in [0, 1, 1_999, 2_000, 99_999] {
-            let mut packet = Packet {
-                stream: flow * 2 + 1,
-                connection: 0,
-                source: 0,
-                destination: 1,
-                bytes: 60,
-                created: Nanos::ZERO,
-                dscp: Dscp::BEST_EFFORT,
-                body: Body::Udp { sequence: 0 },
-            };
-            assert!((61_000..65_000).contains(&port(&packet)));
-            packet.body = Body::Rtp { sequence: 0, timestamp: 0, ssrc: 0, payload_type: 0, marker: false };
-            assert!((50_000..54_000).contains(&port(&packet)) && port(&packet).is_multiple_of(2));
+            let (source, destination) = ports(&packet_of(flow, true, 0, Body::Udp { sequence: 0 }));
+            assert!((61_000..65_000).contains(&source) && source == destination);
+            let rtp = Body::Rtp { sequence: 0, timestamp: 0, ssrc: 0, payload_type: 0, marker: false };
+            let (source, destination) = ports(&packet_of(flow, true, 0, rtp));
+            assert!((50_000..54_000).contains(&source) && source.is_multiple_of(2) && source == destination);
+        }
+    }
+
+    /// A page of a reader must not end the connection of a download between the same hosts.
+    #[test]
+    fn connections_of_other_flows_and_later_ones_of_the_same_have_other_ports() {
+        let mut seen = std::collections::HashSet::new();
+        for flow in 0..30 {
+            for connection in 0..1_000 {
+                let body = || Body::Tcp(Segment::default());
+                let (source, destination) = ports(&packet_of(flow, false, connection, body()));
+                assert!(seen.insert((source, destination)), "flow {flow}, connection {connection}");
+                assert_eq!(ports(&packet_of(flow, true, connection, body())), (destination, source));
+            }
         }
     }
 }

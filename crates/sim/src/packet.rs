@@ -35,6 +35,11 @@ pub const fn flow_of(stream: u32) -> usize {
     stream as usize / 2
 }
 
+/// Whether a stream is that of the packets in the other direction.
+pub const fn is_back(stream: u32) -> bool {
+    !stream.is_multiple_of(2)
+}
+
 /// A differentiated services codepoint (RFC 2474), 6 bits of the IP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dscp(u8);

@@ -111,13 +111,24 @@ impl Excess {
 }
 
 impl RoundTrip {
+    /// How much of the wait for the gateway's own pace counts in a base, and so in windows: as much as receivers delay ACKs. Without it,
+    /// windows are so small that uploads send singly, all their ACKs are delayed, and hide a queue beyond the gateway. All of it
+    /// would let windows and waits lengthen each other for minutes.
+    const COUNTED_WAIT: Nanos = MAX_ACK_DELAY;
+
     pub(crate) const fn new() -> Self {
         Self { min: WindowedMin::new(), handshake: None, smoothed: None }
     }
 
     /// Takes a sample.
     pub(crate) fn update(&mut self, now: Nanos, sample: Nanos) {
-        self.min.update(now, sample);
+        self.update_held(now, sample, Nanos::ZERO);
+    }
+
+    /// Takes a sample of which `waited` was the wait for the gateway's own pace. No more than [`Self::COUNTED_WAIT`] of it counts in the
+    /// base.
+    pub(crate) fn update_held(&mut self, now: Nanos, sample: Nanos, waited: Nanos) {
+        self.min.update(now, sample.saturating_sub(waited.saturating_sub(Self::COUNTED_WAIT)));
         // RFC 6298 §2, α = 1/8.
         self.smoothed = Some(self.smoothed.map_or(sample, |srtt| Nanos((7 * srtt.0 + sample.0) / 8)));
     }

@@ -676,7 +676,7 @@ impl Flow {
         Self { began: at, hops: 0, heard: None, held: None, body }
     }
 
-    /// Whether it is TCP and an end has sent FIN or RST.
+    /// See [`TcpFlow::is_closed`].
     pub const fn is_closed(&self) -> bool {
         matches!(&self.body, FlowBody::Tcp(tcp) if tcp.is_closed())
     }

@@ -167,6 +167,8 @@ pub struct End {
     offered_scale: Option<u8>,
     mss: Option<u16>,
     started: bool,
+    /// It has sent FIN, and no new data since.
+    finished: bool,
     /// Sequence number after all that it has sent.
     next: u32,
     /// Highest acknowledgment that it has sent.
@@ -208,7 +210,7 @@ pub struct TcpFlow {
     mesh: End,
     /// Round trip from the gateway through the mesh and back.
     pub mesh_rtt: MeshRoundTrip,
-    /// Round trip from the gateway through the wired side and back.
+    /// Round trip from the gateway through the wired side and back, with a bounded part of the wait for the gateway's own pace.
     pub wired_rtt: RoundTrip,
     /// The same of uploads, by ACKs alone and without their wait for the gateway's own pace.
     pub uplink: UplinkRoundTrip,
@@ -222,7 +224,8 @@ pub struct TcpFlow {
     full_up: u64,
     /// IP bytes of the largest packet with data.
     largest: u32,
-    closed: bool,
+    /// An end has sent RST, and nothing new has been acknowledged since.
+    reset: bool,
 }
 
 /// Losses and progress that a segment indicates.
@@ -247,7 +250,7 @@ impl TcpFlow {
             left: Meter::default(),
             full_up: 0,
             largest: 0,
-            closed: false,
+            reset: false,
         }
     }
 
@@ -271,15 +274,14 @@ impl TcpFlow {
         }
         let mut progress = Progress::default();
         if tcp.has(tcp_flag::RST) {
-            self.closed = true;
+            self.reset = true;
             return progress;
         }
-        self.closed |= tcp.has(tcp_flag::FIN);
         if tcp.has(tcp_flag::SYN) {
             // A new connection between the same ports, or a retransmitted SYN.
             if !sender.syn || sender.next != tcp.seq_end() {
                 *sender = End { next: tcp.seq, ..End::default() };
-                self.closed = false;
+                self.reset = false;
             }
             sender.syn = true;
             sender.syn_end = Some(tcp.seq_end());
@@ -292,6 +294,8 @@ impl TcpFlow {
             let is_new = !sender.has_acked || before(sender.acked, tcp.ack);
             progress.acknowledged = sender.acknowledge(tcp.ack);
             receiver.delivered += progress.acknowledged;
+            // The other end ignored the RST: its sequence number was wrong (RFC 5961 §3).
+            self.reset &= progress.acknowledged == 0;
             receiver.follow_gap(now, tcp, is_new);
             if direction == Direction::FromMesh {
                 self.left.add(now, progress.acknowledged);
@@ -304,7 +308,7 @@ impl TcpFlow {
                     (Direction::FromMesh, false) => self.mesh_rtt.update(now, sample, is_prompt),
                     (Direction::ToMesh, true) => self.wired_rtt.on_handshake(sample),
                     (Direction::ToMesh, false) => {
-                        self.wired_rtt.update(now, sample);
+                        self.wired_rtt.update_held(now, sample, waited);
                         self.uplink.update(now, sample.saturating_sub(waited), is_pair, is_prompt);
                     }
                 }
@@ -317,7 +321,7 @@ impl TcpFlow {
             // size windows only, any echo serves: with the rule there, calls were good in two fewer worlds.
             let sample = now.saturating_sub(sent);
             match direction {
-                Direction::ToMesh => self.wired_rtt.update(now, sample),
+                Direction::ToMesh => self.wired_rtt.update_held(now, sample, waited),
                 Direction::FromMesh if echo == value && sender.sends_on(tcp) => {
                     self.mesh_rtt.update(now, sample, true);
                 }
@@ -386,9 +390,14 @@ impl TcpFlow {
         matches!(self.data_direction(), Direction::FromMesh) && self.full_up >= UPLOAD_SEGMENTS
     }
 
-    /// Whether an end has sent FIN or RST.
+    /// Whether an end has sent RST, or the one whose data the flow carries FIN. The other one may have closed its half long before
+    /// (RFC 9293 §3.6), as clients do that send one request.
     pub const fn is_closed(&self) -> bool {
-        self.closed
+        let sender = match self.data_direction() {
+            Direction::ToMesh => &self.wired,
+            Direction::FromMesh => &self.mesh,
+        };
+        self.reset || sender.finished
     }
 
     /// The wired end.
@@ -520,6 +529,7 @@ impl End {
         self.sent += u64::from(tcp.payload_bytes);
         self.recent += tcp.payload_bytes.min(u32::from(u16::MAX));
         if !before(seq, self.next) {
+            self.finished = tcp.has(tcp_flag::FIN);
             let missed = seq.wrapping_sub(self.next);
             if missed > 0 {
                 self.add_hole(self.next, seq);

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout)]
 
 mod adaptive;
+mod connections;
 mod documents;
 mod fixed;
 mod gate;

@@ -606,6 +606,16 @@ fn a_queue_beyond_the_gateway_lengthens_the_round_trips_of_all_uploads_and_the_o
     assert_eq!(self::observer().uplink_excess(), None);
 }
 
+/// Two minutes in which the pace holds all ACKs for 50 ms, or for 2 s. Windows follow from the base.
+#[test]
+fn a_base_counts_a_wait_for_the_own_pace_up_to_the_longest_delay_of_an_ack() {
+    for (held, base) in [(50, 80), (2000, 230)] {
+        let mut observer = observer();
+        upload(&mut observer, 80, 0, 1300, 30, held);
+        assert_eq!(tcp(&observer).wired_rtt.base(), Some(ms(base)));
+    }
+}
+
 /// The first data comes into a queue. A full packet may take 20 ms longer than the handshake, and the second of a pair 20 ms more;
 /// the rest of 60 ms is the queue.
 #[test]

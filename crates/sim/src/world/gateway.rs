@@ -25,7 +25,7 @@ use super::core::Core;
 use super::network::Ingress;
 use super::shaper::Shaper;
 use crate::engine::{Event, EventKind, Purpose, Stream, Timer};
-use crate::headers::{Addresses, port};
+use crate::headers::{Addresses, ports};
 use crate::packet::{Body, ImageId, NodeId, PacketView};
 use crate::queue::Refused;
 use crate::recorder::Loss;
@@ -272,7 +272,8 @@ impl Gateway {
         {
             return probe.digest(at, direction, sequence, packet.header.ttl);
         }
-        let port = if let Body::Echo { .. } = packet.body { 0 } else { port(packet.packet) };
+        let (source_port, destination_port) =
+            if let Body::Echo { .. } = packet.body { (0, 0) } else { ports(packet.packet) };
         let payload = match packet.body {
             Body::Tcp(segment) => {
                 Payload::Tcp(TcpFields { window: packet.header.window, ..fields(&segment) })
@@ -300,8 +301,8 @@ impl Gateway {
             direction,
             source: Address::v4(self.addresses.of(packet.source)),
             destination: Address::v4(self.addresses.of(packet.destination)),
-            source_port: port,
-            destination_port: port,
+            source_port,
+            destination_port,
             protocol: protocol(&packet.body),
             ttl: packet.header.ttl,
             traffic_class: packet.dscp.value() << 2 | packet.header.ecn as u8,
@@ -320,7 +321,7 @@ impl Gateway {
         (interval_ms > 0 && gateway == self.node).then(|| Probe {
             gateway: of(gateway),
             host: of(host),
-            identifier: port(packet.packet),
+            identifier: ports(packet.packet).0,
             interval_ms,
             bytes: packet.bytes,
         })
@@ -334,12 +335,12 @@ impl Gateway {
         if let Body::Echo { .. } = packet.body {
             return Arrival::from(&self.digest(Nanos::ZERO, packet, Direction::ToMesh));
         }
-        let port = port(packet.packet);
+        let (wired_port, mesh_port) = ports(packet.packet);
         let key = FlowKey {
             mesh: Address::v4(self.addresses.of(packet.destination)),
             wired: Address::v4(self.addresses.of(packet.source)),
-            mesh_port: port,
-            wired_port: port,
+            mesh_port,
+            wired_port,
             protocol: protocol(&packet.body),
         };
         let kind = match packet.body {

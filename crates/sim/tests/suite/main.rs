@@ -17,6 +17,7 @@ mod determinism;
 mod edca;
 mod images;
 mod linux_path;
+mod long_runs;
 mod mac;
 mod mobility;
 mod modules;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from fairhop.studies.adaptive import ABOUT, NAME, grid_command, sensitivity, worlds_command
+from fairhop.studies.adaptive import ABOUT, NAME, grid_command, long_runs, sensitivity, worlds_command
 
 
 def add_arguments(study: argparse.ArgumentParser, words: Sequence[str]) -> None:
@@ -17,6 +17,8 @@ def add_arguments(study: argparse.ArgumentParser, words: Sequence[str]) -> None:
     match words[:1]:
         case ["worlds"]:
             worlds_command.add_arguments(adaptive.add_subparsers(required=True).add_parser("worlds"))
+        case ["long"]:
+            long_runs.add_arguments(adaptive.add_subparsers(required=True).add_parser("long"))
         case ["sensitivity"]:
             sensitivity.add_arguments(adaptive.add_subparsers(required=True).add_parser("sensitivity"))
         case _:

@@ -29,6 +29,7 @@ Adaptive control against the best fixed setting (the oracle) in cells of a grid:
 nodes, by hops, calls, TCP flows, delay to the Internet and TCP variant. A search finds the oracle of each cell.
 
   fairhop study adaptive worlds --help         networks drawn at random, instead of the grid
+  fairhop study adaptive long --help           the same for many minutes
   fairhop study adaptive sensitivity --help    what each constant of the controller does, in drawn worlds"""
 
 EXAMPLES = """\

@@ -223,6 +223,7 @@ impl Adaptive {
         let load = Load {
             is_wanted: !is_upload && self.waits,
             min_budget: way.min,
+            first_budget: self.config.first_budget,
             has_uploads: is_upload,
             has_calls: true,
             tolerance: self.tolerance,

@@ -80,6 +80,8 @@ pub(super) struct Load {
     pub(super) is_wanted: bool,
     /// Lower bound of the budget.
     pub(super) min_budget: f64,
+    /// The budget with which learning begins.
+    pub(super) first_budget: f64,
     /// A flow sends data out of the mesh.
     pub(super) has_uploads: bool,
     /// There are calls.
@@ -216,7 +218,7 @@ impl Law {
             }
             self.has_learnt = true;
             self.enter(State::Steady, stress.reason);
-        } else if load.is_wanted || self.used > tuning.learning_used * self.budget {
+        } else if self.is_short(load, tuning) || self.used > tuning.learning_used * self.budget {
             // Stress is seen a second late. Growth slows down before it reaches 1, so that the budget overshoots less.
             self.grow(seconds * tuning.learning_speed * (1.0 - stress.level).max(0.0));
             self.reason = Reason::RoomToGrow;
@@ -224,6 +226,12 @@ impl Law {
             self.reason = Reason::NotUsed;
             self.fit_to_use(step);
         }
+    }
+
+    /// Packets wait for more than the budget. If less than a part of it is used, they wait for something else: the pace of their
+    /// flow or the gate, where the link to the Internet is the bottleneck. Such a budget would grow without a bound.
+    fn is_short(&self, load: &Load, tuning: &Tuning) -> bool {
+        load.is_wanted && self.peak_used.max(load.first_budget) >= tuning.wanted_used * self.budget
     }
 
     /// Lowers an unused budget to what is carried, where queues grow. Otherwise an unused budget does no harm.
@@ -277,7 +285,7 @@ impl Law {
         if load.caution < 1.0 {
             return;
         }
-        if !load.is_wanted && self.used < tuning.used * self.budget {
+        if !self.is_short(load, tuning) && self.used < tuning.used * self.budget {
             self.reason = Reason::NotUsed;
             self.fit_to_use(step);
             return;
@@ -385,6 +393,7 @@ mod tests {
         let load = Load {
             is_wanted: true,
             min_budget: 0.0,
+            first_budget: 1e6,
             has_uploads: false,
             has_calls: true,
             tolerance: DEFAULT_TOLERANCE,

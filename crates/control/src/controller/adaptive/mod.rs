@@ -187,6 +187,8 @@ pub(super) struct Adaptive {
     /// What the link to the Internet leaves to each claim, and whether it bounds a rate.
     limits: Vec<Limit>,
     internet_binds: bool,
+    /// The budget bounds the rate of a flow.
+    budget_binds: bool,
     /// Lower bound of the budget.
     min_budget: f64,
     /// A flow sends data out of the mesh.
@@ -246,6 +248,7 @@ impl Adaptive {
             internet: Internet::new(&config),
             limits: Vec::with_capacity(config.flows),
             internet_binds: false,
+            budget_binds: true,
             min_budget: config.min_per_flow,
             has_uploads: false,
             ack_interval_s: 1.0,
@@ -297,7 +300,7 @@ impl Adaptive {
     ) -> f64 {
         self.waits = waiting >= WAITING;
         // What waits for the link to the Internet wants nothing of the mesh.
-        self.is_wanted = self.waits && !self.internet_binds;
+        self.is_wanted = self.waits && self.budget_binds && !self.internet_binds;
         let seconds = self.last_tick.map_or(TICK, |last| now.saturating_sub(last)).as_secs_f64().min(1.0);
         self.last_tick = Some(now);
         let load = self.gather_claims(now, observer, policy);
@@ -348,6 +351,7 @@ impl Adaptive {
         let load = Load {
             is_wanted: self.is_wanted,
             min_budget: self.min_budget,
+            first_budget: self.config.first_budget,
             has_uploads: self.has_uploads,
             has_calls: !self.nodes.is_empty(),
             tolerance: self.tolerance,

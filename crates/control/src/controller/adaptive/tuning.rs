@@ -104,6 +104,9 @@ tuning! {
     fit_to_queue_s = 0.5, "seconds", Some(1e9);
     /// Part of the budget that must be used before the budget grows.
     used = 0.75, "part of the budget", Some(0.0);
+    /// The same where packets wait, of the recent peak of the use or of the first budget: what waits for something else must not let
+    /// the budget grow without a bound.
+    wanted_used = 0.1, "part of the budget", Some(0.0);
     /// Time over which the peak of the use is remembered, in seconds: longer than a TCP recovery.
     carried_s = 4.0, "seconds", None;
     /// Initial and shortest hold of a ceiling; also the minimum time between two reactions to new flows.

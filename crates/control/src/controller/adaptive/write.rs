@@ -134,6 +134,8 @@ impl Adaptive {
         let mut unclaimed = budget;
         let (mut windows_fit, mut bursts_are_small) = (true, true);
         self.internet_binds = rates.iter().zip(&self.limits).any(|(rate, limit)| *rate >= 0.99 * limit.rate);
+        let mut wants = self.claims.iter().zip(&rates).map(|(claim, rate)| *rate < 0.99 * claim.demand);
+        self.budget_binds = self.claims.is_empty() || wants.any(|wants_more| wants_more);
         if self.internet_binds && policy.reason == Reason::NotUsed {
             // The flows would use more of the mesh.
             (policy.state, policy.reason) = self.internet.binding();
