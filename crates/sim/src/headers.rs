@@ -349,6 +349,7 @@ mod tests {
     use fairhop_model::phy::Phy;
 
     use super::*;
+    use crate::packet::tests::packet;
     use crate::packet::{Dscp, Ecn, Header, ImageId, stream};
 
     fn frame(kind: FrameKind, bytes: u32) -> Frame {
@@ -443,16 +444,7 @@ mod tests {
     }
 
     fn packet_of(flow: usize, back: bool, connection: u16, body: Body) -> Packet {
-        Packet {
-            stream: stream(flow, back),
-            connection,
-            source: 0,
-            destination: 1,
-            bytes: 60,
-            created: Nanos::ZERO,
-            dscp: Dscp::BEST_EFFORT,
-            body,
-        }
+        Packet { connection, body, ..packet(stream(flow, back)) }
     }
 
     #[test]

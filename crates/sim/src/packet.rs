@@ -525,10 +525,10 @@ impl Packets {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn packet(stream: u32) -> Packet {
+    pub(crate) fn packet(stream: u32) -> Packet {
         Packet {
             created: Nanos::ZERO,
             stream,

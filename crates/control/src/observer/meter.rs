@@ -111,9 +111,9 @@ impl Excess {
 }
 
 impl RoundTrip {
-    /// How much of the wait for the gateway's own pace counts in a base, and so in windows: as much as receivers delay ACKs. Without it,
-    /// windows are so small that uploads send singly, all their ACKs are delayed, and hide a queue beyond the gateway. All of it
-    /// would let windows and waits lengthen each other for minutes.
+    /// How much of the wait for the gateway's own pace counts in a base, and so in windows: at most the longest delay of an ACK. If
+    /// none counts, windows are so small that uploads send one segment at a time; then all their ACKs are delayed, which hides a
+    /// queue beyond the gateway. If all of it counts, larger windows lengthen the wait, and the wait makes windows larger.
     const COUNTED_WAIT: Nanos = MAX_ACK_DELAY;
 
     pub(crate) const fn new() -> Self {

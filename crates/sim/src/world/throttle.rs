@@ -31,7 +31,7 @@ use super::mesh::Mesh;
 use super::network::Network;
 use crate::engine::{Event, EventKind, Timer};
 use crate::mac::BROADCAST;
-use crate::packet::{Body, NodeId};
+use crate::packet::{Body, NodeId, is_back};
 use crate::queue::{Refused, Waiting};
 use crate::recorder::Loss;
 use crate::scenario::{Capture, Scenario, Traffic};
@@ -163,7 +163,7 @@ impl Throttle {
                 }
             }
             let data = data_stream(flow.kind, index);
-            let (from, to) = if data.is_multiple_of(2) { (flow.from, flow.to) } else { (flow.to, flow.from) };
+            let (from, to) = if is_back(data) { (flow.to, flow.from) } else { (flow.from, flow.to) };
             let nodes = if to == BROADCAST { Vec::new() } else { radio_nodes(around, from, to) };
             flows.push(Association {
                 start: flow.start,

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use crate::support::max_budget;
 use fairhop_control::policy::{Reason, State};
 use fairhop_model::units::Nanos;
 use fairhop_routing::MessageKind;
@@ -9,6 +10,7 @@ use fairhop_sim::mac::{BROADCAST, Frame};
 use fairhop_sim::packet::{NodeId, PacketView};
 use fairhop_sim::recorder::{Loss, RoutingRecord};
 use fairhop_sim::scenario::load;
+use fairhop_sim::world::control::Decided;
 use fairhop_sim::world::{Tap, World};
 
 /// A network under AODV with 802.11b at 2 Mb/s, as the peers have it, after its run.
@@ -498,33 +500,20 @@ fn walker_under_control(tuning: &str) -> World {
     world
 }
 
-/// Times in seconds with budget in bits per second times hops, where there is one, state and reason.
-fn decisions(world: &World) -> Vec<(f64, Option<f64>, State, Reason)> {
-    let decisions = world.control().expect("control").decisions().iter();
-    decisions
-        .map(|decided| decided.decision)
-        .map(|d| (d.at.as_secs_f64(), d.budget, d.state, d.reason))
-        .collect()
-}
-
-/// The largest budget between two times.
-fn max_budget(decisions: &[(f64, Option<f64>, State, Reason)], from: f64, until: f64) -> f64 {
-    let within = decisions.iter().filter(|decision| (from..until).contains(&decision.0));
-    within.filter_map(|decision| decision.1).fold(0.0, f64::max)
-}
-
 #[test]
 fn adaptive_control_names_a_broken_route_and_keeps_what_it_has_learnt() {
     let (aware, unaware) = (walker_under_control(""), walker_under_control("route_silent_s = 1e9"));
     let silence = record(&aware).paths[0].interruptions[0];
     let (from, to) = (silence.from.as_secs_f64(), silence.to.as_secs_f64());
     assert!((1.0..3.0).contains(&(to - from)), "{from} to {to} s");
-    let [aware, unaware] = [&aware, &unaware].map(decisions);
+    let [aware, unaware] =
+        [&aware, &unaware].map(|world| world.control().expect("control").decisions().to_vec());
     // Nothing is named before the walker leaves.
+    let at = |one: &Decided| one.decision.at.as_secs_f64();
     let named: Vec<f64> =
-        aware.iter().filter(|entry| entry.3 == Reason::RouteInterrupted).map(|entry| entry.0).collect();
+        aware.iter().filter(|one| one.decision.reason == Reason::RouteInterrupted).map(at).collect();
     assert!(named.len() >= 10 && named.iter().all(|at| (from..to + 2.0).contains(at)), "{named:?}");
-    assert!(aware.iter().all(|entry| entry.0 < from || entry.2 != State::Learning), "learns anew");
+    assert!(aware.iter().all(|one| at(one) < from || one.decision.state != State::Learning), "learns anew");
     // TCP returns with most of the budget that it had: calls take more over a longer path.
     let kept = |log: &[_]| max_budget(log, to + 0.2, to + 3.0) / max_budget(log, from - 1.0, from);
     let (aware, unaware) = (kept(&aware), kept(&unaware));

@@ -7,15 +7,14 @@ fingerprint are ignored, so results of two programs never mix.
 from __future__ import annotations
 
 import hashlib
-import json
 import statistics
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fairhop.studies.adaptive.grid import SCENARIO, Cell
-from fairhop.studies.adaptive.store import CLEAR, UnknownRunError, appended, lines_of
+from fairhop.studies.adaptive.store import CLEAR, Store, UnknownRunError
 from fairhop.studies.lab import Runner, Sets, run_words, tcp_mbps
 
 SEEDS = (1, 2)
@@ -50,26 +49,19 @@ def fingerprint(runner: Runner) -> str:
     return hashlib.sha256(runner.program.read_bytes() + scenario).hexdigest()[:16]
 
 
-class Runs:
-    """Runs cells and stores the results. Without a runner it only reads the results of any program. Thread-safe."""
+class Runs(Store[tuple[Sets, int], Figures]):
+    """Runs cells and stores the results. Without a runner it only reads the results of any program."""
 
     def __init__(self, runner: Runner | None, path: Path) -> None:
         self.runner = runner
-        #: Runs that were made now.
-        self.made = 0
         self._by = fingerprint(runner) if runner else None
-        self._lock = threading.Lock()
-        self._known: dict[tuple[Sets, int], Figures] = {
-            (tuple(line["sets"]), line["seed"]): Figures(line["goodput_mbps"], line["clear"])
-            for line in lines_of(path)
-            if self._by in (line["made"], None)
-        }
-        self._file = appended(path) if runner else None
 
-    def close(self) -> None:
-        """Closes the file."""
-        if self._file:
-            self._file.close()
+        def read(line: dict[str, Any]) -> tuple[tuple[Sets, int], Figures] | None:
+            if self._by not in (line["made"], None):
+                return None
+            return (tuple(line["sets"]), line["seed"]), Figures(line["goodput_mbps"], line["clear"])
+
+        super().__init__(path, read, read_only=runner is None)
 
     def one(self, cell: Cell, setting: Sets, seed: int) -> Figures:
         """The result of one seed.
@@ -80,20 +72,13 @@ class Runs:
             ProgramError: The program failed.
         """
         sets = (*cell.sets(), *setting)
-        with self._lock:
-            known = self._known.get((sets, seed))
-        if known:
+        if known := self.known((sets, seed)):
             return known
-        if self.runner is None or self._file is None:
+        if self.runner is None:
             raise UnknownRunError(*sets)
         result = self.runner.call(*run_words(SCENARIO, sets, seed), "--threads", "1")
         figures = Figures(round(tcp_mbps(result), 6), round(float(result["totals"]["calls_clear"]), 6))
-        line = {"sets": sets, "seed": seed, **vars(figures), "made": self._by}
-        with self._lock:
-            self.made += 1
-            self._known[sets, seed] = figures
-            self._file.write(json.dumps(line) + "\n")
-            self._file.flush()
+        self.keep((sets, seed), figures, {"sets": sets, "seed": seed, **vars(figures), "made": self._by})
         return figures
 
     def mean(self, cell: Cell, setting: Sets, seeds: Sequence[int] = SEEDS) -> Figures:

@@ -1,30 +1,28 @@
 """`fairhop study adaptive long`: adaptive control over many minutes, in drawn worlds.
 
-Drawn worlds last less than two minutes. What decays or grows slowly does not show in them: this study runs them for
-longer and compares the parts of each run. Each run is stored, so an interrupted study goes on where it stopped.
+Drawn worlds last 30 or 40 s. What decays or grows slowly does not show in them: this study runs them for longer and
+compares the parts of each run. Each run is stored, so an interrupted study goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import json
 import math
 import statistics
-import tempfile
-import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from fairhop.studies.adaptive.output import add_common, describe, positive, publish, runner_of
 from fairhop.studies.adaptive.parallel import for_all
-from fairhop.studies.adaptive.store import appended, lines_of
+from fairhop.studies.adaptive.store import Store
 from fairhop.studies.adaptive.worlds import SPLITS, World, drawn
-from fairhop.studies.adaptive.worlds_runs import ADAPTIVE, seconds_of
+from fairhop.studies.adaptive.worlds_runs import ADAPTIVE, TRACES, file_of, run_traced, seconds_of
 from fairhop.studies.command import StudyError, interrupted
-from fairhop.studies.lab import MOS_GOOD, ProgramError, Runner, Stopped, run_words
+from fairhop.studies.lab import MOS_GOOD, ProgramError, Runner, Stopped
 from fairhop.studies.model import Table
 
 ABOUT = """\
@@ -96,26 +94,19 @@ def parts_of(folder: Path, seconds: float) -> Parts:
     return Parts(means, [round(rate, 4) for rate in data], budget)
 
 
-class LongRuns:
-    """Long runs of worlds, kept in a file. Thread-safe."""
+class LongRuns(Store[str, Parts]):
+    """Long runs of worlds, kept in a file."""
 
     def __init__(self, runner: Runner, folder: Path, seconds: int) -> None:
         self.runner, self.folder, self.seconds = runner, folder, seconds
-        self.made = 0
         self._by = runner.hash[:16]
-        self._lock = threading.Lock()
-        self._known: dict[str, Parts] = {}
-        path = folder / "long.jsonl"
-        for line in lines_of(path):
-            # A truncated line in the middle can lack fields.
-            with suppress(KeyError, TypeError):
-                if (line["made"], line["seconds"]) == (self._by, seconds):
-                    self._known[line["world"]] = Parts(**line["parts"])
-        self._file = appended(path)
 
-    def close(self) -> None:
-        """Closes the file of runs."""
-        self._file.close()
+        def read(line: dict[str, Any]) -> tuple[str, Parts] | None:
+            if (line["made"], line["seconds"]) != (self._by, seconds):
+                return None
+            return line["world"], Parts(**line["parts"])
+
+        super().__init__(folder / "long.jsonl", read)
 
     def one(self, world: World) -> Parts:
         """The run of a world.
@@ -124,24 +115,15 @@ class LongRuns:
             Stopped: The study is being interrupted.
             ProgramError: The program failed.
         """
-        with self._lock:
-            known = self._known.get(world.key())
-        if known:
+        key = world.key()
+        if known := self.known(key):
             return known
-        traces = [word for name in ("mos", "flow", "control") for word in ("--trace", name)]
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            (folder / "world.toml").write_text(world.text(), encoding="utf-8")
-            words = run_words("world.toml", (*ADAPTIVE, f"duration_s={self.seconds}"), 1)
-            self.runner.call(*words, "--threads", "1", *traces, folder=folder)
-            found = parts_of(folder, self.seconds)
-        line = {"world": world.key(), "name": world.name(), "made": self._by, "seconds": self.seconds}
-        with self._lock:
-            self.made += 1
-            self._known[world.key()] = found
-            self._file.write(json.dumps({**line, "parts": asdict(found)}) + "\n")
-            self._file.flush()
-        return found
+        setting = (*ADAPTIVE, f"duration_s={self.seconds}")
+        file = file_of(self.folder, world)
+        parts = run_traced(self.runner, file, setting, 1, TRACES, lambda _, folder: parts_of(folder, self.seconds))
+        line = {"world": key, "name": world.name(), "made": self._by, "seconds": self.seconds}
+        self.keep(key, parts, {**line, "parts": asdict(parts)})
+        return parts
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 
 from fairhop.studies.adaptive import worlds_oracle, worlds_runs, worlds_tables
@@ -163,7 +164,7 @@ def show(args: argparse.Namespace, runner: Runner, runs: WorldRuns, worlds: Sequ
 
     found, unknown, failed = all_judged(runner, runs, worlds, None if args.no_adaptive else under)
     if found:
-        text = worlds_tables.text(found, unknown, runs.file)
+        text = worlds_tables.text(found, unknown, partial(worlds_runs.file_of, runs.folder))
         title = f"Adaptive control in {len(found)} worlds of the {args.split} split"
         publish(args, runner, f"worlds-{args.split}", title, text, *every_world(found))
     elif not args.no_adaptive:

@@ -7,24 +7,26 @@ controller, so their figures are used whichever program made them; those of `ada
 from __future__ import annotations
 
 import csv
-import json
 import statistics
 import tempfile
-import threading
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any, TypeVar
 
-from fairhop.studies.adaptive.store import CLEAR, UnknownRunError, appended, lines_of
+from fairhop.studies.adaptive.store import CLEAR, Store, UnknownRunError
 from fairhop.studies.adaptive.worlds import LEARNING_S, World
 from fairhop.studies.lab import MOS_GOOD, Result, Runner, Sets, run_words
+
+T = TypeVar("T")
 
 #: Seeds that choose the oracle's setting; seeds that judge it, and so choose the worlds that count; and seeds that have
 #: chosen neither.
 CHOOSING, JUDGING, AGAIN = (101, 102), (1, 2), (3, 4)
 ADAPTIVE: Sets = ('control={ kind = "adaptive" }',)
+#: The traces that figures are taken from.
+TRACES = ("mos", "flow", "control")
 #: Fraction of the final goodput at which a controller has learnt.
 LEARNT = 0.8
 #: Words of the reason for a decision that takes waiting packets for missing demand.
@@ -183,39 +185,47 @@ def weighted(pairs: Iterable[tuple[float, float]]) -> float:
 Key = tuple[str, Sets, int]
 
 
-class WorldRuns:
-    """Runs worlds and stores their figures. Thread-safe."""
+def file_of(folder: Path, world: World) -> Path:
+    """The scenario file of a world, written if it is missing or another."""
+    path = folder / world.split / f"{world.number}.toml"
+    text = world.text()
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return path
+
+
+def run_traced(
+    runner: Runner, file: Path, setting: Sets, seed: int, traces: Sequence[str], read: Callable[[Result, Path], T]
+) -> T:
+    """What `read` finds in the results and in the folder of the traces of a run.
+
+    Raises:
+        Stopped: The study is being interrupted.
+        ProgramError: The program failed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        # Without --out, traces are written to the current directory.
+        words = [*run_words(str(file.absolute()), setting, seed), "--threads", "1"]
+        result = runner.call(*words, *(word for name in traces for word in ("--trace", name)), folder=Path(folder))
+        return read(result, Path(folder))
+
+
+class WorldRuns(Store[Key, Figures]):
+    """Runs worlds and stores their figures."""
 
     def __init__(self, runner: Runner, folder: Path, *, only_adaptive: bool) -> None:
         self.runner, self.folder, self.only_adaptive = runner, folder, only_adaptive
-        #: Runs that were made now.
-        self.made = 0
         self._by = runner.hash[:16]
-        self._lock = threading.Lock()
-        self._known: dict[Key, Figures] = {}
-        path = folder / "runs.jsonl"
-        for line in lines_of(path):
+
+        def read(line: dict[str, Any]) -> tuple[Key, Figures] | None:
             sets = tuple(line["sets"])
-            # A truncated line in the middle can lack fields.
-            with suppress(KeyError, TypeError):
-                if line["made"] == self._by or not is_adaptive(sets):
-                    self._known[line["world"], sets, line["seed"]] = Figures(
-                        *(line["figures"][field.name] for field in fields(Figures))
-                    )
-        self._file = appended(path)
+            if line["made"] != self._by and is_adaptive(sets):
+                return None
+            figures = Figures(*(line["figures"][field.name] for field in fields(Figures)))
+            return (line["world"], sets, line["seed"]), figures
 
-    def close(self) -> None:
-        """Closes the file of figures."""
-        self._file.close()
-
-    def file(self, world: World) -> Path:
-        """The scenario file of a world, written if it is missing or another."""
-        path = self.folder / world.split / f"{world.number}.toml"
-        text = world.text()
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        return path
+        super().__init__(folder / "runs.jsonl", read)
 
     def one(self, world: World, setting: Sets, seed: int) -> Figures:
         """The figures of one seed.
@@ -226,28 +236,15 @@ class WorldRuns:
             ProgramError: The program failed.
         """
         key = (world.key(), setting, seed)
-        with self._lock:
-            known = self._known.get(key)
-        if known:
+        if known := self.known(key):
             return known
         if self.only_adaptive and not is_adaptive(setting):
             raise UnknownRunError(world.name())
-        figures = self._run(world, setting, seed, traced=seed in JUDGING)
+        traces = TRACES if seed in JUDGING else ()
+        figures = run_traced(self.runner, file_of(self.folder, world), setting, seed, traces, figures_of)
         line = {"world": key[0], "name": world.name(), "sets": setting, "seed": seed, "made": self._by}
-        with self._lock:
-            self.made += 1
-            self._known[key] = figures
-            self._file.write(json.dumps({**line, "figures": asdict(figures)}) + "\n")
-            self._file.flush()
+        self.keep(key, figures, {**line, "figures": asdict(figures)})
         return figures
-
-    def _run(self, world: World, setting: Sets, seed: int, *, traced: bool) -> Figures:
-        traces = [word for name in ("mos", "flow", "control") if traced for word in ("--trace", name)]
-        with tempfile.TemporaryDirectory() as folder:
-            # Without --out, traces are written to the current directory.
-            words = run_words(str(self.file(world).absolute()), setting, seed)
-            result = self.runner.call(*words, "--threads", "1", *traces, folder=Path(folder))
-            return figures_of(result, Path(folder))
 
     def mean(self, world: World, setting: Sets, seeds: Sequence[int]) -> Figures:
         """The mean of the seeds."""

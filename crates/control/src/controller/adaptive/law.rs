@@ -228,8 +228,8 @@ impl Law {
         }
     }
 
-    /// Packets wait for more than the budget. If less than a part of it is used, they wait for something else: the pace of their
-    /// flow or the gate, where the link to the Internet is the bottleneck. Such a budget would grow without a bound.
+    /// The budget is too small: packets wait for it. They may wait for something else, such as the pace of their flow, if only a small
+    /// part of the budget is used. A budget that grew whenever they do would have no bound.
     fn is_short(&self, load: &Load, tuning: &Tuning) -> bool {
         load.is_wanted && self.peak_used.max(load.first_budget) >= tuning.wanted_used * self.budget
     }

@@ -14,6 +14,7 @@ use fairhop_sim::scenario::{
     Capture, Change, Internet, NamedPlace, NodeAt, Override, Place, Propagation, QueueLimit, Reception,
     Scenario, Topology, load, ready_made,
 };
+use fairhop_sim::world::control::Decided;
 use fairhop_sim::world::{Tap, World};
 
 /// Received power in dBm that is decoded in a [`Lab::of_links`].
@@ -545,6 +546,15 @@ pub(crate) fn ready<S: Into<String>>(name: &str, sets: impl IntoIterator<Item = 
     let ready = ready_made(name).expect("a ready-made scenario");
     let sets: Vec<_> = sets.into_iter().map(Override::new).collect();
     load(&ready.file_name(), ready.text, &sets).unwrap_or_else(|e| panic!("{name}: {e}")).scenario
+}
+
+/// The largest budget between two times in seconds, in bits per second times hops.
+pub(crate) fn max_budget(decisions: &[Decided], from: f64, until: f64) -> f64 {
+    let within = decisions.iter().map(|one| one.decision);
+    within
+        .filter(|one| (from..until).contains(&one.at.as_secs_f64()))
+        .filter_map(|one| one.budget)
+        .fold(0.0, f64::max)
 }
 
 /// The results of `job` for all items, computed on all cores.
