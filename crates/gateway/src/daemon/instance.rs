@@ -46,7 +46,9 @@ pub(super) struct Instance {
     recorder: Option<Recorder>,
     prober: Prober,
     unreported: Unreported,
+    /// Counts since the start of the daemon, and the part of them that datapaths before have counted.
     counters: Counters,
+    counted_before: Counters,
     /// Those of the look before, and the time between the two.
     counters_before: Option<(Nanos, Counters)>,
     queues: Vec<Queue>,
@@ -85,6 +87,7 @@ impl Instance {
             prober: Prober::open(),
             unreported: Unreported::default(),
             counters: Counters::default(),
+            counted_before: Counters::default(),
             counters_before: None,
             queues: Vec::new(),
             mode,
@@ -192,7 +195,7 @@ impl Instance {
         self.record_event(&Event::Blind);
         self.indices = self.interfaces().map(index_of);
         self.fault = None;
-        (self.counters, self.counters_before) = (Counters::default(), None);
+        self.counters_before = None;
         Ok(())
     }
 
@@ -205,10 +208,14 @@ impl Instance {
 
     /// Stops the datapath: packets pass as if it had never been there.
     pub(super) fn stop(&mut self) {
-        if let Some(mut datapath) = self.datapath.take()
-            && let Err(error) = datapath.stop()
-        {
-            self.warn("not-removed", &error);
+        if let Some(mut datapath) = self.datapath.take() {
+            if let Ok(counters) = datapath.counters() {
+                self.count(counters);
+            }
+            self.counted_before = self.counters;
+            if let Err(error) = datapath.stop() {
+                self.warn("not-removed", &error);
+            }
         }
         self.queues.clear();
     }
@@ -396,10 +403,10 @@ impl Instance {
             self.retry_at = now;
         }
         let Some(datapath) = &mut self.datapath else { return };
-        let counters = datapath.counters();
-        match counters {
+        match datapath.counters() {
             Ok(counters) => {
-                let before = std::mem::replace(&mut self.counters, counters);
+                let before = self.counters;
+                self.count(counters);
                 self.counters_before = Some((LOOK_EVERY, before));
             }
             Err(error) => {
@@ -412,6 +419,12 @@ impl Instance {
         {
             self.queues = queues;
         }
+    }
+
+    /// Takes the counts of the datapath that runs.
+    fn count(&mut self, counters: Counters) {
+        self.counters = self.counted_before;
+        self.counters += counters;
     }
 
     pub(super) fn status(&self, now: Nanos) -> GatewayStatus {

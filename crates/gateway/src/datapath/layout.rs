@@ -202,26 +202,27 @@ impl RawOrders {
     }
 }
 
-impl RawCounters {
-    /// Adds the counts of one CPU.
-    pub(super) fn add_to(&self, sum: &mut Counters) {
-        fn add(sum: &mut ByClass, own: &[[u64; 2]; 5]) {
-            let classes =
-                [&mut sum.voice, &mut sum.tcp, &mut sum.tcp_control, &mut sum.paced_udp, &mut sum.other];
-            for (Count { packets, bytes }, [more, more_bytes]) in classes.into_iter().zip(own) {
-                *packets += more;
-                *bytes += more_bytes;
-            }
+impl From<&RawCounters> for Counters {
+    /// The counts of one CPU; the time that the programs have run is not among them.
+    fn from(raw: &RawCounters) -> Self {
+        let of = |classes: &[[u64; 2]; 5]| {
+            let [voice, tcp, tcp_control, paced_udp, other] =
+                classes.map(|[packets, bytes]| Count { packets, bytes });
+            ByClass { voice, tcp, tcp_control, paced_udp, other }
+        };
+        Self {
+            to_mesh: of(&raw.by_class[0]),
+            from_mesh: of(&raw.by_class[1]),
+            digests: raw.digests,
+            digests_lost: raw.digests_lost,
+            clamped: raw.clamped,
+            dropped: raw.dropped,
+            unparsed: raw.unparsed,
+            unlimited: raw.unlimited,
+            super_packets: raw.super_packets,
+            flows_refused: raw.flows_refused,
+            run_time_ns: 0,
+            runs: 0,
         }
-        add(&mut sum.to_mesh, &self.by_class[0]);
-        add(&mut sum.from_mesh, &self.by_class[1]);
-        sum.digests += self.digests;
-        sum.digests_lost += self.digests_lost;
-        sum.clamped += self.clamped;
-        sum.dropped += self.dropped;
-        sum.unparsed += self.unparsed;
-        sum.unlimited += self.unlimited;
-        sum.super_packets += self.super_packets;
-        sum.flows_refused += self.flows_refused;
     }
 }

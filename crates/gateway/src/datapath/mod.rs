@@ -27,6 +27,7 @@ mod sys;
 pub mod trial;
 
 use std::fmt;
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use fairhop_control::Network;
@@ -295,6 +296,41 @@ pub struct ByClass {
     pub paced_udp: Count,
     /// Everything else.
     pub other: Count,
+}
+
+impl AddAssign for Count {
+    fn add_assign(&mut self, more: Self) {
+        self.packets += more.packets;
+        self.bytes += more.bytes;
+    }
+}
+
+impl AddAssign for ByClass {
+    fn add_assign(&mut self, more: Self) {
+        let Self { voice, tcp, tcp_control, paced_udp, other } = more;
+        self.voice += voice;
+        self.tcp += tcp;
+        self.tcp_control += tcp_control;
+        self.paced_udp += paced_udp;
+        self.other += other;
+    }
+}
+
+impl AddAssign for Counters {
+    fn add_assign(&mut self, more: Self) {
+        self.to_mesh += more.to_mesh;
+        self.from_mesh += more.from_mesh;
+        self.digests += more.digests;
+        self.digests_lost += more.digests_lost;
+        self.clamped += more.clamped;
+        self.dropped += more.dropped;
+        self.unparsed += more.unparsed;
+        self.unlimited += more.unlimited;
+        self.super_packets += more.super_packets;
+        self.flows_refused += more.flows_refused;
+        self.run_time_ns += more.run_time_ns;
+        self.runs += more.runs;
+    }
 }
 
 /// A queue or class that a datapath has made.

@@ -289,7 +289,7 @@ impl Programs {
         let mut sum = Counters::default();
         let values = self.counters.get(&0, 0).map_err(|error| io("read the counters", error))?;
         for counters in values.iter() {
-            counters.add_to(&mut sum);
+            sum += Counters::from(counters);
         }
         for program in Program::ALL {
             let loaded = self.ebpf.program(program.name());

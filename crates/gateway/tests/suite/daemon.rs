@@ -162,12 +162,15 @@ fn modes_reload_and_failures_of_a_running_daemon() {
     });
     assert!(status.gateways[0].decision.down_kbps.is_some());
     assert_eq!(gateway.seen.lock().unwrap().down, None);
+    let digests = |status: &Status| status.gateways[0].counters.digests;
+    let counted = digests(&gateway.wait_for("digests that are counted", |status| digests(status) > 0));
 
-    // Live: the datapath starts anew and gets the limits.
+    // Live: the datapath starts anew and gets the limits. Counts go on.
     let answer = gateway.post("/api/v1/mode", Some(&token), "{\"mode\":\"live\"}");
     assert_eq!((answer.status, answer.body.as_str()), (200, "{\"mode\":\"live\"}"));
     assert_eq!(*gateway.modes.lock().unwrap(), [Mode::DryRun, Mode::Live]);
     assert_eq!(gateway.status().mode, "live");
+    assert!(digests(&gateway.status()) >= counted);
     let deadline = Instant::now() + Duration::from_secs(10);
     while gateway.seen.lock().unwrap().down.is_none() {
         assert!(Instant::now() < deadline, "no limits came");
@@ -199,7 +202,8 @@ fn modes_reload_and_failures_of_a_running_daemon() {
     let status = gateway.wait_for("the fault", |status| status.gateways[0].fault.is_some());
     assert!(status.gateways[0].fault.as_deref().is_some_and(|fault| fault.contains("ip link set up")));
     gateway.seen.lock().unwrap().is_gone = false;
-    gateway.wait_for("the recovery", |status| status.gateways[0].fault.is_none());
+    let status = gateway.wait_for("the recovery", |status| status.gateways[0].fault.is_none());
+    assert!(digests(&status) >= counted);
 
     // A recording is made, and complete at the end.
     let answer = gateway.post("/api/v1/record", Some(&token), "{\"seconds\":0.5}");

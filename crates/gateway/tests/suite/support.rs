@@ -135,11 +135,13 @@ pub(crate) struct Fake {
     seen: Arc<Mutex<Seen>>,
     features: Features,
     mesh: String,
+    digests: u64,
 }
 
 impl Fake {
     pub(crate) fn start(seen: &Arc<Mutex<Seen>>, mesh: &str, mode: Mode) -> Result<Self, DatapathError> {
-        let fake = Self { seen: Arc::clone(seen), features: Features::default(), mesh: mesh.to_owned() };
+        let features = Features::default();
+        let fake = Self { seen: Arc::clone(seen), features, mesh: mesh.to_owned(), digests: 0 };
         fake.check()?;
         let mut of_fake = seen.lock().unwrap();
         if of_fake.refuses.is_some_and(|refuses| refuses(mesh, mode)) {
@@ -169,6 +171,7 @@ impl Datapath for Fake {
     fn poll_digests(&mut self, sink: &mut dyn FnMut(&RawDigest)) -> Result<(), DatapathError> {
         self.check()?;
         let digests = std::mem::take(&mut self.seen.lock().unwrap().digests);
+        self.digests += digests.len() as u64;
         digests.iter().for_each(sink);
         Ok(())
     }
@@ -186,7 +189,7 @@ impl Datapath for Fake {
     }
 
     fn counters(&mut self) -> Result<Counters, DatapathError> {
-        self.check().map(|()| Counters::default())
+        self.check().map(|()| Counters { digests: self.digests, ..Counters::default() })
     }
 
     fn queues(&mut self) -> Result<Vec<Queue>, DatapathError> {
