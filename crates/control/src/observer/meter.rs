@@ -87,6 +87,8 @@ struct Recent {
     /// A bit for each of them with a prompt sample, and with one of a pair of segments.
     prompt: u16,
     pairs: u16,
+    /// Minimum of the last 100 ms with a sample before the newest one.
+    before_us: u32,
 }
 
 /// How far round trips are over a base of theirs.
@@ -191,6 +193,14 @@ impl MeshRoundTrip {
         let mean = self.recent.mean_of(self.recent.prompt, now, Self::FRESH);
         Some(Excess { over_base: mean.map_or(least.over_base, |mean| mean.saturating_sub(base)), ..least })
     }
+
+    /// In how many of the ten spans of 100 ms of the last second there are samples, and the shortest sample of the last two spans with any,
+    /// whenever they were.
+    pub(crate) fn evidence(&self, now: Nanos) -> (usize, Nanos) {
+        let Recent { newest, min_us, before_us, .. } = self.recent;
+        let last = min_us[newest as usize % Recent::LEN].min(before_us);
+        (self.recent.places(now, Recent::LEN as u32).count(), Nanos::from_micros(last.into()))
+    }
 }
 
 impl UplinkRoundTrip {
@@ -229,12 +239,15 @@ impl Recent {
     const BUCKET: Nanos = Nanos::from_millis(100);
 
     const fn new() -> Self {
-        Self { newest: 0, min_us: [Self::NONE; Self::LEN], prompt: 0, pairs: 0 }
+        Self { newest: 0, min_us: [Self::NONE; Self::LEN], prompt: 0, pairs: 0, before_us: Self::NONE }
     }
 
     fn update(&mut self, now: Nanos, sample: Nanos, is_pair: bool, is_prompt: bool) {
         let epoch = now.div_floor(Self::BUCKET) as u32;
         let sample_us = u32::try_from(sample.0 / 1000).unwrap_or(Self::NONE - 1);
+        if epoch > self.newest {
+            self.before_us = self.min_us[self.newest as usize % Self::LEN];
+        }
         // The buckets after the newest one have no sample yet.
         let first = self.newest.saturating_add(1).max(epoch.saturating_sub(Self::LEN as u32 - 1));
         for empty in first..=epoch {

@@ -93,6 +93,9 @@ struct Sum {
     base: Option<Nanos>,
     /// The shortest round trip now, in place of its excess.
     round_trip: Option<Excess>,
+    /// See [`MeshRoundTrip::evidence`], of the flows with samples in the last second: the sum, and the shortest.
+    spans: usize,
+    last: Option<Nanos>,
     /// Payload bytes in the mesh and its queues, their rate in bits per second, and the longest time that one is there: see
     /// [`standing()`].
     standing: (u64, u64, Nanos),
@@ -261,11 +264,25 @@ impl Sum {
             let whole = Excess { over_base: base.saturating_add(excess.over_base), ..excess };
             self.base = Some(self.base.map_or(base, |least| least.min(base)));
             self.round_trip = Some(self.round_trip.map_or(whole, |other| other.common(whole)));
+            let (spans, last) = rtt.evidence(now);
+            self.spans += spans;
+            self.last = self.last.into_iter().chain([last]).min();
         }
         if let Some((bytes, rate, age)) = standing(now, flow) {
             let (all, rates, oldest) = self.standing;
             self.standing = (all + u64::from(bytes), rates + rate, oldest.max(age));
         }
+    }
+
+    /// The round trip now. One packet that waits for retries on the air is late, and a queue delays all. So where a second has few
+    /// samples, the last two have to agree. Otherwise a slow flow, with a packet or two a second, shows a queue whenever a packet is
+    /// late, and becomes slower still.
+    fn round_trip(&self) -> Option<Excess> {
+        /// Spans of 100 ms of a second, with which 300 to 400 ms have more than one in the mean.
+        const ENOUGH: usize = 4;
+        let whole = self.round_trip?;
+        let confirmed = self.last.filter(|_| self.spans < ENOUGH);
+        Some(Excess { over_base: confirmed.into_iter().chain([whole.over_base]).min()?, ..whole })
     }
 
     /// The data that stands in the mesh, as time at its rate, which is no longer than any of it has been there; none where that is
@@ -324,7 +341,7 @@ impl MeshNode {
         }
         let base = self.base.value().unwrap_or(Nanos::ZERO);
         let over_base = |whole: Excess| Excess { over_base: whole.over_base.saturating_sub(base), ..whole };
-        self.excess = sum.round_trip.map(over_base);
+        self.excess = sum.round_trip().map(over_base);
         self.backlogs.rotate_left(1);
         let is_heard = self.heard.is_some_and(|heard| now.saturating_sub(heard) < Self::SILENT);
         self.standing = sum.backlog().filter(|_| is_heard).map(|backlog| {

@@ -55,3 +55,24 @@ fn acks_of_uploads_do_not_wait_the_longer_the_longer_uploads_go_on() {
     let (early, late) = (mean_in(300, 1000), mean_in(5000, 5990));
     assert!(late < 1.3 * early + 2.0, "{early} ACKs wait early, and {late} late");
 }
+
+/// A late packet is no queue. A slow flow has a packet or two a second: where each late one counted, it became slower still, and the budget
+/// fell to 0.08 to 0.20 Mb/s within ten minutes. Paced at 0.8 (200 kb/s, price 4), the transfer leaves the call clear.
+#[test]
+fn a_slow_transfer_over_many_hops_does_not_become_slower_and_slower() {
+    let sets = [
+        "topology.hops=6",
+        "radio.standard=\"802.11b\"",
+        "radio.rate_mbps=11",
+        "traffic.0.count=1",
+        "traffic.0.rtcp_interval_s=1",
+        "traffic.1={kind=\"quic\",controller=\"cubic\",from=\"internet\",to=\"last\"}",
+        "duration_s=600",
+    ];
+    let late = on_all_cores(&[1, 2, 3, 4], |&seed| {
+        let decisions = decisions(&sets, seed);
+        let late = decisions[3000..].iter().map(|one| one.decision.budget.unwrap_or(0.0));
+        late.sum::<f64>() / (decisions.len() - 3000) as f64
+    });
+    assert!(late.iter().all(|&budget| budget > 0.25e6), "{late:?}");
+}
