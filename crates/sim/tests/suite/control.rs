@@ -478,8 +478,7 @@ fn a_probe_tells_of_a_call_whose_listener_does_not() {
         clear_and_tcp(&ready("k-control", sets.into_iter().chain(probe).map(str::to_owned)))
     };
     let ((blind, all), (clear, tcp)) = (under(None), under(Some(PROBE)));
-    // By chance, a few more are clear or fewer; good would be 0.95.
-    assert!(blind < 0.94, "{blind} of the seconds are clear without a probe");
+    assert!(blind < 0.9, "{blind} of the seconds are clear without a probe");
     // By what G.729A tolerates, uploads had 0.70.
     assert!(clear >= 0.97 && tcp > 0.76 * all, "{clear} clear, TCP has {tcp} of {all} Mb/s");
 }
