@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs site deb deb-arm64 wheel bench claims adaptive-grid peers clean study-package
+.PHONY: help demo test lint docs site deb deb-arm64 static static-arm64 wheel bench claims adaptive-grid peers clean study-package
 
 # Rust may have been installed after this shell was started.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -81,6 +81,20 @@ deb-arm64: ## The same package for 64-bit ARM, cross-compiled, in out/
 		cargo build --release --locked --package fairhop --target aarch64-unknown-linux-gnu
 	tools/deb $(TARGET_DIR)/aarch64-unknown-linux-gnu/release/fairhop out arm64 $(TARGET_DIR)/release/fairhop
 	@echo "Next: on a machine with arm64, dpkg -i fairhop_*_arm64.deb; tools/try-arm64 out/fairhop_*_arm64.deb tries it in a guest"
+
+static: ## The program without any library of the system, for routers and distributions with another C library, in out/
+	@tools/prepare rust compiler clang static
+	cargo build --release --locked --package fairhop --target x86_64-unknown-linux-musl
+	mkdir -p out && strip --strip-unneeded -o out/fairhop-x86_64 $(TARGET_DIR)/x86_64-unknown-linux-musl/release/fairhop
+	@echo "Next: copy out/fairhop-x86_64 there, as fairhop, and docs/guides/gateway.md"
+
+static-arm64: ## The same for 64-bit ARM, in out/
+	@tools/prepare rust compiler clang static_arm64
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc \
+		cargo build --release --locked --package fairhop --target aarch64-unknown-linux-musl
+	mkdir -p out && aarch64-linux-gnu-strip --strip-unneeded -o out/fairhop-arm64 \
+		$(TARGET_DIR)/aarch64-unknown-linux-musl/release/fairhop
+	@echo "Next: copy out/fairhop-arm64 there, as fairhop, and docs/guides/gateway.md"
 
 wheel: ## The Python package, with the program, as a wheel in out/
 	@tools/prepare rust compiler clang python

@@ -78,9 +78,11 @@ pub(crate) fn open_netlink() -> io::Result<File> {
 /// Puts the calling thread under `SCHED_FIFO` with the lowest of its priorities: before every ordinary thread. Threads and
 /// processes that it starts are ordinary ones again.
 pub(crate) fn schedule_in_real_time() -> io::Result<()> {
-    let param = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the call reads `param` and keeps no pointer to it; thread 0 is the calling one.
-    let done = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &param) };
+    // The kernel's `sched_param`. The function of the C library is not used: that of musl always fails.
+    let priority: libc::c_int = 1;
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the call reads `priority` and keeps no pointer to it; thread 0 is the calling one.
+    let done = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

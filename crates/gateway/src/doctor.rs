@@ -1,7 +1,7 @@
 //! What the gateway needs of this machine, whether it is there, and what to do.
 //!
-//! Everything is read from `/proc`, `/sys`, the list of kernel modules and netlink; nothing is changed, and no rights are needed to
-//! look. `ethtool` and `gzip` are asked where they are installed.
+//! Everything is read from `uname`, `/proc`, `/sys`, the list of kernel modules and netlink; nothing is changed, and no
+//! rights are needed to look. `ethtool` and `gzip` are asked where they are installed.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -49,7 +49,7 @@ impl Check {
 
 /// Looks at everything that a config needs; without a config, at the kernel and the rights.
 pub fn examine(config: Option<&Config>) -> Vec<Check> {
-    let release = text_of("/proc/sys/kernel/osrelease");
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut checks = vec![kernel(&release), jit(), rights()];
     let ways = Ways::of(&release);
     checks.extend(queues(ways, config));
@@ -144,6 +144,10 @@ fn has_module(release: &str, name: &str) -> Option<bool> {
         return Some(matches!(line, Some("y" | "m")));
     }
     let folder = Path::new("/lib/modules").join(release);
+    // OpenWrt has all modules in this folder, and no lists.
+    if folder.join(format!("{name}.ko")).is_file() {
+        return Some(true);
+    }
     let lists = ["modules.builtin", "modules.dep"].map(|list| fs::read_to_string(folder.join(list)));
     let known: Vec<String> = lists.into_iter().filter_map(Result::ok).collect();
     let file = format!("/{name}.ko");

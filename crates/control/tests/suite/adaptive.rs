@@ -409,7 +409,7 @@ fn tcp_is_not_ruled_out_while_a_queue_of_seconds_drains() {
                 digests.push(segment(at, Direction::FromMesh, (n % 10) as u16, n));
             }
         }
-        decided(adaptive(), digests, 300).iter().any(|policy| policy.state == State::Starved)
+        decided(adaptive(), digests, 400).iter().any(|policy| policy.state == State::Starved)
     };
     assert!(!starved(true), "while the queue drains");
     assert!(starved(false), "the queue stands still");

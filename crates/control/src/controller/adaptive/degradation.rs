@@ -1,8 +1,10 @@
 //! Degradation of calls that TCP does not cause.
 //!
 //! While a call is bad, its loss with a budget near the first one is compared with its loss at a small part of it. If that is not
-//! clearly lower, TCP is not the cause: the budget is given back (state *Starved*), and the comparison is repeated later. Nothing
-//! is concluded while a queue drains: 175 packets leave at 0.36 Mb/s in six seconds, and in more if calls go on.
+//! clearly lower, the same small part of that is tried: where calls alone nearly fill a mesh, a tenth of what TCP had may still
+//! be too much. If calls are bad there, too, TCP is not the cause: the budget is given back (state *Starved*), and the second
+//! comparison is repeated later. Nothing is concluded while a queue drains: 175 packets leave at 0.36 Mb/s in six seconds, and
+//! in more if calls go on.
 
 use fairhop_model::units::Nanos;
 
@@ -34,6 +36,8 @@ pub(super) struct Degradation {
 #[derive(Clone, Copy, Debug)]
 struct Small {
     since: Nanos,
+    /// The second comparison, at the small part of the small part.
+    is_second: bool,
     /// Loss or lateness.
     after: Mean,
     /// The shortest queue, over what is tolerable, that was shorter than those before by [`DRAINS`], and when it was reached.
@@ -49,8 +53,8 @@ impl Degradation {
 }
 
 impl Small {
-    fn since(now: Nanos) -> Self {
-        Self { since: now, after: Mean::default(), shortest: f64::INFINITY, shortest_at: now }
+    fn since(now: Nanos, is_second: bool) -> Self {
+        Self { since: now, is_second, after: Mean::default(), shortest: f64::INFINITY, shortest_at: now }
     }
 }
 
@@ -89,7 +93,7 @@ impl Adaptive {
             degradation.small = None;
             return false;
         }
-        let small = degradation.small.get_or_insert(Small::since(now));
+        let small = degradation.small.get_or_insert(Small::since(now, false));
         if stress.queue < small.shortest - DRAINS {
             (small.shortest, small.shortest_at) = (stress.queue, now);
         }
@@ -99,10 +103,24 @@ impl Adaptive {
         }
         // In the last second, too: where calls need most of the mesh, its queues drain more slowly than `small_s`.
         let left = small.after.value().min(stress.loss_or_late);
-        self.config.is_obeyed
+        let is_left = self.config.is_obeyed
             && now.saturating_sub(small.shortest_at) >= secs(self.tuning.small_s)
             && stress.bad_call
-            && left > self.tuning.starved_left * degradation.before.value()
+            && left > self.tuning.starved_left * degradation.before.value();
+        if is_left && !small.is_second {
+            *small = Small::since(now, true);
+            let budget = degradation.budget;
+            self.try_little(now, budget);
+            return false;
+        }
+        is_left
+    }
+
+    /// Cuts the budget to the part of it at which the second comparison is made.
+    fn try_little(&mut self, now: Nanos, budget: f64) {
+        self.law.budget = self.law.budget.min(budget * self.tuning.small.powi(2));
+        (self.law.cut_at, self.law.settle_for) = (now, secs(self.tuning.settle_s));
+        self.law.enter(State::Protecting, Reason::TryAgain);
     }
 
     /// TCP is not the cause: it gets back the budget that it had.
@@ -124,15 +142,10 @@ impl Adaptive {
         } else if now >= self.starved_until {
             let mut before = Mean::default();
             before.add(stress.loss_or_late);
-            self.degradation = Some(Degradation {
-                budget: self.law.budget,
-                before,
-                small: Some(Small::since(now)),
-                last_bad: now,
-            });
-            self.law.budget *= self.tuning.small;
-            (self.law.cut_at, self.law.settle_for) = (now, secs(self.tuning.settle_s));
-            self.law.enter(State::Protecting, Reason::TryAgain);
+            let budget = self.law.budget;
+            self.degradation =
+                Some(Degradation { budget, before, small: Some(Small::since(now, true)), last_bad: now });
+            self.try_little(now, budget);
         }
     }
 }
