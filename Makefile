@@ -21,7 +21,7 @@ PINNED = taskset -c $$(taskset -pc $$$$ | sed 's/.*[^0-9]//')
 
 help: ## List the targets
 	@echo "make TARGET, where TARGET is one of"
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: ## Three downloads and five calls over four radio hops: a table, and pictures in out/
 	@tools/prepare rust compiler clang iproute iperf3
