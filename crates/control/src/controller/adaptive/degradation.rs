@@ -53,8 +53,14 @@ impl Degradation {
 }
 
 impl Small {
-    fn since(now: Nanos, is_second: bool) -> Self {
-        Self { since: now, is_second, after: Mean::default(), shortest: f64::INFINITY, shortest_at: now }
+    fn since(now: Nanos) -> Self {
+        Self {
+            since: now,
+            is_second: false,
+            after: Mean::default(),
+            shortest: f64::INFINITY,
+            shortest_at: now,
+        }
     }
 }
 
@@ -93,7 +99,7 @@ impl Adaptive {
             degradation.small = None;
             return false;
         }
-        let small = degradation.small.get_or_insert(Small::since(now, false));
+        let small = degradation.small.get_or_insert(Small::since(now));
         if stress.queue < small.shortest - DRAINS {
             (small.shortest, small.shortest_at) = (stress.queue, now);
         }
@@ -108,17 +114,18 @@ impl Adaptive {
             && stress.bad_call
             && left > self.tuning.starved_left * degradation.before.value();
         if is_left && !small.is_second {
-            *small = Small::since(now, true);
-            let budget = degradation.budget;
-            self.try_little(now, budget);
+            let degradation = *degradation;
+            self.compare_again(now, degradation);
             return false;
         }
         is_left
     }
 
-    /// Cuts the budget to the part of it at which the second comparison is made.
-    fn try_little(&mut self, now: Nanos, budget: f64) {
-        self.law.budget = self.law.budget.min(budget * self.tuning.small.powi(2));
+    /// Begins the second comparison of a degradation: cuts the budget to the small part of the small part.
+    fn compare_again(&mut self, now: Nanos, degradation: Degradation) {
+        let small = Small { is_second: true, ..Small::since(now) };
+        self.degradation = Some(Degradation { small: Some(small), ..degradation });
+        self.law.budget = self.law.budget.min(degradation.budget * self.tuning.small.powi(2));
         (self.law.cut_at, self.law.settle_for) = (now, secs(self.tuning.settle_s));
         self.law.enter(State::Protecting, Reason::TryAgain);
     }
@@ -143,9 +150,7 @@ impl Adaptive {
             let mut before = Mean::default();
             before.add(stress.loss_or_late);
             let budget = self.law.budget;
-            self.degradation =
-                Some(Degradation { budget, before, small: Some(Small::since(now, true)), last_bad: now });
-            self.try_little(now, budget);
+            self.compare_again(now, Degradation { budget, before, small: None, last_bad: now });
         }
     }
 }
