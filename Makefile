@@ -121,10 +121,10 @@ claims: ## Repeat what the papers measured, with a report in out/study (15 minut
 adaptive-grid: ## Adaptive control against the best fixed setting in 3 × 1080 cells (hours; resumes after an interruption)
 	@tools/prepare rust compiler clang python venv
 	@$(MAKE) -s study-package
-	$(STUDY) adaptive --full --page docs/validation/adaptive.md
-	$(STUDY) adaptive --full --direction up --page docs/validation/adaptive.md
-	$(STUDY) adaptive --full --direction mixed --page docs/validation/adaptive.md
-	$(STUDY) adaptive --changes --page docs/validation/adaptive.md
+	$(STUDY) adaptive --full --page docs/validation/adaptive-grid.md
+	$(STUDY) adaptive --full --direction up --page docs/validation/adaptive-grid.md
+	$(STUDY) adaptive --full --direction mixed --page docs/validation/adaptive-grid.md
+	$(STUDY) adaptive --changes --page docs/validation/adaptive-grid.md
 	$(STUDY) adaptive --picture docs/validation/adaptive-region.svg
 	$(STUDY) adaptive --sample --controls adaptive --golden crates/sim/tests/golden/adaptive.jsonl
 

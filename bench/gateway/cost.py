@@ -34,6 +34,20 @@ NAMES = GENERATOR, GATEWAY = "fhc-generator", "fhc-gateway"
 WIRED_MAC, MESH_MAC, NOBODY = b"\x02\0\0\0\0\x01", b"\x02\0\0\0\0\x02", b"\x02\0\0\0\0\x09"
 BURST = 512
 HOSTS = 250
+#: What the gateway of a home or a village has: connections are tracked, and their addresses translated.
+FIREWALL = """\
+table inet firewall {
+    chain forward {
+        type filter hook forward priority filter; policy drop;
+        ct state established,related accept
+        iifname { "mesh", "wired" } ct state new accept
+    }
+    chain postrouting {
+        type nat hook postrouting priority srcnat;
+        oifname "wired" masquerade
+    }
+}
+"""
 CONFIG = """\
 mode = "{mode}"
 [[gateway]]
@@ -78,7 +92,7 @@ def mac(address: bytes) -> str:
     return address.hex(":")
 
 
-def set_up() -> None:
+def set_up(firewall: bool) -> None:
     add(NAMES)
     ends = (("server", "wired", WIRED_MAC, "10.9.1"), ("client", "mesh", MESH_MAC, "10.9.2"))
     for near, far, address, network in ends:
@@ -94,6 +108,8 @@ def set_up() -> None:
     run("ip", "-n", GENERATOR, "link", "add", "nowhere", "type", "ifb")
     run("ip", "-n", GENERATOR, "link", "set", "nowhere", "up")
     forward(GATEWAY, "net.ipv4.conf.all.rp_filter=0")
+    if firewall:
+        subprocess.run(inside(GATEWAY, "nft", "--file", "-"), check=True, input=FIREWALL, text=True)
 
 
 def checksum(data: bytes) -> int:
@@ -322,6 +338,9 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=20_000, help="packets a second, both directions together")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=2.0, help="length of a measurement")
+    parser.add_argument(
+        "--firewall", action="store_true", help="forward through a firewall that tracks connections (nftables)"
+    )
     parser.add_argument("--statistics", action="store_true", help="time of the programs too; the ratio is lower then")
     parser.add_argument("--generate", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -330,7 +349,7 @@ def main() -> None:
         return
     remove(NAMES)
     try:
-        set_up()
+        set_up(args.firewall)
 
         def act() -> None:
             measure(args.program.resolve(), args.variants, args.flows, args.rate, args.rounds, args.seconds)

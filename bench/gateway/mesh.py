@@ -29,7 +29,7 @@ except ModuleNotFoundError as error:
     sys.exit(f"error: no module {error.name}\n  help: make wheel, then pip install the Python package")
 
 FOLDER = Path(__file__).resolve().parent
-PAGE = ROOT / "docs" / "validation" / "gateway.md"
+PAGE = ROOT / "docs" / "validation" / "gateway-mesh.md"
 SCENARIO = str(ROOT / "scenarios" / "adaptive-grid.toml")
 K_MIX = Cell(4, 5, 3, 30, "reno")
 DURATION_S, WARMUP_S = 40, 10
@@ -173,7 +173,7 @@ def main() -> None:
         "--seeds", nargs="+", type=int, default=[1], metavar="SEED", help="of each cell, with means; default 1"
     )
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
-    parser.add_argument("--write", action="store_true", help="update docs/validation/gateway.md")
+    parser.add_argument("--write", action="store_true", help="update docs/validation/gateway-mesh.md")
     args = parser.parse_args()
     store = Store(args.program.resolve(), ROOT / "out" / "gateway" / "runs.jsonl", FOLDER)
     cells = [K_MIX, *[cell for cell in whole_grid("down") if cell.calls > 0][: args.cells]]

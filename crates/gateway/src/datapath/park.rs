@@ -26,7 +26,7 @@ use super::{Count, Pacing, Queue, queues};
 const MAJOR: u32 = 0xfa30;
 /// When polling, time between two packets that leave the park to be looked at again. With 60 parked packets, each passes every 3 ms,
 /// half the time of a full packet at 2 Mb/s. Half and double show no difference behind 2 Mb/s with 30 downloads; 20,000 checks a second
-/// take 2 % of a core, half as many 0.5 %, and twice as many 10 to 20 % (docs/validation/gateway.md).
+/// take 2 % of a core, half as many 0.5 %, and twice as many 10 to 20 % (docs/validation/gateway-lines.md).
 const VISIT: Nanos = Nanos::from_micros(50);
 /// No more packets than one leave the park in that time, at any rate: 480 Mb/s of full packets.
 const MIN_VISIT: Nanos = Nanos::from_micros(25);

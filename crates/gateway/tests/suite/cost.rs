@@ -1,5 +1,5 @@
 //! What a run of the programs costs. A guest in virtual time takes a nanosecond for each instruction, so that there it is counted in
-//! instructions; see docs/validation/gateway.md for the command.
+//! instructions; see docs/validation/gateway-cost.md for the command.
 
 use fairhop_control::digest::Direction;
 use fairhop_control::policy::{FlowPolicy, Policy, Treatment};

@@ -1,5 +1,5 @@
 //! Departure times as the device sees them: `net_dev_start_xmit` of the interface to the mesh. For kernels with `fq`, such as
-//! Debian's in a guest; see docs/validation/gateway.md for the command.
+//! Debian's in a guest; see docs/validation/gateway-datapath.md for the command.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Adaptive control in 85 cells of the grid of docs/validation/adaptive.md, against the best fixed setting of each cell: 45
+//! Adaptive control in 85 cells of the grid of docs/validation/adaptive-grid.md, against the best fixed setting of each cell: 45
 //! cells with downloads drawn at random, which are a fair sample of the grid, the 15 in which adaptive control did worst, and 25 cells
 //! with uploads drawn at random.
 //!

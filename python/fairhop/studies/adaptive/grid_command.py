@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--changes", action="store_true", help="networks that change, instead of the grid")
     instead.add_argument("--picture", type=Path, metavar="FILE", help="draw the capacity region, instead of the grid")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="update docs/validation/adaptive.md, too")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="update docs/validation/adaptive-grid.md, too")
     parser.add_argument("--golden", type=Path, metavar="FILE", help="write the cells and their oracles as JSON lines")
     add_common(parser)
     parser.set_defaults(command=run)

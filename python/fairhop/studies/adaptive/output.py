@@ -83,7 +83,8 @@ def check_page(page: Path | None, *names: str) -> None:
             for name in names:
                 pages.between(text, name)
         except ValueError as problem:
-            raise StudyError(f"{page}: {problem}\n  help: --page takes docs/validation/adaptive.md") from None
+            advice = "--page takes the page that has this table, one of docs/validation/adaptive*.md"
+            raise StudyError(f"{page}: {problem}\n  help: {advice}") from None
 
 
 def update_page(page: Path | None, name: str, text: str) -> None:

@@ -134,7 +134,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--values", type=values_of, metavar="V,…", help="with one constant: these values instead of half, double, off"
     )
-    parser.add_argument("--page", type=Path, metavar="FILE", help="update docs/validation/adaptive.md, too")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="update docs/validation/adaptive-constants.md, too")
     add_common(parser)
     parser.set_defaults(command=run)
 
