@@ -322,7 +322,7 @@ def of_guides(pages: Mapping[str, str]) -> dict[Path, str]:
 # ---- the example of docs/control.md ---------------------------------------------------------------------------------
 
 #: Seconds of the run at which something happens that docs/control.md explains.
-MOMENTS = (0.2, 4.0, 7.1, 10.6, 14.0, 21.2, 27.5, 30.6, 40.7)
+MOMENTS = (0.2, 4.0, 7.1, 11.4, 15.0, 19.5, 24.0, 29.9, 50.5)
 STATES = {"learning": "#FBE9C6", "steady": "#E3F1E9", "protecting": "#F7D2BC", "starved": "#EBCFE0", "off": "#FFFFFF"}
 #: Hops that share the air in `k-control`, by which a budget is divided.
 SHARED_HOPS = 4

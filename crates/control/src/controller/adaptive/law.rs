@@ -34,6 +34,8 @@ const CARRIED_PART: f64 = 0.95;
 /// Seconds over which the peak of what leaves the mesh is remembered: two windows of its meters, so that ACKs that come in bursts
 /// do not lower it.
 const CARRIED_FOR: f64 = 1.0;
+/// Seconds without stress from which a budget without calls grows fast: a queue at the budget would have shown by then.
+const QUEUE_SHOWS: f64 = 0.375;
 /// Longest average of the use, in seconds.
 const MAX_USE_SPAN: f64 = 4.0;
 /// Maximum time for which what was sent before the control began counts as the cause of stress: a queue of 200 packets leaves at
@@ -333,8 +335,9 @@ impl Law {
         // wait less than they would have to, as loss rises steeply with the budget.
         let believed = load.tolerance.max(DEFAULT_TOLERANCE.min(SENSITIVE * load.tolerance));
         let expected = stress.packets * believed;
-        let missed = if load.has_calls { calm * expected } else { 2.0 * calm };
-        let shown = ((missed - tuning.sure_packets) / (2.0 * tuning.sure_packets)).clamp(0.0, 1.0);
+        // Without calls only queues tell, which show within half a second.
+        let missed = if load.has_calls { calm * expected / tuning.sure_packets } else { calm / QUEUE_SHOWS };
+        let shown = ((missed - 1.0) / 2.0).clamp(0.0, 1.0);
         let sure =
             if self.ceiling.is_finite() { (below(1.0) * shown).max(below(tuning.safe_part)) } else { shown };
         let speed = speed + (return_speed - speed) * sure;
