@@ -28,7 +28,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from network import Daemon, add, forward, inside, remove, run
+from network import Daemon, add, firewall, forward, inside, remove, run
 
 NAMES = GENERATOR, GATEWAY = "fhc-generator", "fhc-gateway"
 WIRED_MAC, MESH_MAC, NOBODY = b"\x02\0\0\0\0\x01", b"\x02\0\0\0\0\x02", b"\x02\0\0\0\0\x09"
@@ -92,7 +92,7 @@ def mac(address: bytes) -> str:
     return address.hex(":")
 
 
-def set_up(firewall: bool) -> None:
+def set_up(rules: str | None) -> None:
     add(NAMES)
     ends = (("server", "wired", WIRED_MAC, "10.9.1"), ("client", "mesh", MESH_MAC, "10.9.2"))
     for near, far, address, network in ends:
@@ -108,8 +108,8 @@ def set_up(firewall: bool) -> None:
     run("ip", "-n", GENERATOR, "link", "add", "nowhere", "type", "ifb")
     run("ip", "-n", GENERATOR, "link", "set", "nowhere", "up")
     forward(GATEWAY, "net.ipv4.conf.all.rp_filter=0")
-    if firewall:
-        subprocess.run(inside(GATEWAY, "nft", "--file", "-"), check=True, input=FIREWALL, text=True)
+    if rules is not None:
+        firewall(GATEWAY, rules)
 
 
 def checksum(data: bytes) -> int:
@@ -349,7 +349,7 @@ def main() -> None:
         return
     remove(NAMES)
     try:
-        set_up(args.firewall)
+        set_up(FIREWALL if args.firewall else None)
 
         def act() -> None:
             measure(args.program.resolve(), args.variants, args.flows, args.rate, args.rounds, args.seconds)

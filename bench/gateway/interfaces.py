@@ -29,7 +29,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from network import Daemon, add, forward, inside, need_root, remove, run, started, wireguard_key, wireguard_peer
+from network import (
+    Daemon,
+    add,
+    firewall,
+    forward,
+    inside,
+    need_root,
+    remove,
+    run,
+    started,
+    wireguard_key,
+    wireguard_peer,
+)
 
 SERVER, GATEWAY, RELAY, CLIENT = NAMES = ("fhi-server", "fhi-gateway", "fhi-relay", "fhi-client")
 SERVER_ADDRESS = "10.9.1.1"
@@ -236,7 +248,7 @@ def nat(*rules: str) -> None:
         "}",
         "}",
     )
-    subprocess.run(inside(GATEWAY, "nft", "--file", "-"), check=True, input="\n".join(lines), text=True)
+    firewall(GATEWAY, "\n".join(lines))
 
 
 def make_nat(stack: contextlib.ExitStack, folder: Path) -> None:

@@ -56,6 +56,11 @@ def forward(namespace: str, *settings: str) -> None:
     run(*inside(namespace, "sysctl", "-qw", "net.ipv4.ip_forward=1", *settings))
 
 
+def firewall(namespace: str, rules: str) -> None:
+    """Adds rules of nftables to a namespace."""
+    subprocess.run(inside(namespace, "nft", "--file", "-"), check=True, input=rules, text=True)
+
+
 def remove(namespaces: Sequence[str]) -> None:
     """Removes the namespaces that exist."""
     for name in namespaces:

@@ -331,13 +331,14 @@ impl Law {
         let return_speed = if is_known { tuning.learning_speed } else { tuning.return_speed };
         // How far below a part of the ceiling the budget is: 1 from a fifth of the ceiling on.
         let below = |part: f64| (5.0 * (part * self.ceiling - self.budget) / self.ceiling).clamp(0.0, 1.0);
-        // Packets that would have been lost by now if this were the point to stay at. Codecs that tolerate little
-        // wait less than they would have to, as loss rises steeply with the budget.
+        // Packets that would be lost in a second if this were the point to stay at. Codecs that tolerate little wait less than
+        // they would have to, as loss rises steeply with the budget.
         let believed = load.tolerance.max(DEFAULT_TOLERANCE.min(SENSITIVE * load.tolerance));
         let expected = stress.packets * believed;
-        // Without calls only queues tell, which show within half a second.
-        let missed = if load.has_calls { calm * expected / tuning.sure_packets } else { calm / QUEUE_SHOWS };
-        let shown = ((missed - 1.0) / 2.0).clamp(0.0, 1.0);
+        // Without calls only queues tell. The evidence counts from where it suffices, and in full at three times as much.
+        let evidence =
+            if load.has_calls { calm * expected / tuning.sure_packets } else { calm / QUEUE_SHOWS };
+        let shown = ((evidence - 1.0) / 2.0).clamp(0.0, 1.0);
         let sure =
             if self.ceiling.is_finite() { (below(1.0) * shown).max(below(tuning.safe_part)) } else { shown };
         let speed = speed + (return_speed - speed) * sure;

@@ -83,8 +83,8 @@ tuning! {
     drain_s = 0.25, "seconds", Some(0.0);
     /// Cuts before that are caused by what was sent before the control began, and nothing is learnt from them.
     first_s = 1.5, "seconds", Some(0.0);
-    /// Number of call packets that would have been lost by now if this were the point to stay at, from which on it is taken not to be:
-    /// if three are expected, none is lost by chance with a probability of 5 % (the rule of three).
+    /// Call packets that would be lost by now if this were the point to stay at: with so many and no loss, it is not. Where three
+    /// losses are expected, none occurs by chance with a probability of 5 % (the rule of three).
     sure_packets = 3.0, "packets", None;
     /// Longest hold of a ceiling: a change of the network is found within a minute.
     max_hold_s = 60.0, "seconds", Some(10.0);
